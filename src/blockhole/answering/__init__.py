@@ -1,0 +1,1 @@
+"""Questions in names, ranked answers out."""

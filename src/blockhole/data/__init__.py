@@ -1,0 +1,1 @@
+"""Named data sets: found, fetched, verified, loaded; the bundled family graph."""

@@ -1,0 +1,112 @@
+"""Every error a user of BlockHolE can cause, as one tree.
+
+::
+
+    BlockholeError               anything the user can act on; the command line prints it and exits with 1
+    ├── DataError                a file or data set cannot be used
+    │   ├── MalformedFile        a file's contents are wrong: says file, line and what to do
+    │   ├── UnknownDataSet       no such named data set, nor such a file
+    │   └── FetchError           a download failed or its checksum differs
+    ├── QueryError               a path query cannot be understood
+    │   ├── QuerySyntaxError     the text does not parse: points at the column
+    │   └── UnknownName          a name is not in the vocabulary: suggests the nearest
+    ├── ConfigError              a setting is missing, unknown, or out of range
+    ├── RunError                 a run folder cannot be used
+    │   ├── NotARun              the folder holds something else
+    │   ├── DamagedRun           a file of the run is cut short or does not fit the others
+    │   └── TrainingDiverged     the loss became NaN or infinite
+    ├── UndefinedPath            the model defines no score for paths of this length
+    ├── EvaluationError          the queries or scores cannot be evaluated
+    └── MissingExtra             an optional dependency is not installed: says which to install
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+
+class BlockholeError(Exception):
+    """Base of all errors a user can act on; its text is one sentence or two that say what to do."""
+
+
+class DataError(BlockholeError):
+    """A file or data set cannot be used."""
+
+
+class MalformedFile(DataError):
+    """The contents of a file are wrong."""
+
+    def __init__(self, path: Path | str, problem: str, remedy: str, line: int | None = None) -> None:
+        self.path = Path(path)
+        self.line = line
+        where = f"{path}, line {line}" if line is not None else f"{path}"
+        super().__init__(f"{where}: {problem}; {remedy}.")
+
+
+class UnknownDataSet(DataError):
+    """There is no data set, file or folder of that name."""
+
+
+class FetchError(DataError):
+    """A download failed, or what arrived is not what was published."""
+
+
+class QueryError(BlockholeError):
+    """A path query cannot be understood."""
+
+
+class QuerySyntaxError(QueryError):
+    """The text of a query does not parse; `column` counts from 0."""
+
+    def __init__(self, text: str, column: int, problem: str) -> None:
+        self.text = text
+        self.column = column
+        self.problem = problem
+        super().__init__(f"{problem}\n  {text}\n  {' ' * column}^")
+
+
+class UnknownName(QueryError):
+    """A name is not in a vocabulary; `nearest` holds known names that look alike."""
+
+    def __init__(self, kind: str, name: str, nearest: Sequence[str] = ()) -> None:
+        self.kind = kind
+        self.name = name
+        self.nearest = tuple(nearest)
+        hint = f"; did you mean {' or '.join(repr(known) for known in nearest)}?" if nearest else "."
+        super().__init__(f"unknown {kind} {name!r}{hint}")
+
+
+class ConfigError(BlockholeError):
+    """A setting is missing, unknown, or out of range."""
+
+
+class RunError(BlockholeError):
+    """A run folder cannot be used."""
+
+
+class NotARun(RunError):
+    """The folder is not a run, or holds something that must not be overwritten."""
+
+
+class DamagedRun(RunError):
+    """A file of the run is cut short, unreadable, or does not fit the others."""
+
+
+class TrainingDiverged(RunError):
+    """The loss became NaN or infinite; the last good checkpoint is kept."""
+
+
+class UndefinedPath(BlockholeError):
+    """The model defines no score for paths of this length."""
+
+
+class EvaluationError(BlockholeError):
+    """The queries or the scores cannot be evaluated."""
+
+
+class MissingExtra(BlockholeError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, feature: str, extra: str) -> None:
+        super().__init__(f"{feature} needs an optional dependency; install it with: pip install 'blockhole[{extra}]'")

@@ -1,0 +1,1 @@
+"""Evaluation: ranking, classification, completion, reports."""

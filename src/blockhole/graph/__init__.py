@@ -1,0 +1,1 @@
+"""Graphs: vocabularies, facts, adjacency, and the files they come from."""

@@ -1,0 +1,43 @@
+"""A knowledge graph whose facts are divided into train, valid and test."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.graph.vocabulary import Vocabulary
+
+SplitName = Literal["train", "valid", "test"]
+
+
+def _no_triples() -> NDArray[np.int32]:
+    return np.zeros((0, 3), dtype=np.int32)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class SplitGraph:
+    """One pair of vocabularies over three sets of facts, each in file order, duplicates kept; shapes [T, 3].
+
+    `valid_negatives` and `test_negatives` are the lines labelled -1 where a data set has them (WN11, FB13): they
+    serve triple classification only and never belong to a graph.
+    """
+
+    entities: Vocabulary
+    relations: Vocabulary
+    train: NDArray[np.int32]
+    valid: NDArray[np.int32] = field(default_factory=_no_triples)
+    test: NDArray[np.int32] = field(default_factory=_no_triples)
+    valid_negatives: NDArray[np.int32] = field(default_factory=_no_triples)
+    test_negatives: NDArray[np.int32] = field(default_factory=_no_triples)
+
+    def graph(self, *splits: SplitName) -> KnowledgeGraph:
+        """The graph of the named splits together; `graph("train", "test")` is Guu's test graph."""
+        parts = {"train": self.train, "valid": self.valid, "test": self.test}
+        return KnowledgeGraph(
+            self.entities, self.relations, np.concatenate([_no_triples(), *(parts[split] for split in splits)])
+        )

@@ -1,0 +1,1 @@
+"""Path queries: their language, exact answers, random walks, and path data sets."""

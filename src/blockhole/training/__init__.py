@@ -1,0 +1,1 @@
+"""Training: the loop, losses, penalties, negatives, runs on disk."""

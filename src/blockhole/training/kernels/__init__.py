@@ -1,0 +1,1 @@
+"""Fused training steps for CPU and GPU."""
