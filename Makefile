@@ -1,0 +1,47 @@
+# Two commands do everything on a machine that has Python 3.11 or newer: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+PEERS := .venv-peers
+BIN := $(VENV)/bin
+
+# The real data sets, where they lie beside the project; without them the tests that need them skip and say so.
+ifneq ($(wildcard ../shared/data),)
+export BLOCKHOLE_DATA ?= $(abspath ../shared/data)
+endif
+
+.PHONY: help install demo test lint format bench peers clean
+help:
+	@echo "make demo     install, then train on the bundled family graph and ask the paper's two queries"
+	@echo "make test     install, then lint, type-check and run all tests"
+	@echo "make install  make $(VENV) with all that running, tests and benchmarks need"
+	@echo "make bench    benchmarks of reading, walks, answers, training and evaluation, beside the peers"
+
+install: $(VENV)/.installed
+
+# torch first, alone and pinned: a looser requirement, resolved later, can pull gigabytes of CUDA.
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "BlockHolE needs Python 3.11 or newer; name one with make PYTHON=…")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet torch==2.13.0
+	$(BIN)/python -m pip install --quiet --editable '.[frames,plots,tracking,gpu]' --group dev
+	touch $@
+
+demo: install
+	$(BIN)/blockhole demo
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: install
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+test: lint
+	$(BIN)/python -m pytest
+
+clean:
+	rm -rf $(VENV) $(PEERS) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
