@@ -1,8 +1,8 @@
 """Numba behind a typed door: `njit` keeps the signature of what it compiles, so callers stay checked.
 
 Importing this module is light and works without Numba; `njit` and `prange` need it, so a module of loops is
-imported late, by code that has asked `numba_installed` where there is another way. Numba's disk cache looks at one
-file only: a loop and the compiled functions it calls belong in one module.
+imported late, by code that has asked `numba_installed` where there is another way. Numba's disk cache looks at
+one file only: a loop and the compiled functions it calls belong in one module.
 """
 
 from __future__ import annotations
