@@ -1,0 +1,73 @@
+"""The fused and the chunked full softmax against torch's own cross entropy in float64."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import Tensor
+
+from blockhole.training.kernels.softmax import chunked_softmax, softmax_loss
+
+
+def _problem(batch: int, entities: int, width: int, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    query = torch.randn(batch, width, generator=generator, dtype=torch.float64)
+    candidates = torch.randn(entities, width, generator=generator, dtype=torch.float64) * 0.5
+    return query, candidates, torch.randint(entities, (batch,), generator=generator)
+
+
+def _oracle(query: Tensor, candidates: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    query, candidates = query.clone().requires_grad_(), candidates.clone().requires_grad_()
+    loss = torch.nn.functional.cross_entropy(query @ candidates.T, target)
+    query_gradient, candidate_gradient = torch.autograd.grad(loss, (query, candidates))
+    return loss.detach(), query_gradient, candidate_gradient
+
+
+@pytest.mark.parametrize("chunk_logits", [1, 100, 10_000])
+def test_chunked_softmax_equals_cross_entropy(chunk_logits: int) -> None:
+    problem = _problem(batch=23, entities=41, width=10)
+    for ours, theirs in zip(chunked_softmax(*problem, chunk_logits), _oracle(*problem), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
+
+
+def test_the_gradient_follows_the_chain_rule() -> None:
+    query, candidates, target = _problem(batch=4, entities=7, width=3)
+    query.requires_grad_()
+    candidates.requires_grad_()
+    assert torch.autograd.gradcheck(lambda q, c: 3 * softmax_loss(q * 2, c, target), (query, candidates))
+
+
+# Triton decides when it is imported whether its kernels are interpreted, so this runs in a process of its own.
+_INTERPRETED = """
+import torch
+from blockhole.training.kernels.softmax_triton import fused_softmax
+
+generator = torch.Generator().manual_seed(1)
+for batch, entities, width in [(5, 37, 12), (130, 333, 100), (257, 500, 64), (128, 64, 128), (1, 3, 2)]:
+    query = torch.randn(batch, width, generator=generator, dtype=torch.float64).requires_grad_()
+    candidates = (0.3 * torch.randn(entities, width, generator=generator, dtype=torch.float64)).requires_grad_()
+    target = torch.randint(entities, (batch,), generator=generator)
+    true = torch.nn.functional.cross_entropy(query @ candidates.T, target)
+    true.backward()
+    loss, dq, dc = fused_softmax(query.detach().float(), candidates.detach().float(), target)
+    assert abs(loss - true) < 1e-3 * true, (loss, true)
+    for ours, theirs in ((dq, query.grad), (dc, candidates.grad)):
+        assert torch.linalg.norm(ours - theirs) < 2e-3 * torch.linalg.norm(theirs), (batch, entities, width)
+print("all shapes agree")
+"""
+
+
+def test_the_gpu_kernels_agree_in_the_interpreter() -> None:
+    pytest.importorskip("triton", reason="Triton is not installed on this platform")
+    result = subprocess.run(
+        [sys.executable, "-c", _INTERPRETED],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "TRITON_INTERPRET": "1"},
+    )
+    assert result.stdout == "all shapes agree\n", result.stderr
