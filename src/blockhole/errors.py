@@ -18,6 +18,8 @@
     ├── UndefinedPath            the model defines no score for paths of this length
     ├── EvaluationError          the queries or scores cannot be evaluated
     └── MissingExtra             an optional dependency is not installed: says which to install
+
+    BlockholeWarning             work goes on, but the user should know; the command line prints one line
 """
 
 from __future__ import annotations
@@ -110,3 +112,7 @@ class MissingExtra(BlockholeError):
 
     def __init__(self, feature: str, extra: str) -> None:
         super().__init__(f"{feature} needs an optional dependency; install it with: pip install 'blockhole[{extra}]'")
+
+
+class BlockholeWarning(UserWarning):
+    """Something the user should know that does not stop the work."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 
@@ -56,13 +58,40 @@ def _application(arguments: list[str]) -> tuple[Callable[..., object], list[str]
     return _root_app(), arguments, "blockhole"
 
 
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Print the warnings meant for users as one line each; all others keep their usual form."""
+    from blockhole.errors import BlockholeWarning
+
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if issubclass(category, BlockholeWarning):
+                sys.stderr.write(f"warning: {message}\n")
+            else:
+                usual(message, category, filename, lineno, file, line)
+
+        warnings.showwarning = show
+        warnings.simplefilter("always", BlockholeWarning)
+        yield
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line: exit 0, 1 for a failure the user can act on (one clear line), 2 for wrong usage."""
     from blockhole.errors import BlockholeError
 
     app, rest, name = _application(sys.argv[1:] if arguments is None else arguments)
     try:
-        app(rest, prog_name=name)
+        with _plain_warnings():
+            app(rest, prog_name=name)
     except BlockholeError as failure:
         sys.stderr.write(f"error: {failure}\n")
         sys.exit(1)
