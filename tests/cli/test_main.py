@@ -1,0 +1,61 @@
+"""The root of the command line: help, version, verbs, exit statuses."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import pytest
+
+from blockhole import __version__
+from blockhole.cli.main import VERBS, main
+from blockhole.errors import BlockholeError
+
+
+def _status(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as stop:
+        main(list(arguments))
+    return 0 if stop.value.code is None else int(stop.value.code)
+
+
+def test_help_names_every_verb_with_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _status("--help") == 0
+    shown = capsys.readouterr().out
+    for verb, (_, line) in VERBS.items():
+        assert verb in shown
+        assert line.split(",")[0].split(":")[0][:40] in shown
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _status("--version") == 0
+    assert capsys.readouterr().out == f"blockhole {__version__}\n"
+
+
+def test_an_unknown_verb_is_wrong_usage_and_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _status("evalaute") == 2
+    assert "Did you mean 'evaluate'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _status(verb, "--help") == 0
+    assert f"blockhole {verb}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_command_takes_json(verb: str) -> None:
+    app = import_module(VERBS[verb][0]).app
+    for command in app.registered_commands:
+        assert "as_json" in command.callback.__annotations__, f"blockhole {verb} {command.name or ''} has no --json"
+
+
+def test_a_failure_the_user_can_act_on_is_one_line_and_status_1(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(arguments: list[str], prog_name: str) -> None:
+        raise BlockholeError("the disk is full; free some space.")
+
+    monkeypatch.setattr(import_module(VERBS["show"][0]), "app", fail)
+    assert _status("show", "x") == 1
+    captured = capsys.readouterr()
+    assert captured.err == "error: the disk is full; free some space.\n"
+    assert captured.out == ""
