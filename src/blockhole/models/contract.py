@@ -7,17 +7,21 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 
 class Model(nn.Module, ABC):
     """A model of path queries (s, r1/…/rk, o) over E entities and R named relations.
 
-    φ(s, p, o) = ⟨embed_query(s, p), candidates()[o]⟩. Training, evaluation, the index and the vector databases need
-    nothing else. Parameters are real tensors even where the mathematics is complex: they compile, run on every
-    device, and shard. A complex vector is stored as its real parts followed by its imaginary parts, so that
-    Re⟨x, ȳ⟩ is the plain inner product of the stored rows.
+    φ(s, p, o) = ⟨embed_query(s, p), candidates()[o]⟩. Training, evaluation, the index and the vector
+    databases need nothing else. Parameters are real tensors even where the mathematics is complex: they
+    compile, run on every device, and shard. A complex vector is stored as its real parts followed by its
+    imaginary parts, so that Re⟨x, ȳ⟩ is the plain inner product of the stored rows.
 
-    `entity` is [E, width]; `relation` is [2R, …] when inverses have parameters of their own, [R, …] when tied.
+    `entity` is [E, entity width]; `relation` is [2R, relation width] when inverses have parameters of their
+    own and [R, relation width] when they are tied, so that φ(o, r⁻¹, s) = φ(s, r, o). Both are drawn on the
+    CPU from one seed, entities first, as normal float32 numbers with the given standard deviations: the same
+    on every device.
     """
 
     name: ClassVar[str]
@@ -26,23 +30,49 @@ class Model(nn.Module, ABC):
     entity: nn.Parameter
     relation: nn.Parameter
 
-    def __init__(self, num_entities: int, num_relations: int, *, tied: bool = False) -> None:
+    def __init__(
+        self,
+        num_entities: int,
+        num_relations: int,
+        *,
+        entity_width: int,
+        relation_width: int,
+        tied: bool,
+        entity_scale: float,
+        relation_scale: float,
+        seed: int,
+    ) -> None:
         super().__init__()
         self.num_entities = num_entities
         self.num_relations = num_relations
         self.tied = tied
+        generator = torch.Generator().manual_seed(seed)
+        relation_rows = num_relations if tied else 2 * num_relations
+        self.entity = _draw(num_entities, entity_width, entity_scale, generator)
+        self.relation = _draw(relation_rows, relation_width, relation_scale, generator)
 
     @abstractmethod
     def hop(self, vector: Tensor, relation: Tensor) -> Tensor:
-        """Apply one relation to each vector: [batch, width], [batch] → [batch, width]; ids in the space of 2R."""
+        """Apply one relation, an id below 2R, to each vector: [batch, width], [batch] → [batch, width]."""
 
     def embed_query(self, source: Tensor, path: Tensor, length: Tensor) -> Tensor:
         """The vector of s/r1/…/rk: e_s W_{r1} … W_{rk}.
 
-        Shapes: source [batch], path [batch, hop], length [batch] → [batch, candidate width]. Rows whose path is
-        shorter than the longest keep their vector for the hops they lack.
+        Shapes: source [batch], path [batch, hop], length [batch] → [batch, candidate width]. Rows whose path
+        is shorter than the longest keep their vector for the hops they lack.
         """
-        return self.finish_query(self.walk(self.entity[source], path, length))
+        return self.finish_query(self.walk(rows(self.entity, source), path, length))
+
+    def embed_paths(self, source: Tensor, path: Tensor) -> Tensor:
+        """The vectors of queries that all have as many hops as `path` has columns.
+
+        Shapes: source [batch], path [batch, hop] → [batch, candidate width]. Nothing is read back to the
+        host, so the call can be captured in a CUDA graph.
+        """
+        vector = rows(self.entity, source)
+        for step in range(path.shape[1]):
+            vector = self.hop(vector, path[:, step])
+        return self.finish_query(vector)
 
     def walk(self, vector: Tensor, path: Tensor, length: Tensor) -> Tensor:
         """All hops of each path applied to given start vectors: [batch, width] → [batch, width]."""
@@ -54,12 +84,12 @@ class Model(nn.Module, ABC):
         return vector
 
     def finish_query(self, vector: Tensor) -> Tensor:
-        """Turn a walked vector into one whose inner product with a candidate is the score; bilinear: itself."""
+        """The vector whose inner product with a candidate is the score; bilinear: the walked one itself."""
         return vector
 
     def candidates(self, entities: Tensor | None = None) -> Tensor:
-        """The vectors of all entities, or of `entities`, on the answer side: [E or count, candidate width]."""
-        return self.entity if entities is None else self.entity[entities]
+        """The vectors of all entities, or of `entities`, as answers: [E or count, candidate width]."""
+        return self.entity if entities is None else rows(self.entity, entities)
 
     def score(self, source: Tensor, path: Tensor, length: Tensor, target: Tensor) -> Tensor:
         """φ(s, p, o) of each row: [batch]."""
@@ -68,3 +98,21 @@ class Model(nn.Module, ABC):
     def parameter_count(self) -> int:
         """How many real numbers the model learns."""
         return sum(parameter.numel() for parameter in self.parameters())
+
+    def relation_rows(self, relation: Tensor) -> Tensor:
+        """The stored parameters of each id (of r for r⁻¹ when tied): [batch] → [batch, relation width]."""
+        return rows(self.relation, relation % self.num_relations if self.tied else relation)
+
+    def is_inverse(self, relation: Tensor) -> Tensor:
+        """Which ids of the space of 2R are inverses: [batch] → bool [batch, 1]."""
+        return (relation >= self.num_relations)[:, None]
+
+
+def rows(table: Tensor, index: Tensor) -> Tensor:
+    """table[index]; `embedding` because its gradient is several times faster than that of plain indexing."""
+    return functional.embedding(index, table)
+
+
+def _draw(count: int, width: int, scale: float, generator: torch.Generator) -> nn.Parameter:
+    table = torch.empty(count, width, dtype=torch.float32, device="cpu")
+    return nn.Parameter(table.normal_(0.0, scale, generator=generator))

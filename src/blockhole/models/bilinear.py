@@ -1,0 +1,59 @@
+"""The bilinear models whose relations are b×b blocks of diagonal matrices: one hop for all of them."""
+
+from __future__ import annotations
+
+from abc import ABC
+from math import sqrt
+
+import torch
+from torch import Tensor
+
+from blockhole.models.circulant import adjoint, fourier_hop
+from blockhole.models.contract import Model
+from blockhole.models.geometry import BlockGeometry
+
+
+class BlockBilinear(Model, ABC):
+    """φ(s, r1/…/rk, o) = Re(e_sᵀ W_{r1} … W_{rk} ē_o) with W_r made of b×b diagonal blocks of size m.
+
+    `geometry` says how rows are read: entity [E, part·b·m] as [part, block, freq], relation [2R or R,
+    part·b²·m] as [part, block i, block j, freq]. A tied inverse is the conjugate transpose. `relation_scale`
+    defaults to 1/√(parts·b): a relation's entries then have modulus about 1/√b, and a hop keeps the expected
+    norm of a vector.
+    """
+
+    def __init__(
+        self,
+        num_entities: int,
+        num_relations: int,
+        geometry: BlockGeometry,
+        *,
+        tied: bool,
+        entity_scale: float,
+        relation_scale: float | None,
+        seed: int,
+    ) -> None:
+        neutral = 1 / sqrt(geometry.parts * geometry.blocks)
+        super().__init__(
+            num_entities,
+            num_relations,
+            entity_width=geometry.entity_width,
+            relation_width=geometry.relation_width,
+            tied=tied,
+            entity_scale=entity_scale,
+            relation_scale=neutral if relation_scale is None else relation_scale,
+            seed=seed,
+        )
+        self.geometry = geometry
+
+    def operator(self, relation: Tensor) -> Tensor:
+        """W_r of each id, tied inverses included: [batch] → [batch, part, block i, block j, freq]."""
+        matrix = self.relation_rows(relation).view(len(relation), *self.geometry.relation_shape)
+        if not self.tied:
+            return matrix
+        return torch.where(self.is_inverse(relation)[:, :, None, None, None], adjoint(matrix), matrix)
+
+    def hop(self, vector: Tensor, relation: Tensor) -> Tensor:
+        """q'[j, f] = Σ_i q[i, f] · W_r[i, j, f] for each row of the batch, O(b·n)."""
+        blocks = vector.reshape(len(vector), *self.geometry.entity_shape)
+        return fourier_hop(blocks, self.operator(relation)).flatten(1)

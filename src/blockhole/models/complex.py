@@ -1,0 +1,43 @@
+"""ComplEx: complex vectors, diagonal relations."""
+
+from __future__ import annotations
+
+from typing import ClassVar, final
+
+from blockhole.models.bilinear import BlockBilinear
+from blockhole.models.geometry import BlockGeometry
+
+
+@final
+class ComplEx(BlockBilinear):
+    """ComplEx (Trouillon et al., ICML 2016; Section 3.2.3, path form in Section 4.2).
+
+    φ(s, r1/…/rk, o) = Re(e_sᵀ diag(w_{r1}) … diag(w_{rk}) ē_o) with e, w ∈ ℂⁿ: BlockHolE with b = 1. Diagonal
+    matrices commute, so the order of the relations in a path is lost.
+
+    Shapes: entity [E, 2n] and relation [2R, 2n] (tied: [R, 2n], w_{r⁻¹} = w̄_r), real parts then imaginary
+    parts.
+    """
+
+    name: ClassVar[str] = "complex"
+
+    def __init__(
+        self,
+        num_entities: int,
+        num_relations: int,
+        *,
+        dim: int,
+        tied: bool = False,
+        entity_scale: float = 0.1,
+        relation_scale: float | None = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(
+            num_entities,
+            num_relations,
+            BlockGeometry(blocks=1, freqs=dim, parts=2),
+            tied=tied,
+            entity_scale=entity_scale,
+            relation_scale=relation_scale,
+            seed=seed,
+        )
