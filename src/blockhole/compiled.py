@@ -1,17 +1,20 @@
 """Numba behind a typed door: `njit` keeps the signature of what it compiles, so callers stay checked.
 
 Importing this module is light and works without Numba; `njit` and `prange` need it, so a module of loops is
-imported late, by code that has asked `numba_installed` where there is another way. Numba's disk cache looks at
-one file only: a loop and the compiled functions it calls belong in one module.
+imported late, by code that has asked `numba_installed` where there is another way. Numba's disk cache sees one
+file only: a loop and the compiled functions it calls belong in one module.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+_Result = TypeVar("_Result")
 
 if TYPE_CHECKING:
     prange = range
@@ -60,3 +63,36 @@ def njit(
         cache=cache, nogil=True, parallel=parallel, fastmath=fastmath, inline=inline, error_model="numpy"
     )
     return compile_loop if function is None else compile_loop(function)
+
+
+def over_rows(work: Callable[[int, int], _Result], rows: int, chunk: int) -> Iterator[_Result]:
+    """Yield work(first, last) for the consecutive chunks of `rows`, in order, computed by several threads.
+
+    As many threads as Numba's own setting says (NUMBA_NUM_THREADS). They stay at most that many chunks ahead of the
+    consumer, so memory is bounded by chunks, never by `rows`.
+    """
+    bounds = [(first, min(first + chunk, rows)) for first in range(0, rows, chunk)]
+    threads = _threads()
+    if threads == 1 or len(bounds) == 1:
+        for first, last in bounds:
+            yield work(first, last)
+        return
+    pool = ThreadPoolExecutor(threads, thread_name_prefix="blockhole")
+    try:
+        pending: deque[Future[_Result]] = deque()
+        for first, last in bounds:
+            pending.append(pool.submit(work, first, last))
+            if len(pending) > threads:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _threads() -> int:
+    if not numba_installed():
+        return 1
+    from numba import get_num_threads
+
+    return int(get_num_threads())
