@@ -27,6 +27,11 @@ def circular_correlation(x: Tensor, y: Tensor) -> Tensor:
     return product
 
 
+def reverse(vector: Tensor) -> Tensor:
+    """v_{-k mod m}, the vector whose circulant matrix is circ(v)ᵀ; […, m] → […, m]."""
+    return vector.flip(-1).roll(1, -1)
+
+
 def block_circulant(blocks: Tensor) -> Tensor:
     """The matrix of Eq. block-circulant-matrix, dense, from its w^(ij): […, b, b, m] → […, b·m, b·m]."""
     b, m = blocks.shape[-2:]

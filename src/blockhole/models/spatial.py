@@ -1,0 +1,72 @@
+"""BlockHolE in its spatial form: real block circulant matrices, applied by FFT."""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import ClassVar, final
+
+import torch
+from torch import Tensor
+
+from blockhole.models.circulant import reverse
+from blockhole.models.contract import Model
+
+
+@final
+class BlockHolESpatial(Model):
+    """BlockHolE, spatial form (Section 5.1; Eqs. block-hole0 and block-hole1).
+
+    φ(s, r, o) = e_sᵀ R_r e_o = Σ_ij w_r^(ij)ᵀ (e_o^(j) ⋆ e_s^(i)), where R_r has the blocks circ(w_r^(ij));
+    for a path, e_sᵀ R_{r1} … R_{rk} e_o. It learns half as many numbers as the Fourier form and costs an FFT
+    per hop.
+
+    Shapes: entity [E, b·m] read as [block, position]; relation [2R, b²·m] read as [block i, block j,
+    position]; [R, …] when tied, and then R_{r⁻¹} = R_rᵀ. Parameters: bm|E| + b²m|R|. `relation_scale`
+    defaults to 1/√(b·m), which keeps the expected norm of a vector.
+    """
+
+    name: ClassVar[str] = "blockhole-spatial"
+
+    def __init__(
+        self,
+        num_entities: int,
+        num_relations: int,
+        *,
+        blocks: int,
+        block_size: int,
+        tied: bool = False,
+        entity_scale: float = 0.1,
+        relation_scale: float | None = None,
+        seed: int = 0,
+    ) -> None:
+        if blocks < 1 or block_size < 1:
+            raise ValueError(f"b and m must be at least 1, not b={blocks}, m={block_size}")
+        dimension = blocks * block_size
+        super().__init__(
+            num_entities,
+            num_relations,
+            entity_width=dimension,
+            relation_width=blocks * dimension,
+            tied=tied,
+            entity_scale=entity_scale,
+            relation_scale=1 / sqrt(dimension) if relation_scale is None else relation_scale,
+            seed=seed,
+        )
+        self.blocks = blocks
+        self.block_size = block_size
+
+    def operator(self, relation: Tensor) -> Tensor:
+        """The w_r^(ij) of each id, tied inverses included: [batch] → [batch, block i, block j, position]."""
+        shape = (len(relation), self.blocks, self.blocks, self.block_size)
+        weights = self.relation_rows(relation).view(shape)
+        if not self.tied:
+            return weights
+        transposed = reverse(weights.transpose(1, 2))
+        return torch.where(self.is_inverse(relation)[:, :, None, None], transposed, weights)
+
+    def hop(self, vector: Tensor, relation: Tensor) -> Tensor:
+        """q R_r: q'^(j) = Σ_i w_r^(ij) ⋆ q^(i), summed in the Fourier domain (Eq. ccorr-fourier)."""
+        blocks = vector.reshape(len(vector), self.blocks, 1, self.block_size)
+        spectrum = torch.fft.rfft(self.operator(relation)).conj() * torch.fft.rfft(blocks)
+        moved: Tensor = torch.fft.irfft(spectrum.sum(dim=1), n=self.block_size)
+        return moved.flatten(1)
