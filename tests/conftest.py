@@ -1,4 +1,4 @@
-"""What all tests share: where the real data is."""
+"""What all tests share: where the real data is, and laws that are tested without a clock."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# A deadline would make a law fail on a busy machine: the first call of a compiled loop alone takes seconds.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session")

@@ -28,20 +28,24 @@ class ModelSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str = Field("blockhole", description=f"one of {', '.join(MODEL_NAMES)}")
+    name: str = Field(default="blockhole", description=f"one of {', '.join(MODEL_NAMES)}")
     blocks: int | None = Field(
-        None, ge=1, description=f"b, blocks per side of a relation's matrix (BlockHolE; {DEFAULT_BLOCKS})"
+        default=None, ge=1, description=f"b, blocks per side of a relation's matrix (BlockHolE; {DEFAULT_BLOCKS})"
     )
-    block_size: int | None = Field(None, ge=1, description=f"m, the size of a block (BlockHolE; {DEFAULT_BLOCK_SIZE})")
-    dim: int | None = Field(None, ge=1, description=f"n, the dimension of an entity; b·m for BlockHolE ({DEFAULT_DIM})")
+    block_size: int | None = Field(
+        default=None, ge=1, description=f"m, the size of a block (BlockHolE; {DEFAULT_BLOCK_SIZE})"
+    )
+    dim: int | None = Field(
+        default=None, ge=1, description=f"n, the dimension of an entity; b·m for BlockHolE ({DEFAULT_DIM})"
+    )
     inverses: Literal["own", "tied"] = Field(
-        "own", description="r⁻¹ has parameters of its own, or those of r (conjugate transpose, negation, …)"
+        default="own", description="r⁻¹ has parameters of its own, or those of r (conjugate transpose, negation, …)"
     )
     entity_scale: float = Field(
-        0.1, gt=0, allow_inf_nan=False, description="standard deviation of an entity's initial numbers"
+        default=0.1, gt=0, allow_inf_nan=False, description="standard deviation of an entity's initial numbers"
     )
     relation_scale: float | None = Field(
-        None,
+        default=None,
         gt=0,
         allow_inf_nan=False,
         description="the same for relations; by default about 1/√b, so that a hop keeps a vector's norm",
