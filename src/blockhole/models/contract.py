@@ -70,7 +70,8 @@ class Model(nn.Module, ABC):
         host, so the call can be captured in a CUDA graph.
         """
         vector = rows(self.entity, source)
-        for step in range(path.shape[1]):
+        # Without rows there is nothing to walk, and MKL refuses to transform nothing.
+        for step in range(path.shape[1] if len(source) else 0):
             vector = self.hop(vector, path[:, step])
         return self.finish_query(vector)
 
