@@ -7,11 +7,12 @@ file only: a loop and the compiled functions it calls belong in one module.
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _Result = TypeVar("_Result")
@@ -40,7 +41,11 @@ def njit(function: _Function, /) -> _Function: ...
 
 @overload
 def njit(
-    *, parallel: bool = False, fastmath: bool | set[str] = False, inline: str = "never", cache: bool = True
+    *,
+    parallel: bool = False,
+    fastmath: bool | set[str] = False,
+    inline: Literal["never", "always"] = "never",
+    cache: bool = True,
 ) -> Callable[[_Function], _Function]: ...
 
 
@@ -50,7 +55,7 @@ def njit(
     *,
     parallel: bool = False,
     fastmath: bool | set[str] = False,
-    inline: str = "never",
+    inline: Literal["never", "always"] = "never",
     cache: bool = True,
 ) -> Any:
     """Compile a loop to machine code at its first call, cached on disk, without the interpreter lock.
@@ -68,8 +73,9 @@ def njit(
 def over_rows(work: Callable[[int, int], _Result], rows: int, chunk: int) -> Iterator[_Result]:
     """Yield work(first, last) for the consecutive chunks of `rows`, in order, computed by several threads.
 
-    As many threads as Numba's own setting says (NUMBA_NUM_THREADS). They stay at most that many chunks ahead of the
-    consumer, so memory is bounded by chunks, never by `rows`.
+    One thread for each processor; they stay at most that many chunks ahead of the consumer, so memory is bounded by
+    chunks, never by `rows`. `work` gains from it where it releases the interpreter lock: compiled loops, large NumPy
+    operations.
     """
     bounds = [(first, min(first + chunk, rows)) for first in range(0, rows, chunk)]
     threads = _threads()
@@ -91,8 +97,5 @@ def over_rows(work: Callable[[int, int], _Result], rows: int, chunk: int) -> Ite
 
 
 def _threads() -> int:
-    if not numba_installed():
-        return 1
-    from numba import get_num_threads
-
-    return int(get_num_threads())
+    # The processors this process may use, where the system tells them from all there are.
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
