@@ -63,7 +63,9 @@ def _sort_distinct(
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
     if E * R2 * E < 2**63:
         # One 64-bit key sorts three times faster than a lexical sort over three columns.
-        key = np.unique((source.astype(np.int64) * R2 + relation) * E + target)
+        # np.unique hashes integers since NumPy 2.3, which takes ten times as long as this sort.
+        key = np.sort((source.astype(np.int64) * R2 + relation) * E + target)
+        key = np.concatenate([key[:1], key[1:][key[1:] != key[:-1]]])
         pair, target64 = np.divmod(key, E)
         source64, relation64 = np.divmod(pair, R2)
         return source64.astype(np.int32), relation64.astype(np.int32), target64.astype(np.int32)
