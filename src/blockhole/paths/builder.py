@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.split import SplitGraph
 from blockhole.paths.answers import holds
 from blockhole.paths.distinct import query_codes
@@ -31,11 +30,17 @@ def build_paths(
     4. Deduction is what the train graph can answer, induction the rest.
     """
     train_graph = split.graph("train")
-    train_seed, dev_seed, test_seed = np.random.SeedSequence(seed).generate_state(3, np.uint64).tolist()
-    train = _positives(train_graph, split.train, train_factor, lengths, train_seed)
-    dev = _positives(split.graph("train", "valid"), split.valid, eval_factor, lengths, dev_seed)
-    test = _positives(split.graph("train", "test"), split.test, eval_factor, lengths, test_seed)
-    train, dev, test = _disjoint(train, dev, test)
+    seeds = np.random.SeedSequence(seed).generate_state(3, np.uint64).tolist()
+    walks = [
+        sample_walks(graph, count, lengths, walk_seed)
+        for graph, count, walk_seed in zip(
+            (train_graph, split.graph("train", "valid"), split.graph("train", "test")),
+            (train_factor * len(split.train), eval_factor * len(split.valid), eval_factor * len(split.test)),
+            seeds,
+            strict=True,
+        )
+    ]
+    train, dev, test = _disjoint(list(zip((split.train, split.valid, split.test), walks, strict=True)))
     known_dev, known_test = holds(train_graph, dev), holds(train_graph, test)
     return PathSplits(
         train=train,
@@ -46,16 +51,12 @@ def build_paths(
     )
 
 
-def _positives(
-    graph: KnowledgeGraph, triples: NDArray[np.int32], factor: int, lengths: tuple[int, int], seed: int
-) -> PathQueries:
-    walks = sample_walks(graph, factor * len(triples), lengths, seed)
-    return PathQueries.concatenate([PathQueries.from_triples(triples), walks])
-
-
-def _disjoint(*parts: PathQueries) -> list[PathQueries]:
-    """The parts sorted, without what occurred before, in the same part or in an earlier one."""
-    together = PathQueries.concatenate(parts)
+def _disjoint(parts: list[tuple[NDArray[np.int32], PathQueries]]) -> list[PathQueries]:
+    """The queries of each part (triples, walks), sorted, without those of an earlier part; each query once."""
+    pieces = [piece for triples, walks in parts for piece in (PathQueries.from_triples(triples), walks)]
+    together = PathQueries.concatenate(pieces)
+    # The first occurrence of a query says to which part it belongs.
     _, first = np.unique(query_codes(together), return_index=True)
-    part_of = np.searchsorted(np.cumsum([len(part) for part in parts]), first, side="right")
+    ends = np.cumsum([len(triples) + len(walks) for triples, walks in parts])
+    part_of = np.searchsorted(ends, first, side="right")
     return [together.take(first[part_of == part]) for part in range(len(parts))]
