@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import isabstract
 from typing import Literal
 
 import pytest
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from blockhole.errors import UndefinedPath
 from blockhole.models.bilinear import BlockBilinear
-from blockhole.models.catalogue import build_model
+from blockhole.models.catalogue import MODELS, build_model
 from blockhole.models.contract import Model
 from blockhole.models.settings import BLOCK_MODEL_NAMES, MODEL_NAMES, ModelSettings
 
@@ -44,6 +45,13 @@ def draw_queries(model: Model, seed: int = 0) -> tuple[Tensor, Tensor, Tensor, T
     path = torch.randint(2 * R, (BATCH, hops), generator=generator)
     length = torch.randint(1, hops + 1, (BATCH,), generator=generator)
     return source, path, length, target
+
+
+def test_every_class_is_abstract_or_final() -> None:
+    assert isabstract(Model)
+    assert isabstract(BlockBilinear)
+    for model in MODELS.values():
+        assert getattr(model, "__final__", False), model
 
 
 def test_a_score_is_the_inner_product_of_query_and_candidate(model: Model) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC
+from abc import ABC, abstractmethod
 from math import sqrt
 
 import torch
@@ -22,6 +22,7 @@ class BlockBilinear(Model, ABC):
     norm of a vector.
     """
 
+    @abstractmethod
     def __init__(
         self,
         num_entities: int,

@@ -56,7 +56,7 @@ class ModelSettings(BaseModel):
         if self.name not in MODEL_NAMES:
             raise ConfigError(_unknown_model(self.name))
         if self.name in BLOCK_MODEL_NAMES:
-            _ = self.block_shape
+            _ = self.block_shape  # raises what does not fit
         elif self.blocks is not None or self.block_size is not None:
             raise ConfigError(f"blocks and block size belong to blockhole, not to {self.name}; give its size with dim.")
         return self
