@@ -1,0 +1,92 @@
+"""Text files as blocks of whole lines: unpacked, checked to be UTF-8, with line numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, final
+
+from blockhole.errors import MalformedFile
+from blockhole.graph.formats import Compression
+from blockhole.graph.packing import FAULTS, open_unpacked, unpacking_error
+
+BLOCK_BYTES = 1 << 22  # enough for vectorised work; larger blocks cost more in fresh memory than they save
+READ_BYTES = 1 << 20
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Whole lines of a file, each ended by a newline; `first_line` counts from 1."""
+
+    data: bytes
+    first_line: int
+
+    def line_at(self, offset: int) -> int:
+        """The line of the file that holds the byte at `offset` of this block."""
+        return self.first_line + self.data.count(b"\n", 0, offset)
+
+
+def whole_lines(data: bytes) -> int:
+    """How many bytes of `data` are whole lines."""
+    return data.rfind(b"\n") + 1
+
+
+def text_blocks(
+    path: Path, compression: Compression, complete: Callable[[bytes], int] = whole_lines
+) -> Iterator[Block]:
+    """The lines of a text file in blocks; `complete` says how many bytes of a piece of text are whole rows."""
+    first_line = 1
+    pending = b""
+    for data in _pieces(path, compression):
+        if first_line == 1 and not pending:
+            data = data.removeprefix(BYTE_ORDER_MARK)
+        pending += data
+        size = complete(pending)
+        if size:
+            yield _checked(path, Block(pending[:size], first_line))
+            first_line += pending.count(b"\n", 0, size)
+            pending = pending[size:]
+    if pending:
+        yield _checked(path, Block(pending if pending.endswith(b"\n") else pending + b"\n", first_line))
+
+
+def _pieces(path: Path, compression: Compression) -> Iterator[bytes]:
+    """The unpacked bytes in pieces of about `BLOCK_BYTES`."""
+    line = 1
+    with open_unpacked(path, compression) as file:
+        gathered: list[bytes] = []
+        size = 0
+        while data := _read(path, file, line):
+            line += data.count(b"\n")
+            gathered.append(data)
+            size += len(data)
+            if size >= BLOCK_BYTES:
+                yield b"".join(gathered)
+                gathered, size = [], 0
+        if gathered:
+            yield b"".join(gathered)
+
+
+def _read(path: Path, file: IO[bytes], line: int) -> bytes:
+    # read1 hands over what is unpacked so far before it meets a fault, so the line number of the fault is exact.
+    read: Callable[[int], bytes] = getattr(file, "read1", file.read)
+    try:
+        return read(READ_BYTES)
+    except FAULTS as fault:
+        raise unpacking_error(path, fault, line) from None
+
+
+def _checked(path: Path, block: Block) -> Block:
+    try:
+        block.data.decode("utf-8")
+    except UnicodeDecodeError as failure:
+        raise MalformedFile(
+            path,
+            f"byte 0x{block.data[failure.start]:02x} is not UTF-8",
+            "save the file as UTF-8",
+            block.line_at(failure.start),
+        ) from None
+    return block

@@ -1,0 +1,151 @@
+"""Graphs out of files: the format is told by the suffix, names get ids in order of first appearance."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blockhole.errors import BlockholeWarning, DataError, MalformedFile
+from blockhole.graph.encoding import Encoder
+from blockhole.graph.folders import listed_names, openke_files, split_files
+from blockhole.graph.formats import Layout, format_of
+from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.graph.split import SplitGraph, SplitName
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class UnseenEntities(BlockholeWarning):
+    """Valid or test facts use names that no train fact uses; they are kept."""
+
+
+class NegativesLeftOut(BlockholeWarning):
+    """Facts labelled -1 were found where only true facts belong; they are left out."""
+
+
+def read_graph(path: Path | str) -> KnowledgeGraph:
+    """The graph of the facts in one file.
+
+    Facts labelled -1 are left out, with a warning. A folder is read by `read_split`.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise DataError(f"{path}: is a folder; read_split reads a folder, and its .graph(...) gives a graph.")
+    return read_split(path).graph("train")
+
+
+def read_split(path: Path | str) -> SplitGraph:
+    """The facts of a folder with train, valid (or dev) and test files, or of one file, which then are all train.
+
+    The files may have any supported format; a folder of OpenKE's id files is one too. Names listed in `entities.txt`
+    and `relations.txt` come first, in that order; the others follow as they first appear in train, valid and test.
+    Names that occur in valid or test but not in train are kept and counted in one `UnseenEntities` warning.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise DataError(f"{path}: no such file or folder; check the name.")
+    if path.is_dir():
+        ids = openke_files(path)
+        split = _read_openke(path, ids) if ids else _read_names(split_files(path), path)
+    elif path.name.endswith("2id.txt"):
+        split = _read_openke(path.parent, {"train": path})
+    else:
+        split = _read_names({"train": path})
+    _warn_of_unseen(path, split)
+    return split
+
+
+def read_facts(path: Path) -> Iterator[pl.DataFrame]:
+    """The facts of one file, block by block: columns source, relation, target and, with labels, positive."""
+    file_format = format_of(path)
+    match file_format.layout:
+        case Layout.TSV | Layout.CSV:
+            from blockhole.graph.delimited import read_delimited
+
+            return read_delimited(path, file_format)
+        case Layout.PARQUET:
+            from blockhole.graph.parquet import read_parquet
+
+            return read_parquet(path)
+        case Layout.N_TRIPLES | Layout.N_QUADS:
+            from blockhole.graph.ntriples import read_ntriples
+
+            return read_ntriples(path, file_format)
+        case Layout.TURTLE | Layout.TRIG | Layout.RDF_XML:
+            from blockhole.graph.rdf import read_rdf
+
+            return read_rdf(path, file_format)
+
+
+def _read_names(files: Mapping[SplitName, Path], folder: Path | None = None) -> SplitGraph:
+    listed = (listed_names(folder / name) for name in ("entities.txt", "relations.txt")) if folder else ((), ())
+    encoder = Encoder(*listed)
+    arrays: dict[str, NDArray[np.int32]] = {}
+    for split, path in files.items():
+        triples, positive = encoder.encode(read_facts(path))
+        if not len(triples):
+            raise _no_facts(path)
+        arrays[split] = triples[positive]
+        if split == "train":
+            _warn_of_negatives(path, int(np.count_nonzero(~positive)))
+        else:
+            arrays[f"{split}_negatives"] = triples[~positive]
+    entities, relations = encoder.vocabularies()
+    return SplitGraph(entities, relations, **arrays)
+
+
+def _read_openke(folder: Path, files: Mapping[SplitName, Path]) -> SplitGraph:
+    from blockhole.graph.openke import ENTITIES, RELATIONS, read_ids, read_names
+
+    entities, relations = read_names(folder / ENTITIES, "entity"), read_names(folder / RELATIONS, "relation")
+    arrays: dict[str, NDArray[np.int32]] = {}
+    for split, path in files.items():
+        arrays[split] = read_ids(path, len(entities), len(relations))
+        if not len(arrays[split]):
+            raise _no_facts(path)
+    return SplitGraph(entities, relations, **arrays)
+
+
+def _no_facts(path: Path) -> MalformedFile:
+    return MalformedFile(path, "the file holds no facts", "write one fact a line, or leave the file away")
+
+
+def _warn_of_negatives(path: Path, count: int) -> None:
+    if count:
+        warnings.warn(
+            f"{path}: {count:,} lines labelled -1 are left out: a graph holds true facts only.",
+            NegativesLeftOut,
+            stacklevel=4,
+        )
+
+
+def _warn_of_unseen(path: Path, split: SplitGraph) -> None:
+    """Count the names of valid and test that train has not, and the triples they occur in."""
+    seen_entities, seen_relations = np.zeros(len(split.entities), bool), np.zeros(len(split.relations), bool)
+    seen_entities[split.train[:, 0::2]] = True
+    seen_relations[split.train[:, 1]] = True
+    later = np.concatenate([split.valid, split.test, split.valid_negatives, split.test_negatives])
+    unseen = ~seen_entities[later[:, 0::2]]
+    unseen_relation = ~seen_relations[later[:, 1]]
+    triples = int(np.count_nonzero(unseen.any(axis=1) | unseen_relation))
+    if triples:
+        entities = len(np.unique(later[:, 0::2][unseen]))
+        relations = len(np.unique(later[:, 1][unseen_relation]))
+        names = " and ".join([_count(entities, "entity", "entities")] * bool(entities) +
+                             [_count(relations, "relation", "relations")] * bool(relations))  # fmt: skip
+        warnings.warn(
+            f"{path}: {names} of valid and test, in {_count(triples, 'triple', 'triples')}, never occur in train; "
+            "they are kept, but nothing can be learned about them.",
+            UnseenEntities,
+            stacklevel=3,
+        )
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"

@@ -1,0 +1,38 @@
+"""Files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from blockhole.errors import DataError
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary file in the folder of `path`: it becomes `path` at the end, and vanishes on failure."""
+    path = path.resolve()  # through a link, so that the link stays one
+    if path.is_dir():
+        raise DataError(f"{path}: is a folder; name a file to write.")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    except OSError as failure:
+        raise DataError(f"{path}: cannot be written ({failure.strerror}); choose another place.") from None
+    os.close(descriptor)
+    temporary = Path(name)
+    try:
+        yield temporary
+        temporary.chmod(0o666 & ~_umask())  # mkstemp makes files that only their owner can read
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
