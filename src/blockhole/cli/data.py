@@ -1,0 +1,210 @@
+"""`blockhole data`: list, fetch, describe, build and convert data sets."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from blockhole.cli.output import JsonFlag, print_json, stdout
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from blockhole.data.dataset import DataSet
+    from blockhole.graph.split import SplitGraph
+
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, help="List, fetch, describe, build and convert data sets."
+)
+
+SIZES = ("entities", "relations", "train", "valid", "test")
+
+Source = Annotated[str, typer.Argument(help="A named data set, a folder with train, valid and test, or a file.")]
+Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same files.")]
+Out = Annotated[Path, typer.Option(help="The folder to write; give it wherever a data set is wanted.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the folder even if it holds other things.")]
+
+
+@app.command("list")
+def list_data_sets(as_json: JsonFlag = False) -> None:
+    """Show the named data sets, their sizes, and where they are on this machine."""
+    from blockhole.data.catalogue import catalogue
+    from blockhole.data.fetch import find
+
+    rows: list[dict[str, Any]] = []
+    for entry in catalogue().values():
+        folder = find(entry)
+        rows.append(
+            entry.model_dump(exclude={"files", "archive"}) | {"folder": None if folder is None else str(folder)}
+        )
+    if as_json:
+        print_json({"data_sets": rows})
+        return
+    table = _table("name", *SIZES, "here", "contents", "licence")
+    for row in rows:
+        counts = (f"{row[size]:,}" for size in SIZES)
+        table.add_row(row["name"], *counts, "yes" if row["folder"] else "no", row["title"], row["licence"])
+    stdout().print(table)
+
+
+@app.command("fetch")
+def fetch_data_set(
+    name: Annotated[str, typer.Argument(help="A name that `blockhole data list` shows.")], as_json: JsonFlag = False
+) -> None:
+    """Download a named data set, verify it, and keep it in the cache."""
+    from blockhole.data.fetch import locate
+    from blockhole.data.load import find_entry
+
+    folder = locate(find_entry(name))
+    if as_json:
+        print_json({"name": name, "folder": str(folder)})
+    else:
+        stdout().print(f"{name} is in {folder}", soft_wrap=True)
+
+
+@app.command("stats")
+def describe_data_set(source: Source, as_json: JsonFlag = False) -> None:
+    """Count the entities, relations, facts and path queries of a data set."""
+    from blockhole.data.load import load
+
+    stats = _describe(load(source))
+    if as_json:
+        print_json(stats)
+        return
+    stdout().print(_size_table(stats))
+    if stats["paths"] is not None:
+        stdout().print(_path_table(stats["paths"], stats["lengths"]))
+
+
+@app.command("build")
+def build_path_queries(
+    source: Source,
+    out: Out,
+    seed: Seed = 0,
+    lengths: Annotated[str, typer.Option(metavar="MIN-MAX", help="How long the walks are.")] = "2-5",
+    train_factor: Annotated[int, typer.Option(min=0, help="Walks for each fact of train.")] = 20,
+    eval_factor: Annotated[int, typer.Option(min=0, help="Walks for each fact of valid and of test.")] = 4,
+    overwrite: Overwrite = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Sample path queries over a data set, as Guu et al. 2015 did, and write both to a folder."""
+    from blockhole.data.load import find_source, load
+    from blockhole.data.store import check_destination, store
+    from blockhole.paths.builder import build_paths
+    from blockhole.paths.splits import PATH_PARTS
+
+    start = time.perf_counter()
+    span = _parse_lengths(lengths)
+    check_destination(out, find_source(source), overwrite=overwrite)
+    data = load(source)
+    paths = build_paths(data.split, lengths=span, train_factor=train_factor, eval_factor=eval_factor, seed=seed)
+    settings = {"lengths": span, "train_factor": train_factor, "eval_factor": eval_factor, "seed": seed}
+    store(data.split, out, paths=paths, origin={"built_from": source, **settings})
+    seconds = round(time.perf_counter() - start, 3)
+    if as_json:
+        print_json({"folder": str(out), "paths": paths.counts(), "seconds": seconds})
+    else:
+        stdout().print(_path_table(paths.counts(), {part: getattr(paths, part).lengths() for part in PATH_PARTS}))
+        stdout().print(f"written to {out} in {seconds:.1f} s", soft_wrap=True)
+
+
+@app.command("convert")
+def convert_graph(
+    source: Annotated[Path, typer.Argument(metavar="IN", help="A file of facts in any supported format.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write; its suffix tells the format.")],
+    as_json: JsonFlag = False,
+) -> None:
+    """Convert a graph from one file format to another."""
+    from blockhole.graph.convert import convert
+
+    written = convert(source, out)
+    if as_json:
+        print_json(written)
+    else:
+        stdout().print(f"{written['facts']:,} facts written to {out}", soft_wrap=True)
+
+
+@app.command("family")
+def generate_family_trees(
+    people: Annotated[int, typer.Option(min=1, help="How many people.")],
+    out: Out,
+    seed: Seed = 0,
+    overwrite: Overwrite = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Write synthetic family trees of any size, for which every answer is known."""
+    from blockhole.data.family_tree import generate_family
+    from blockhole.data.store import check_destination, store
+
+    check_destination(out, overwrite=overwrite)
+    split = generate_family(people, seed)
+    store(split, out, origin={"generated": "family", "people": people, "seed": seed})
+    sizes = _sizes(split)
+    if as_json:
+        print_json({"folder": str(out), **sizes})
+    else:
+        stdout().print(_size_table(sizes))
+        stdout().print(f"written to {out}", soft_wrap=True)
+
+
+def _parse_lengths(text: str) -> tuple[int, int]:
+    first, dash, last = text.partition("-")
+    try:
+        shortest, longest = int(first), int(last if dash else first)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a range such as 2-5", param_hint="--lengths") from None
+    if not 1 <= shortest <= longest:
+        raise typer.BadParameter(f"{text!r} does not rise from 1 or more", param_hint="--lengths")
+    return shortest, longest
+
+
+def _describe(data: DataSet) -> dict[str, Any]:
+    from blockhole.paths.splits import PATH_PARTS
+
+    if not data.has_paths:
+        return {**_sizes(data.split), "paths": None, "lengths": None}
+    parts = {part: data.paths(part) for part in PATH_PARTS}
+    return {
+        **_sizes(data.split),
+        "paths": {part: len(queries) for part, queries in parts.items()},
+        "lengths": {part: queries.lengths() for part, queries in parts.items()},
+    }
+
+
+def _sizes(split: SplitGraph) -> dict[str, int]:
+    return {
+        "entities": len(split.entities),
+        "relations": len(split.relations),
+        "train": len(split.train),
+        "valid": len(split.valid),
+        "test": len(split.test),
+    }
+
+
+def _table(*columns: str) -> Table:
+    """A plain table whose columns of counts are aligned to the right."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for column in columns:
+        words = column in ("name", "part", "here", "contents", "licence")
+        table.add_column(column, justify="left" if words else "right")
+    return table
+
+
+def _size_table(sizes: Mapping[str, int]) -> Table:
+    table = _table(*SIZES)
+    table.add_row(*(f"{sizes[size]:,}" for size in SIZES))
+    return table
+
+
+def _path_table(paths: dict[str, int], lengths: dict[str, dict[int, int]]) -> Table:
+    hops = sorted({length for counts in lengths.values() for length in counts})
+    table = _table("part", "queries", *(f"length {hop}" for hop in hops))
+    for part, count in paths.items():
+        table.add_row(part, f"{count:,}", *(f"{lengths[part].get(hop, 0):,}" for hop in hops))
+    return table

@@ -1,0 +1,64 @@
+"""One way in: a name of the catalogue, a folder, or a file becomes a `DataSet`."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from pathlib import Path
+
+from blockhole.data.catalogue import NamedDataSet, catalogue
+from blockhole.data.dataset import DataSet
+from blockhole.data.fetch import locate
+from blockhole.errors import DataError, UnknownDataSet
+from blockhole.graph.formats import bare_name, known_format
+from blockhole.paths.splits import PATH_PARTS
+
+
+def load(source: str | Path) -> DataSet:
+    """Load a data set by name, from a folder, or from one file, whose facts then are all train.
+
+    A name of the catalogue means that data set even where a file or folder has the same name: write `./wn11` for
+    the folder. A folder holds train, valid (or dev) and test files of any supported format, and in its folder
+    `paths` the five parts of path queries, where there are any; or it holds these five parts and nothing else.
+    """
+    from blockhole.graph.readers import read_split
+
+    place = find_source(source)
+    beside = _find_parts(place)
+    if len(beside) == len(PATH_PARTS):
+        from blockhole.data.bare_paths import split_of_parts
+
+        return DataSet(str(source), split_of_parts(beside), part_files=beside)
+    return DataSet(str(source), read_split(place), part_files=_find_parts(place / "paths"))
+
+
+def find_source(source: str | Path) -> Path:
+    """The file or folder behind a name or path; a named data set is fetched when it is nowhere on this machine."""
+    is_path = isinstance(source, Path) or source not in catalogue()
+    if is_path and Path(source).exists():
+        return Path(source)
+    return locate(find_entry(str(source)))
+
+
+def find_entry(name: str) -> NamedDataSet:
+    """The entry of a name in the catalogue; raises `UnknownDataSet` with the nearest names."""
+    entries = catalogue()
+    if name in entries:
+        return entries[name]
+    near = get_close_matches(name.lower(), entries, n=2)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"the data sets are {', '.join(entries)}."
+    raise UnknownDataSet(
+        f"there is no data set, file or folder {name!r}; {hint} A file or a folder of facts can be given too."
+    )
+
+
+def _find_parts(folder: Path) -> dict[str, Path]:
+    """The files of path queries in `folder`, by part; none where there is no such folder."""
+    parts: dict[str, Path] = {}
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        part = bare_name(path)
+        if part not in PATH_PARTS or known_format(path) is None:
+            continue
+        if part in parts:
+            raise DataError(f"{folder} holds {part} twice, as {parts[part].name} and {path.name}; keep one of them.")
+        parts[part] = path
+    return parts

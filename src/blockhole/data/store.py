@@ -1,0 +1,64 @@
+"""Data sets written to a folder, so that the folder can be given wherever a data set is wanted."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from blockhole.errors import DataError
+from blockhole.graph.split import SplitGraph
+from blockhole.paths.splits import PATH_PARTS, PathSplits
+
+ORIGIN = "origin.json"
+"""How a folder was made; its presence says that we wrote the folder, so that we may write it again."""
+
+
+def check_destination(folder: Path, source: Path | None = None, *, overwrite: bool) -> None:
+    """Refuse to replace a folder that we did not write, or one that holds the `source` being read."""
+    if source is not None and source.resolve().is_relative_to(folder.resolve()):
+        raise DataError(f"{folder} holds the data set that is read; name another folder.")
+    if overwrite or not folder.exists():
+        return
+    if not folder.is_dir():
+        raise DataError(f"{folder} is a file; name a new folder, or give --overwrite to replace it.")
+    if any(folder.iterdir()) and not (folder / ORIGIN).is_file():
+        raise DataError(
+            f"{folder} is a folder that holds other things; name a new folder, or give --overwrite to replace it."
+        )
+
+
+def store(split: SplitGraph, folder: Path, *, origin: Mapping[str, object], paths: PathSplits | None = None) -> None:
+    """Write facts, names and path queries in the layout of the published data; all of it appears at once, or nothing.
+
+    `origin` says in plain values how they were made, and `paths/` holds the five parts of path queries.
+    """
+    from blockhole.graph.writers import write_split
+
+    folder = folder.resolve()
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as temporary:
+            fresh = Path(temporary) / "fresh"
+            write_split(split, fresh)
+            if paths is not None:
+                _write_parts(paths, split, fresh / "paths")
+            (fresh / ORIGIN).write_text(json.dumps(origin, indent=2) + "\n", encoding="utf-8")
+            if folder.exists():
+                # A rename cannot replace a folder that has contents: the old one steps aside and is then deleted.
+                folder.rename(Path(temporary) / "replaced")
+            fresh.rename(folder)
+    except OSError as failure:
+        raise DataError(f"cannot write {folder}: {failure.strerror or failure}; name another folder.") from failure
+
+
+def _write_parts(paths: PathSplits, split: SplitGraph, folder: Path) -> None:
+    from blockhole.paths.guu import write_paths
+
+    folder.mkdir()
+    for part in PATH_PARTS:
+        queries = getattr(paths, part)
+        # Train is many times larger than the rest together; and a text without lines would not say what it is.
+        suffix = "parquet" if part == "train" or not len(queries) else "tsv"
+        write_paths(queries, folder / f"{part}.{suffix}", split.entities, split.relations)

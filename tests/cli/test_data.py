@@ -1,0 +1,298 @@
+"""`blockhole data` as its users meet it: arguments in, standard output, standard error and exit status out."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable, Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any, NamedTuple
+
+import pytest
+
+from blockhole.cli.main import main
+from blockhole.data.catalogue import catalogue
+from blockhole.paths.splits import PATH_PARTS
+
+
+class Outcome(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+    def json(self) -> dict[str, Any]:
+        assert self.status == 0, self.err
+        assert self.out.count("\n") == 1
+        result = json.loads(self.out)
+        assert isinstance(result, dict)
+        return result
+
+    def failure(self) -> str:
+        """The one line a failing command prints."""
+        assert (self.status, self.out) == (1, "")
+        assert self.err.startswith("error: ")
+        assert self.err.count("\n") == 1
+        return self.err.removeprefix("error: ").rstrip("\n")
+
+
+Run = Callable[..., Outcome]
+
+
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("NO_PROXY", "*")
+    monkeypatch.setenv("BLOCKHOLE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("BLOCKHOLE_DATA", raising=False)
+
+    def run_data(*arguments: object) -> Outcome:
+        with pytest.raises(SystemExit) as stop:
+            main(["data", *map(str, arguments)])
+        captured = capfd.readouterr()
+        return Outcome(int(stop.value.code or 0), captured.out, captured.err)
+
+    return run_data
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A small ring of facts with labelled valid and test lines."""
+    folder = tmp_path / "ring"
+    folder.mkdir()
+    facts = [f"e{i}\tr{i % 3}\te{(i * 7 + 1) % 40}" for i in range(40)]
+    (folder / "train.tsv").write_text("".join(f"{fact}\n" for fact in facts))
+    (folder / "valid.tsv").write_text("e1\tr0\te5\t1\ne1\tr0\te6\t-1\ne2\tr1\te9\t1\n")
+    (folder / "test.tsv").write_text("e3\tr2\te5\t1\ne4\tr0\te6\t-1\n")
+    return folder
+
+
+@pytest.fixture
+def unreachable(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """An address of this machine at which nobody listens."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+        monkeypatch.setenv("BLOCKHOLE_MIRROR", f"http://{address}")
+        yield address
+
+
+def test_list_shows_every_name_and_what_is_here(run: Run) -> None:
+    rows = {row["name"]: row for row in run("list", "--json").json()["data_sets"]}
+    assert rows.keys() == catalogue().keys()
+    assert rows["family"]["folder"] is not None
+    assert rows["wn11"] == {
+        "name": "wn11", "title": catalogue()["wn11"].title, "licence": "WordNet licence", "folder": None,
+        "entities": 38_696, "relations": 11, "train": 112_581, "valid": 2_609, "test": 10_544,
+    }  # fmt: skip
+    shown = run("list")
+    assert shown.status == 0
+    assert all(name in shown.out for name in catalogue())
+    assert "112,581" in shown.out
+
+
+def test_stats_of_the_published_data(run: Run, data_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BLOCKHOLE_DATA", str(data_root))
+    outcome = run("stats", "wn11", "--json")
+    stats = outcome.json()
+    assert [stats[key] for key in ("entities", "relations", "train", "valid", "test")] == [
+        38_696, 11, 112_581, 2_609, 10_544,
+    ]  # fmt: skip
+    assert stats["paths"] == {
+        "train": 2_129_539,
+        "dev_deduction": 7_873,
+        "dev_induction": 3_404,
+        "test_deduction": 24_749,
+        "test_induction": 21_828,
+    }
+    assert {part: sum(counts.values()) for part, counts in stats["lengths"].items()} == stats["paths"]
+    assert stats["lengths"]["test_induction"].keys() == {"1", "2", "3", "4", "5"}
+    assert outcome.err.startswith("warning: ")
+    assert outcome.err.count("\n") == outcome.err.count("warning: ")
+
+
+def test_stats_of_a_file_without_paths(run: Run, folder: Path) -> None:
+    assert run("stats", folder / "train.tsv", "--json").json() == {
+        "entities": 40, "relations": 3, "train": 40, "valid": 0, "test": 0, "paths": None, "lengths": None,
+    }  # fmt: skip
+
+
+def test_stats_counts_positive_lines_only(run: Run, folder: Path) -> None:
+    stats = run("stats", folder, "--json").json()
+    assert (stats["train"], stats["valid"], stats["test"]) == (40, 2, 1)
+
+
+def test_a_built_folder_is_a_data_set_with_the_same_facts_and_paths(run: Run, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "built"
+    built = run("build", folder, "--seed", 3, "--out", out, "--json").json()
+    assert built.keys() == {"folder", "paths", "seconds"}
+    assert built["paths"].keys() == set(PATH_PARTS)
+    before, after = run("stats", folder, "--json").json(), run("stats", out, "--json").json()
+    assert after["paths"] == built["paths"]
+    assert after | {"paths": None, "lengths": None} == before
+    assert sorted(path.name for path in (out / "paths").iterdir()) == [
+        "dev_deduction.tsv", "dev_induction.tsv", "test_deduction.tsv", "test_induction.tsv", "train.parquet",
+    ]  # fmt: skip
+    assert (out / "valid.txt").read_text() == "e1\tr0\te5\t1\ne2\tr1\te9\t1\ne1\tr0\te6\t-1\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["built", "ring"]
+
+
+def test_the_same_seed_builds_the_same_files(run: Run, folder: Path, tmp_path: Path) -> None:
+    contents = []
+    for name, seed in [("a", 1), ("b", 1), ("c", 2)]:
+        run("build", folder, "--seed", seed, "--out", tmp_path / name, "--json").json()
+        contents.append({path.name: path.read_bytes() for path in (tmp_path / name / "paths").iterdir()})
+    assert contents[0] == contents[1]
+    assert contents[0] != contents[2]
+
+
+def test_build_takes_lengths_and_amounts(run: Run, folder: Path, tmp_path: Path) -> None:
+    options = ("--lengths", "3", "--train-factor", 2, "--eval-factor", 0)
+    run("build", folder, "--seed", 0, "--out", tmp_path / "built", *options, "--json").json()
+    lengths = run("stats", tmp_path / "built", "--json").json()["lengths"]
+    assert lengths["train"].keys() == {"1", "3"}
+    assert lengths["train"]["3"] <= 80
+    assert lengths["test_induction"] == {"1": 1}
+
+
+def test_build_shows_a_table(run: Run, folder: Path, tmp_path: Path) -> None:
+    shown = run("build", folder, "--seed", 0, "--out", tmp_path / "built")
+    assert shown.status == 0
+    assert "test_induction" in shown.out
+    assert f"written to {tmp_path / 'built'}" in shown.out
+    assert "dev_deduction" in run("stats", tmp_path / "built").out
+
+
+@pytest.mark.parametrize("lengths", ["5-2", "0-3", "two", "2-", "-"])
+def test_a_wrong_range_of_lengths_is_wrong_usage(run: Run, folder: Path, tmp_path: Path, lengths: str) -> None:
+    outcome = run("build", folder, "--seed", 0, "--out", tmp_path / "built", "--lengths", lengths)
+    assert (outcome.status, outcome.out) == (2, "")
+    assert "--lengths" in outcome.err
+
+
+def test_build_replaces_its_own_folder_but_no_other(run: Run, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "built"
+    for seed in (0, 1):
+        run("build", folder, "--seed", seed, "--out", out, "--json").json()
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "thesis.tex").write_text("years of work")
+    failure = run("build", folder, "--seed", 0, "--out", precious).failure()
+    assert failure == (
+        f"{precious} is a folder that holds other things; name a new folder, or give --overwrite to replace it."
+    )
+    assert [path.name for path in precious.iterdir()] == ["thesis.tex"]
+    run("build", folder, "--seed", 0, "--out", precious, "--overwrite", "--json").json()
+    assert not (precious / "thesis.tex").exists()
+
+
+def test_build_never_replaces_what_it_reads(run: Run, folder: Path, tmp_path: Path) -> None:
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    for out in (folder, tmp_path):
+        failure = run("build", folder, "--seed", 0, "--out", out, "--overwrite").failure()
+        assert failure == f"{out} holds the data set that is read; name another folder."
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_build_that_fails_leaves_nothing_behind(run: Run, folder: Path, tmp_path: Path) -> None:
+    (folder / "test.tsv").write_text("e1\tr0\n")
+    assert "test.tsv, line 1: 2 columns" in run("build", folder, "--seed", 0, "--out", tmp_path / "built").failure()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ring"]
+
+
+def test_convert_and_back(run: Run, folder: Path, tmp_path: Path) -> None:
+    result = run("convert", folder / "train.tsv", tmp_path / "facts.parquet", "--json").json()
+    assert result["facts"] == 40
+    run("convert", tmp_path / "facts.parquet", tmp_path / "back.tsv", "--json").json()
+    assert (tmp_path / "back.tsv").read_text() == (folder / "train.tsv").read_text()
+    assert "40 facts" in run("convert", folder / "train.tsv", tmp_path / "facts.nt").out
+
+
+def test_family_trees_of_any_size(run: Run, tmp_path: Path) -> None:
+    made = run("family", "--people", 300, "--seed", 5, "--out", tmp_path / "trees", "--json").json()
+    stats = run("stats", tmp_path / "trees", "--json").json()
+    assert stats["entities"] >= 300
+    assert {size: made[size] for size in ("entities", "relations", "train", "valid", "test")} == {
+        size: stats[size] for size in ("entities", "relations", "train", "valid", "test")
+    }
+    again = run("family", "--people", 300, "--seed", 5, "--out", tmp_path / "again")
+    assert again.status == 0
+    assert (tmp_path / "again/train.txt").read_bytes() == (tmp_path / "trees/train.txt").read_bytes()
+
+
+def test_fetch_from_a_mirror_then_from_the_cache(
+    run: Run, data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, file in catalogue()["wn18rr"].files.items():
+        assert file.home is not None
+        copy = tmp_path / "mirror" / file.home
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes((data_root / "wn18rr" / name).read_bytes())
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            """Stay silent."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=tmp_path / "mirror")) as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        monkeypatch.setenv("BLOCKHOLE_MIRROR", f"http://127.0.0.1:{server.server_port}")
+        fetched = run("fetch", "wn18rr", "--json").json()
+        server.shutdown()
+        thread.join()
+    assert fetched == {"name": "wn18rr", "folder": str(tmp_path / "cache" / "wn18rr")}
+    assert run("fetch", "wn18rr").out == f"wn18rr is in {tmp_path / 'cache' / 'wn18rr'}\n"
+    assert run("stats", "wn18rr", "--json").json()["train"] == 86_835
+
+
+def test_no_network_is_one_clear_line(run: Run, unreachable: str, tmp_path: Path) -> None:
+    failure = run("stats", "umls", "--json").failure()
+    assert f"nothing arrives from {unreachable}; check the network and try again" in failure
+    assert [path.name for path in (tmp_path / "cache" / "umls").iterdir()] == [".lock"]
+
+
+def test_a_folder_of_data_sets_that_lacks_one_is_named(
+    run: Run, unreachable: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BLOCKHOLE_DATA", str(folder))
+    warning, error = run("fetch", "umls").err.splitlines()
+    assert warning.startswith(f"warning: BLOCKHOLE_DATA ({folder}) has no umls/train.txt; fetching umls into ")
+    assert error.startswith("error: cannot fetch ")
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"a\tr\tb\na\tr\n", "line 2: 2 columns instead of 3"),
+        (b"", "the file holds no facts"),
+        (b"a\tr\t\n", "line 1: the target is empty"),
+        (b"a\tr\t\xff\n", "line 1: byte 0xff is not UTF-8"),
+        (b"a\tr\tb\t1\na\tr\tc\t2\n", "line 2: label '2' is neither 1 nor -1"),
+    ],
+)
+def test_bad_files_give_one_clear_line(run: Run, tmp_path: Path, content: bytes, problem: str) -> None:
+    (tmp_path / "facts.tsv").write_bytes(content)
+    for arguments in (["stats"], ["build", "--seed", "0", "--out", tmp_path / "built"]):
+        failure = run(arguments[0], tmp_path / "facts.tsv", *arguments[1:], "--json").failure()
+        assert f"{tmp_path / 'facts.tsv'}" in failure
+        assert problem in failure
+    failure = run("convert", tmp_path / "facts.tsv", tmp_path / "facts.parquet").failure()
+    assert problem in failure
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["facts.tsv"]
+
+
+def test_unknown_names_give_one_clear_line(run: Run, tmp_path: Path) -> None:
+    for arguments in (["stats", "wn1"], ["fetch", "wn1"], ["build", "wn1", "--seed", "0", "--out", tmp_path / "built"]):
+        failure = run(*arguments).failure()
+        assert failure.startswith("there is no data set, file or folder 'wn1'; did you mean wn11")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unseen_valid_entity_is_one_line_of_warning(run: Run, folder: Path) -> None:
+    (folder / "valid.tsv").write_text("e1\tr0\tnobody\n")
+    outcome = run("stats", folder, "--json")
+    assert outcome.json()["entities"] == 41
+    assert outcome.err.startswith("warning: ")
+    assert outcome.err.count("\n") == 1
