@@ -1,0 +1,146 @@
+"""Every setting of a training run, typed, checked and described."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, final
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from blockhole.models.settings import ModelSettings
+
+LossKind = Literal["logistic", "softmax", "sampled_softmax"]
+Corruption = Literal["reversed", "shuffled", "replaced"]
+OptimizerKind = Literal["adagrad", "rowwise_adagrad", "adam"]
+Metric = Literal["mq", "accuracy"]
+
+Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class Section(BaseModel):
+    """A group of settings: immutable, and a key it does not know is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+@final
+class LossConfig(Section):
+    """What is minimised; see `training/losses.py` for the equations."""
+
+    kind: LossKind = Field(
+        default="logistic",
+        description="logistic (the paper's), softmax over all entities, or sampled_softmax over a sample of them",
+    )
+    negatives: int = Field(
+        default=5,
+        ge=1,
+        description="objects drawn per positive (logistic) or per batch (sampled_softmax); softmax draws none",
+    )
+    typed_share: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="share of the negatives drawn from the objects of the last relation in train",
+    )
+    self_adversarial: Weight = Field(
+        default=0.0,
+        description="temperature at which logistic negatives are weighted by their scores; 0 weighs all alike",
+    )
+    corrupted_paths: int = Field(
+        default=0,
+        ge=0,
+        description="negatives per positive that keep its ends and corrupt its path, if not true in train",
+    )
+    corruptions: tuple[Corruption, ...] = Field(
+        default=("reversed", "shuffled", "replaced"),
+        min_length=1,
+        description="ways to corrupt a path; one is drawn each time",
+    )
+    mask_known_answers: bool = Field(
+        default=False, description="never count an entity as negative that answers the query in the train graph"
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> LossConfig:
+        if self.self_adversarial and self.kind != "logistic":
+            raise ValueError(
+                f"self_adversarial weights need kind = 'logistic'; {self.kind} already weighs negatives by their scores"
+            )
+        if self.typed_share and self.kind == "softmax":
+            raise ValueError("typed_share needs sampled negatives; softmax takes every entity")
+        return self
+
+
+@final
+class PenaltyConfig(Section):
+    """What large parameters cost, per positive; see `training/penalties.py`."""
+
+    l2: Weight = Field(default=0.0, description="weight of the squared norm of a positive's parameters (the paper's λ)")
+    n3: Weight = Field(default=0.0, description="weight of the nuclear 3-norm of the parameters of a positive")
+    dura: Weight = Field(default=0.0, description="weight of ‖e_s‖² + ‖query vector‖² + ‖e_o‖²")
+
+
+@final
+class OptimizerConfig(Section):
+    """How a gradient becomes a step; see `training/optimizers.py`."""
+
+    kind: OptimizerKind = Field(
+        default="adagrad", description="adagrad, rowwise_adagrad (one accumulator a row) or adam"
+    )
+    learning_rate: Positive = Field(default=0.05, description="step size")
+    initial_accumulator: Weight = Field(default=0.0, description="what Adagrad's sums of squares start from")
+    epsilon: Positive = Field(default=1e-10, description="added to the denominator of a step")
+    beta1: float = Field(default=0.9, ge=0, lt=1, description="Adam's decay of the mean gradient")
+    beta2: float = Field(default=0.999, ge=0, lt=1, description="Adam's decay of the mean squared gradient")
+
+
+@final
+class EarlyStopConfig(Section):
+    """When to stop before the last epoch, by a figure measured on the validation queries."""
+
+    metric: Metric | None = Field(
+        default=None,
+        description="mq (ranking) or accuracy (path classification); absent measures nothing",
+    )
+    every: int = Field(default=1, ge=1, description="epochs between two measurements")
+    patience: int = Field(default=5, ge=1, description="measurements without a new best after which training stops")
+    queries: int = Field(default=4000, ge=1, description="validation queries measured, the same ones every time")
+
+
+@final
+class TrainingConfig(Section):
+    """What is trained on, for how long, and where."""
+
+    on: Literal["base", "paths"] = Field(
+        default="paths", description="base: the edges of train; paths: edges and walks over them"
+    )
+    walks: Literal["stored", "fresh"] = Field(
+        default="stored",
+        description="paths of the data set, the same every epoch, or walks sampled anew for every epoch",
+    )
+    reverse: Literal["none", "edges", "paths"] = Field(
+        default="edges", description="which positives are also read backwards, (o, r_k⁻¹/…/r_1⁻¹, s)"
+    )
+    epochs: int = Field(default=10, ge=1, description="passes over the positives")
+    batch_size: int = Field(default=1024, ge=1, description="positives per optimizer step, at most")
+    seed: int = Field(default=0, ge=0, lt=2**63, description="decides the initial weights and every random draw")
+    threads: int | None = Field(
+        default=None, ge=1, description="CPU threads; absent takes every core this process may use"
+    )
+    device: str = Field(default="auto", description="auto, cpu, cuda, cuda:N or mps")
+    checkpoint_seconds: Weight = Field(
+        default=60.0, description="seconds of training after which a checkpoint is due; 0 saves after every batch"
+    )
+
+
+@final
+class TrainConfig(Section):
+    """All settings of a run; config.json holds exactly this."""
+
+    data: str | None = Field(default=None, description="name or path of the data set; absent for a graph in memory")
+    model: ModelSettings = Field(default_factory=ModelSettings, description="the model and its size")
+    loss: LossConfig = Field(default_factory=LossConfig, description="what is minimised")
+    penalty: PenaltyConfig = Field(default_factory=PenaltyConfig, description="what large parameters cost")
+    optimizer: OptimizerConfig = Field(default_factory=OptimizerConfig, description="how a gradient becomes a step")
+    training: TrainingConfig = Field(default_factory=TrainingConfig, description="what is trained on, and for how long")
+    early_stop: EarlyStopConfig = Field(default_factory=EarlyStopConfig, description="when to stop early")
