@@ -1,0 +1,37 @@
+"""Which engine trains what."""
+
+from __future__ import annotations
+
+from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.models.bilinear import BlockBilinear
+from blockhole.models.contract import Model
+from blockhole.training.autograd import AutogradEngine
+from blockhole.training.config import TrainConfig
+from blockhole.training.engine import Engine
+from blockhole.training.kernels.captured import CapturedEngine
+from blockhole.training.kernels.fused_cpu import FusedEngine, supports
+
+
+def build_engine(model: Model, config: TrainConfig, graph: KnowledgeGraph, threads: int) -> Engine:
+    """The fastest engine for this model, these settings and the device the model is on.
+
+    `graph` is the train graph, which negatives are checked against; `threads` are the fused engine's.
+    """
+    optimizer = config.optimizer
+    if isinstance(model, BlockBilinear) and optimizer.kind != "adam" and supports(model, config):
+        return FusedEngine(
+            model,
+            negatives=config.loss.negatives,
+            learning_rate=optimizer.learning_rate,
+            l2=config.penalty.l2,
+            optimizer=optimizer.kind,
+            initial_accumulator=optimizer.initial_accumulator,
+            epsilon=optimizer.epsilon,
+            seed=config.training.seed,
+            threads=threads,
+        )
+    engine = AutogradEngine(model, config, graph)
+    # A recorded step repeats itself exactly: it must draw nothing, and Adam's counts its steps on the host.
+    if model.entity.is_cuda and engine.draws_nothing and optimizer.kind != "adam":
+        return CapturedEngine(engine)
+    return engine

@@ -1,0 +1,104 @@
+"""The losses of a batch, as differentiable functions of scores and vectors.
+
+Logistic (the paper's): Σ log(1 + exp(-y φ)) over a positive and its negatives.
+Softmax: -log of the share that the true answer has in Σ_e exp φ(s, p, e). The sum runs over all entities, or is
+estimated from a sample in which entity e is included with probability π_e: each sampled exp φ is weighted by 1/π_e
+(Horvitz and Thompson), so the estimated sum is unbiased, and exact when all entities are sampled.
+
+All are means over the positives of a batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+CHUNK_LOGITS = 2**22
+"""How many logits are held at once: 16 MB in float32, small enough for the caches near a core."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Cells of a score matrix, by ascending row: which rivals do not count for which query; [count] each."""
+
+    row: Tensor
+    column: Tensor
+
+
+def logistic_loss(positive: Tensor, negative: Tensor, weight: Tensor | None = None) -> Tensor:
+    """The mean over positives of log(1 + exp(-φ⁺)) + Σ_j w_j log(1 + exp(φ⁻_j)).
+
+    Shapes: positive [batch], negative [batch, count], weight the same as negative (absent: 1) → [].
+    """
+    pushed_down = functional.softplus(negative)
+    if weight is not None:
+        # A plain product would turn the weight 0 of an excluded negative with an infinite score into NaN.
+        pushed_down = torch.where(weight > 0, pushed_down * weight, 0.0)
+    return (functional.softplus(-positive) + pushed_down.sum(dim=1)).mean()
+
+
+def self_adversarial_weights(negative: Tensor, counted: Tensor, temperature: float) -> Tensor:
+    """w_j = n · softmax_j(α φ⁻_j) over the n negatives that count; they sum to n, and α = 0 gives the plain loss.
+
+    Sun et al. 2019 let them sum to 1; the factor keeps the balance of the paper's loss. No gradient flows through.
+    Shapes: negative [batch, count], counted bool [batch, count] → [batch, count].
+    """
+    scaled = (temperature * negative.detach()).masked_fill(~counted, -torch.inf)
+    share = torch.softmax(scaled, dim=1)
+    return torch.where(counted, share, 0.0) * counted.sum(dim=1, keepdim=True)
+
+
+def softmax_loss(own: Tensor, query: Tensor, rivals: Tensor, log_weight: Tensor, excluded: Pairs) -> Tensor:
+    """The mean of  log(Σ_x exp own_x + Σ_c w_c exp⟨q, rival_c⟩) - own_0.
+
+    `own` holds the score of the true answer first, then scores that rival it in its row alone (corrupted paths);
+    `rivals` are shared by the batch, `excluded` the pairs that do not count, such as the true answer itself.
+    Shapes: own [batch, 1 + x], query [batch, width], rivals [count, width], log_weight [count] → [].
+    """
+    loss: Tensor = _SharedSoftmax.apply(own, query, rivals, log_weight, excluded)  # type: ignore[no-untyped-call]
+    return loss
+
+
+class _SharedSoftmax(torch.autograd.Function):
+    """The gradients are by-products of the loss: one pass computes all, and the logits of a chunk are never kept."""
+
+    @staticmethod
+    def forward(ctx: Any, own: Tensor, query: Tensor, rivals: Tensor, log_weight: Tensor, excluded: Pairs) -> Tensor:
+        batch, count = len(query), len(rivals)
+        loss = query.new_zeros(())
+        own_gradient, query_gradient = torch.empty_like(own), torch.empty_like(query)
+        rival_gradient = torch.zeros_like(rivals)
+        rows = min(batch, max(1, CHUNK_LOGITS // max(1, count)))
+        for start in range(0, batch, rows):
+            part = slice(start, min(start + rows, batch))
+            chunk_own = own[part]
+            share = torch.addmm(log_weight, query[part], rivals.T)
+            share[_cells(excluded, part)] = -torch.inf
+            highest = torch.maximum(share.amax(dim=1, keepdim=True), chunk_own.amax(dim=1, keepdim=True))
+            own_share = (chunk_own - highest).exp_()
+            total = share.sub_(highest).exp_().sum(dim=1, keepdim=True) + own_share.sum(dim=1, keepdim=True)
+            loss += (total.log() + highest - chunk_own[:, :1]).sum()
+            own_gradient[part] = own_share / total
+            share.div_(total)
+            query_gradient[part] = share @ rivals
+            rival_gradient.addmm_(share.T, query[part])
+        own_gradient[:, 0] -= 1
+        ctx.save_for_backward(own_gradient, query_gradient, rival_gradient)
+        return loss / batch
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
+        own, query, rivals = ctx.saved_tensors
+        scale = upstream / len(query)
+        return own * scale, query * scale, rivals * scale, None, None
+
+
+def _cells(pairs: Pairs, part: slice) -> tuple[Tensor, Tensor]:
+    bounds = torch.tensor([part.start, part.stop], device=pairs.row.device, dtype=pairs.row.dtype)
+    first, last = torch.searchsorted(pairs.row, bounds).tolist()
+    return pairs.row[first:last] - part.start, pairs.column[first:last]
