@@ -1,0 +1,114 @@
+"""Writing a run while it trains: the folder, its lock, checkpoints and metrics."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import final
+
+from torch import Tensor
+
+from blockhole.errors import DamagedRun, RunError
+from blockhole.graph.vocabulary import Vocabulary
+from blockhole.models.contract import Model
+from blockhole.training.checkpoint import (
+    OPTIMIZER,
+    Checkpoint,
+    load_checkpoint,
+    recover,
+    save_checkpoint,
+    saving,
+)
+from blockhole.training.config import TrainConfig
+from blockhole.training.engine import Engine
+from blockhole.training.run import (
+    METRICS,
+    VOCABULARY,
+    load_weights,
+    read_vocabularies,
+    write_config,
+    write_vocabularies,
+)
+from blockhole.training.state import TrainingState
+from blockhole.training.tracking import MetricsFile
+
+
+@final
+class RunWriter:
+    """Saves one model and engine into one folder; a Saver. `metrics` is open from `begin` or `resume` on."""
+
+    metrics: MetricsFile
+
+    def __init__(self, folder: Path, model: Model, engine: Engine) -> None:
+        self._folder = folder
+        self._model = model
+        self._engine = engine
+
+    def begin(self, config: TrainConfig, entities: Vocabulary, relations: Vocabulary) -> None:
+        """Start a new run in an empty folder."""
+        with saving(self._folder):
+            recover(self._folder)
+            write_vocabularies(self._folder / VOCABULARY, entities, relations)
+            write_config(self._folder, config)
+            self.metrics = MetricsFile(self._folder / METRICS)
+
+    def resume(self, config: TrainConfig, entities: Vocabulary, relations: Vocabulary) -> Checkpoint:
+        """Load model and engine from the folder, to go on with `config`; its vocabularies must be the given ones."""
+        recover(self._folder)
+        if (entities, relations) != read_vocabularies(self._folder / VOCABULARY):
+            raise RunError(
+                f"{self._folder} was trained on other data: its names differ; resume it with the data it began with."
+            )
+        checkpoint = load_checkpoint(self._folder)
+        load_weights(self._model, checkpoint.weights, self._folder)
+        self._load_optimizer(checkpoint.optimizer)
+        with saving(self._folder):
+            write_config(self._folder, config)
+            self.metrics = MetricsFile(self._folder / METRICS, checkpoint.metrics_bytes)
+        return checkpoint
+
+    def save(self, state: TrainingState, best: dict[str, Tensor] | None, *, best_changed: bool) -> None:
+        """See Saver."""
+        checkpoint = Checkpoint(
+            state=state,
+            weights=dict(self._model.state_dict()),
+            optimizer=self._engine.optimizer_state(),
+            best=best,
+            metrics_bytes=self.metrics.size(),
+        )
+        save_checkpoint(self._folder, checkpoint, best_changed=best_changed)
+
+    def _load_optimizer(self, saved: dict[str, Tensor]) -> None:
+        shapes = {name: value.shape for name, value in self._engine.optimizer_state().items()}
+        if {name: value.shape for name, value in saved.items()} != shapes:
+            raise DamagedRun(
+                f"{self._folder / OPTIMIZER} does not fit the optimizer that config.json names; "
+                "these files are not of one run."
+            )
+        self._engine.load_optimizer_state(saved)
+
+
+@contextmanager
+def sole_writer(folder: Path) -> Iterator[None]:
+    """Make `folder` and hold it: a second process that would train into it is refused until the block ends."""
+    with saving(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    if sys.platform == "win32":
+        yield
+        return
+    import fcntl
+
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RunError(
+                f"another process is training into {folder}; wait for it, or choose another folder."
+            ) from None
+        yield
+    finally:
+        os.close(descriptor)
