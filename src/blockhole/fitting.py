@@ -1,0 +1,191 @@
+"""Train a model on data, from names and settings to a run: what `blockhole.train` and the command line call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from blockhole.data.dataset import DataSet
+from blockhole.errors import ConfigError, DataError
+from blockhole.evaluation.ranking import rank
+from blockhole.evaluation.truth import truth_of
+from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.graph.split import SplitGraph
+from blockhole.models.catalogue import build_model
+from blockhole.models.contract import Model
+from blockhole.paths.queries import PathQueries
+from blockhole.training.config import TrainConfig
+from blockhole.training.config_sources import flatten, gather, validate
+from blockhole.training.devices import available_threads, choose_device, torch_threads
+from blockhole.training.draws import Purpose, generator
+from blockhole.training.engines import build_engine
+from blockhole.training.interruption import interruptible
+from blockhole.training.positives import FreshWalks, Positives, StoredPositives, with_reversed
+from blockhole.training.resuming import resumed_config
+from blockhole.training.run import Run, check_free, is_run
+from blockhole.training.run_writer import RunWriter, sole_writer
+from blockhole.training.state import TrainingState
+from blockhole.training.tracking import MlflowTracker, TensorBoardTracker, Tracker
+from blockhole.training.trainer import Progress, Trainer, Validate
+
+Data = DataSet | KnowledgeGraph | SplitGraph | str | Path
+
+
+def train(
+    data: Data | None = None,
+    *,
+    model: str | None = None,
+    preset: str | None = None,
+    config: Path | None = None,
+    settings: Mapping[str, Any] | None = None,
+    out: Path | str | None = None,
+    resume: bool = False,
+    track: Sequence[str] = (),
+    progress: Progress | None = None,
+) -> Run:
+    """Train a model and return the run.
+
+    `data` is a graph, a data set, or the name or path of one. Settings are defaults < `preset` (fast, unless another
+    is named) < the file `config` < `settings`, a mapping of dotted keys such as {"training.epochs": 5}; `model` is
+    short for the key model.name. With `out` the run is kept in that folder, and `resume` continues the one there;
+    data and settings then come from the folder where they are not given. Ctrl-C ends training after the batch under
+    way; the run returned is then not `complete`.
+    """
+    overrides = dict(settings or {})
+    if model is not None:
+        overrides["model.name"] = model
+    if isinstance(data, str | Path):
+        overrides["data"] = str(data)
+    folder = None if out is None else Path(out)
+    if folder is not None and resume and is_run(folder):
+        chosen = resumed_config(folder, gather(preset=preset, file=config, overrides=overrides))
+    else:
+        chosen = validate(gather(preset=preset or "fast", file=config, overrides=overrides))
+        if folder is not None:
+            check_free(folder)
+    return fit(_data_set(data, chosen), chosen, folder, track=track, progress=progress)
+
+
+def fit(
+    data: DataSet,
+    config: TrainConfig,
+    folder: Path | None = None,
+    *,
+    track: Sequence[str] = (),
+    progress: Progress | None = None,
+) -> Run:
+    """Train as `config` says; into `folder` if given, going on from the checkpoint there is."""
+    split = data.split
+    if not len(split.train):
+        raise DataError(f"{data.name} has no train facts, so there is nothing to train on.")
+    threads = config.training.threads or available_threads()
+    model = build_model(config.model, len(split.entities), len(split.relations), config.training.seed)
+    model.to(choose_device(config.training.device))
+    data = _with_paths(data, config)
+    with ExitStack() as stack:
+        stack.enter_context(torch_threads(threads))
+        engine = build_engine(model, config, split.graph("train"), threads)
+        state, best, writer = TrainingState(), None, None
+        trackers: list[Tracker] = []
+        if folder is not None:
+            stack.enter_context(sole_writer(folder))
+            writer = RunWriter(folder, model, engine)
+            if is_run(folder):
+                checkpoint = writer.resume(config, split.entities, split.relations)
+                state, best = checkpoint.state, checkpoint.best
+            else:
+                writer.begin(config, split.entities, split.relations)
+            trackers = [writer.metrics, *_trackers(track, folder, config)]
+        for tracker in trackers:
+            stack.callback(tracker.close)
+        trainer = Trainer(
+            model,
+            engine,
+            _positives(data, config),
+            config,
+            state,
+            best,
+            validate=_validation(data, config),
+            saver=writer,
+            trackers=trackers,
+            progress=progress,
+            interrupted=stack.enter_context(interruptible()),
+        )
+        trainer.run()
+    model.to("cpu")
+    if trainer.best is not None:
+        model.load_state_dict(trainer.best)
+    return Run(config, split.entities, split.relations, trainer.state, model=model, folder=folder)
+
+
+def _data_set(data: Data | None, config: TrainConfig) -> DataSet:
+    match data:
+        case DataSet():
+            return data
+        case SplitGraph():
+            return DataSet("the graph", data)
+        case KnowledgeGraph():
+            return DataSet("the graph", SplitGraph(data.entities, data.relations, train=data.triples))
+    name = config.data if data is None else data
+    if name is None:
+        raise ConfigError("there is no data to train on; name a data set or a file with --data.")
+    from blockhole.data.load import load
+
+    return load(name)
+
+
+def _with_paths(data: DataSet, config: TrainConfig) -> DataSet:
+    """The data set with path queries, where training asks for them: its own, or built in memory from the run's seed."""
+    needed = config.training.on == "paths" and (config.training.walks == "stored" or config.early_stop.metric)
+    if not needed or data.has_paths:
+        return data
+    from blockhole.paths.builder import build_paths
+
+    return DataSet(data.name, data.split, splits=build_paths(data.split, seed=config.training.seed))
+
+
+def _positives(data: DataSet, config: TrainConfig) -> Positives:
+    training, relations = config.training, len(data.split.relations)
+    if training.on == "paths" and training.walks == "fresh":
+        return FreshWalks(data.split.graph("train"), training.seed, training.reverse)
+    queries = data.paths("train") if training.on == "paths" else PathQueries.from_triples(data.split.train)
+    return StoredPositives(with_reversed(queries, training.reverse, relations))
+
+
+def _validation(data: DataSet, config: TrainConfig) -> Validate | None:
+    """How a model is measured on the way: MQ over a fixed sample of the validation queries, in per cent."""
+    stop = config.early_stop
+    if stop.metric is None:
+        return None
+    if not len(data.split.valid):
+        raise ConfigError(f"early_stop.metric = {stop.metric!r} needs validation facts, and {data.name} has none.")
+    if config.training.on == "paths":
+        queries = PathQueries.concatenate([data.paths("dev_deduction"), data.paths("dev_induction")])
+    else:
+        queries = PathQueries.from_triples(data.split.valid)
+    rng = generator(config.training.seed, Purpose.VALIDATION)
+    queries = queries.take(np.sort(rng.permutation(len(queries))[: stop.queries]))
+    # Test facts stay out: what is measured while training must not know them, not even as answers to leave out.
+    truth = truth_of(data.split.graph("train", "valid"))
+
+    def validate_model(model: Model) -> Mapping[str, float]:
+        ranks = rank(model, queries, truth, device=model.entity.device)
+        return {"mq": 100 * float(np.nanmean(ranks.quantile())), "p_at_10": 100 * float(ranks.hit(10).mean())}
+
+    return validate_model
+
+
+def _trackers(names: Sequence[str], folder: Path, config: TrainConfig) -> list[Tracker]:
+    trackers: list[Tracker] = []
+    for name in names:
+        if name == "tensorboard":
+            trackers.append(TensorBoardTracker(folder))
+        elif name == "mlflow":
+            trackers.append(MlflowTracker(folder, flatten(config.model_dump(mode="json"))))
+        else:
+            raise ConfigError(f"cannot log to {name!r}; the trackers are tensorboard and mlflow.")
+    return trackers

@@ -1,0 +1,197 @@
+"""The training loop: epochs, batches, validation, checkpoints. It knows neither model nor loss."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter
+from typing import NoReturn, Protocol, final
+
+import torch
+from torch import Tensor
+
+from blockhole.errors import TrainingDiverged
+from blockhole.models.contract import Model
+from blockhole.paths.queries import PathQueries
+from blockhole.training.config import TrainConfig
+from blockhole.training.engine import Engine
+from blockhole.training.order import EpochOrder, EpochPlan
+from blockhole.training.positives import Positives
+from blockhole.training.state import TrainingState
+from blockhole.training.tracking import Tracker
+
+Validate = Callable[[Model], Mapping[str, float]]
+"""Figures of a model on the validation queries, among them the one early stopping looks at."""
+
+LOSSES_READ_TOGETHER = 32
+"""Batches between two looks at the losses on an accelerator, where each look waits for the device."""
+
+
+class Progress(Protocol):
+    """Is told how training goes, to show it."""
+
+    def epoch_begins(self, epoch: int, epochs: int, paths: int) -> None:
+        """Epoch number `epoch` (from 1) of `epochs` begins, over `paths` positives."""
+
+    def batches_done(self, paths: int, loss: float) -> None:
+        """`paths` positives of the epoch are done, at this mean loss."""
+
+    def validated(self, figures: Mapping[str, float]) -> None:
+        """The model was measured."""
+
+
+class Saver(Protocol):
+    """Keeps checkpoints."""
+
+    def save(self, state: TrainingState, best: dict[str, Tensor] | None, *, best_changed: bool) -> None:
+        """Save weights, optimizer and `state`, and the best weights if they changed since the last save."""
+
+
+@final
+class Trainer:
+    """Takes a model from `state` to the last epoch, early stop, or interruption.
+
+    `best` holds the weights of the best validation figure, where one is measured.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        engine: Engine,
+        positives: Positives,
+        config: TrainConfig,
+        state: TrainingState,
+        best: dict[str, Tensor] | None = None,
+        *,
+        validate: Validate | None = None,
+        saver: Saver | None = None,
+        trackers: Sequence[Tracker] = (),
+        progress: Progress | None = None,
+        interrupted: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.state = state
+        self.best = best
+        self._best_changed = False
+        self._model = model
+        self._engine = engine
+        self._positives = positives
+        self._config = config
+        self._validate = validate
+        self._saver = saver
+        self._trackers = trackers
+        self._progress = progress
+        self._interrupted = interrupted
+        self._device = model.entity.device
+        self._order: tuple[PathQueries, EpochOrder] | None = None
+        self._last_save = perf_counter()
+
+    def run(self) -> bool:
+        """Train; whether it came to its end, rather than being interrupted."""
+        if not self.state.paths:
+            self._save()
+        while self.state.epoch < self._config.training.epochs and not self.state.stopped_early:
+            if not self._finish_epoch():
+                self._save()
+                return False
+            self._measure()
+            self._save_if_due()
+        self._save()
+        return True
+
+    def _finish_epoch(self) -> bool:
+        """Do the batches that are left of the epoch under way; False if interrupted on the way."""
+        started = perf_counter()
+        plan = self._plan()
+        if self._progress:
+            self._progress.epoch_begins(self.state.epoch + 1, self._config.training.epochs, int(plan.bounds[-1]))
+        together = 1 if self._device.type == "cpu" else LOSSES_READ_TOGETHER
+        while self.state.batch < len(plan):
+            last = min(self.state.batch + together, len(plan))
+            losses = [self._engine.step(plan.batch(index)) for index in range(self.state.batch, last)]
+            self._account(plan, losses)
+            self.state.seconds += perf_counter() - started
+            stop = self._interrupted()
+            if not stop:
+                self._save_if_due()
+            started = perf_counter()
+            if stop:
+                return False
+        self._close_epoch()
+        return True
+
+    def _plan(self) -> EpochPlan:
+        queries = self._positives.epoch(self.state.epoch)
+        if self._order is None or self._order[0] is not queries:
+            order = EpochOrder(
+                queries,
+                self._config.training.batch_size,
+                self._config.training.seed,
+                self._device,
+                by_last_relation=self._config.loss.kind == "sampled_softmax" and self._config.loss.typed_share > 0,
+            )
+            self._order = (queries, order)
+        return self._order[1].plan(self.state.epoch)
+
+    def _account(self, plan: EpochPlan, losses: Sequence[Tensor]) -> None:
+        """Count batches that are done; a loss that is not finite ends the run."""
+        for loss in torch.stack(list(losses)).tolist():
+            if not math.isfinite(loss):
+                self._diverged(f"the loss became {loss}")
+            size = plan.size(self.state.batch)
+            self.state.epoch_loss += loss * size
+            self.state.epoch_paths += size
+            self.state.paths += size
+            self.state.batch += 1
+        if self._progress:
+            self._progress.batches_done(self.state.epoch_paths, self.state.epoch_loss / self.state.epoch_paths)
+
+    def _close_epoch(self) -> None:
+        state = self.state
+        state.last_loss = state.epoch_loss / state.epoch_paths
+        state.epoch += 1
+        state.batch, state.epoch_loss, state.epoch_paths = 0, 0.0, 0
+        self._log("epoch", {"loss": state.last_loss, "paths": state.paths, "seconds": state.seconds})
+
+    def _measure(self) -> None:
+        """Measure the validation figures if it is time to, and note whether they are the best so far."""
+        stop, state = self._config.early_stop, self.state
+        if self._validate is None or stop.metric is None or state.epoch % stop.every:
+            return
+        figures = self._validate(self._model)
+        self._log("validation", figures)
+        if self._progress:
+            self._progress.validated(figures)
+        figure = figures[stop.metric]
+        if state.best_figure is None or figure > state.best_figure:
+            state.best_figure, state.best_epoch, state.since_best = figure, state.epoch, 0
+            self._best_changed = True
+            self.best = {name: value.detach().clone() for name, value in self._model.state_dict().items()}
+        else:
+            state.since_best += 1
+            state.stopped_early = state.since_best >= stop.patience
+
+    def _log(self, event: str, figures: Mapping[str, float | int | None]) -> None:
+        for tracker in self._trackers:
+            tracker.log(event, {"epoch": self.state.epoch, **figures})
+
+    def _save_if_due(self) -> None:
+        if perf_counter() - self._last_save >= self._config.training.checkpoint_seconds:
+            self._save()
+
+    def _save(self) -> None:
+        if self._saver is None:
+            return
+        # A finite loss comes before its step, which may still have spoiled the weights; those must not be saved.
+        if not all(bool(parameter.isfinite().all()) for parameter in self._model.parameters()):
+            self._diverged("the weights became infinite or NaN")
+        self._saver.save(self.state, self.best, best_changed=self._best_changed)
+        self._best_changed = False
+        self._last_save = perf_counter()
+
+    def _diverged(self, what: str) -> NoReturn:
+        kept = "the last checkpoint is kept" if self._saver else "nothing was saved"
+        raise TrainingDiverged(
+            f"{what} in epoch {self.state.epoch + 1}, batch {self.state.batch + 1}; {kept}. "
+            f"Train again with a smaller optimizer.learning_rate than {self._config.optimizer.learning_rate:g}, "
+            "or a larger penalty."
+        )
