@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from unicodedata import combining, east_asian_width
 
 
 class BlockholeError(Exception):
@@ -58,6 +59,15 @@ class QueryError(BlockholeError):
     """A path query cannot be understood."""
 
 
+def _point_at(text: str, column: int) -> str:
+    """The text on one line and a caret under its column, whatever the characters; long texts are cut around it."""
+    first, last = max(0, column - 60), column + 40
+    head = "…" * (first > 0) + text[first:column]
+    shown = ["".join(c if c.isprintable() else "\ufffd" for c in part) for part in (head, text[column:last])]
+    width = sum(0 if combining(c) else 1 + (east_asian_width(c) in "WF") for c in shown[0])
+    return f"  {shown[0]}{shown[1]}{'…' * (last < len(text))}\n  {' ' * width}^"
+
+
 class QuerySyntaxError(QueryError):
     """The text of a query does not parse; `column` counts from 0."""
 
@@ -65,18 +75,26 @@ class QuerySyntaxError(QueryError):
         self.text = text
         self.column = column
         self.problem = problem
-        super().__init__(f"{problem}\n  {text}\n  {' ' * column}^")
+        super().__init__(f"{problem}\n{_point_at(text, column)}")
 
 
 class UnknownName(QueryError):
-    """A name is not in a vocabulary; `nearest` holds known names that look alike."""
+    """A name is not in a vocabulary; `nearest` holds known names that look alike.
 
-    def __init__(self, kind: str, name: str, nearest: Sequence[str] = ()) -> None:
+    A name that stands in a query comes with the query's `text` and its `column`, which counts from 0.
+    """
+
+    def __init__(
+        self, kind: str, name: str, nearest: Sequence[str] = (), text: str | None = None, column: int | None = None
+    ) -> None:
         self.kind = kind
         self.name = name
         self.nearest = tuple(nearest)
+        self.text = text
+        self.column = column
         hint = f"; did you mean {' or '.join(repr(known) for known in nearest)}?" if nearest else "."
-        super().__init__(f"unknown {kind} {name!r}{hint}")
+        pointer = f"\n{_point_at(text, column)}" if text is not None and column is not None else ""
+        super().__init__(f"unknown {kind} {name!r}{hint}{pointer}")
 
 
 class ConfigError(BlockholeError):

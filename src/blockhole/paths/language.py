@@ -1,0 +1,214 @@
+"""The language of path queries: `William/^fatherOf/brotherOf/fatherOf`, a source entity and then hops.
+
+It is the notation of SPARQL 1.1 property paths, cut to sequences and inverses::
+
+    query   = name "/" hop { "/" hop }
+    hop     = { "^" | "**" } name { "^-1" }            inverse marks, of which two cancel
+    name    = bare | "<" any but ">" ">" | '"' any, with \\" \\\\ \\n \\r \\t \\uXXXX \\UXXXXXXXX '"'
+    bare    = anything but white space, control characters and / ^ " < > \\ ( ) | ! * + ?
+
+Spaces around names and marks are ignored. `* + ? | ! ( )` mean something in SPARQL that this language lacks, so a name
+that holds them is quoted. `**r` is Guu's notation of an inverse, `r^-1` the mathematician's.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import final
+
+from blockhole.errors import QuerySyntaxError, UnknownName
+from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.graph.vocabulary import Vocabulary
+
+_BARE = re.compile(r'[^\s\x00-\x1f\x7f-\x9f/^"<>\\()|!*+?]+')
+_IRI = re.compile(r"<([^>]*)>")
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
+_LETTER_ESCAPES = {'"': '"', "\\": "\\", "n": "\n", "r": "\r", "t": "\t"}
+_LOOKS_LIKE_IRI = re.compile(r'[A-Za-z][A-Za-z0-9+.-]*:[^\s\x00-\x1f\x7f-\x9f<>"\\{}|^`]+')
+_OPERATORS = "()|!*+?"
+_INVERSE_SUFFIX = "^-1"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """One step along a relation, or against it."""
+
+    relation: str
+    inverse: bool = False
+
+    def __str__(self) -> str:
+        return f"{'^' * self.inverse}{write_name(self.relation)}"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class PathQuery:
+    """s/r1/…/rk in names; `str` writes the text that parses to the same query."""
+
+    source: str
+    hops: tuple[Hop, ...]
+
+    def __post_init__(self) -> None:
+        if not self.hops:
+            raise ValueError("a path query has at least one hop")
+        if not self.source or not all(hop.relation for hop in self.hops):
+            raise ValueError("a name is not empty")
+
+    def __str__(self) -> str:
+        return "/".join([write_name(self.source), *map(str, self.hops)])
+
+
+def parse(text: str) -> PathQuery:
+    """Read a query; raises `QuerySyntaxError` that points at the column."""
+    return _Parser(text).query()[0]
+
+
+def encode(query: PathQuery | str, graph: KnowledgeGraph) -> tuple[int, list[int]]:
+    """The id of the source and those of the relations, in the graph's space of 2R.
+
+    A name that the graph does not have raises `UnknownName`, which points at it and suggests the nearest ones.
+    """
+    text = str(query)
+    parsed, columns = _Parser(text).query()
+    source = _find(graph.entities, parsed.source, text, columns[0])
+    relations = [
+        _find(graph.relations, hop.relation, text, column) + hop.inverse * graph.num_relations
+        for hop, column in zip(parsed.hops, columns[1:], strict=True)
+    ]
+    return source, relations
+
+
+def write_name(name: str) -> str:
+    """A name as queries hold it: bare where it can be, as an IRI where it looks like one, else quoted."""
+    if name.isprintable() and _BARE.fullmatch(name):
+        return name
+    if name.isprintable() and _LOOKS_LIKE_IRI.fullmatch(name):
+        return f"<{name}>"
+    return '"' + "".join(map(_escaped, name)) + '"'
+
+
+def _escaped(character: str) -> str:
+    if character in '"\\':
+        return "\\" + character
+    if character.isprintable():
+        return character
+    code = ord(character)
+    return f"\\u{code:04X}" if code < 0x10000 else f"\\U{code:08X}"
+
+
+def _find(vocabulary: Vocabulary, name: str, text: str, column: int) -> int:
+    try:
+        return vocabulary.id(name)
+    except UnknownName as unknown:
+        raise UnknownName(unknown.kind, name, unknown.nearest, text, column) from None
+
+
+@final
+class _Parser:
+    """One pass over the text; `at` is the next column to read."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+
+    def query(self) -> tuple[PathQuery, list[int]]:
+        """The query, and the column at which each of its names begins."""
+        self._skip_space()
+        if self._ahead("^") or self._ahead("**"):
+            raise self._error("the first name is the source entity, which has no inverse")
+        columns = [self.at]
+        source = self._name("source entity")
+        hops = []
+        while self._skip("/"):
+            hop, column = self._hop()
+            hops.append(hop)
+            columns.append(column)
+        if self.at < len(self.text):
+            raise self._stray()
+        if not hops:
+            raise self._error("a query needs at least one hop: write source/relation")
+        return PathQuery(source, tuple(hops)), columns
+
+    def _hop(self) -> tuple[Hop, int]:
+        inverse = False
+        while self._skip("**") or self._skip("^"):
+            inverse = not inverse
+        column = self.at
+        relation = self._name("relation")
+        while self._skip(_INVERSE_SUFFIX):
+            inverse = not inverse
+        return Hop(relation, inverse), column
+
+    def _name(self, what: str) -> str:
+        if self._ahead('"'):
+            name = self._enclosed(_QUOTED, "the quote that opens here is not closed")
+            column = self.at - len(name) - 1
+            name = _ESCAPE.sub(lambda escape: self._unescape(escape, column), name)
+        elif self._ahead("<"):
+            name = self._enclosed(_IRI, "the < that opens here is not closed by >")
+        elif match := _BARE.match(self.text, self.at):
+            name = match[0]
+            self.at = match.end()
+        else:
+            raise self._no_name(what)
+        self._skip_space()
+        return name
+
+    def _enclosed(self, pattern: re.Pattern[str], unclosed: str) -> str:
+        match = pattern.match(self.text, self.at)
+        if match is None:
+            raise self._error(unclosed)
+        if not match[1]:
+            raise self._error("a name cannot be empty")
+        self.at = match.end()
+        return match[1]
+
+    def _unescape(self, escape: re.Match[str], column: int) -> str:
+        digits, letter = escape[1] or escape[2], escape[3]
+        if digits is None and letter in _LETTER_ESCAPES:
+            return _LETTER_ESCAPES[letter]
+        code = int(digits, 16) if digits is not None else None
+        if code is None or code > 0x10FFFF or 0xD800 <= code < 0xE000:
+            self.at = column + escape.start()
+            raise self._error(r"unknown escape: write \" \\ \n \r \t \uXXXX or \UXXXXXXXX")
+        return chr(code)
+
+    def _no_name(self, what: str) -> QuerySyntaxError:
+        if self.at == len(self.text):
+            return self._error(f"a {what} is missing at the end")
+        if self._ahead("/"):
+            return self._error(f'a {what} is missing before this /; put a name with / in double quotes: "a/b"')
+        return self._unquoted(f"expected a {what} here")
+
+    def _stray(self) -> QuerySyntaxError:
+        """What follows a name and is no /."""
+        if self._ahead("^"):
+            return self._error(
+                f"^ goes before a relation, or after it as {_INVERSE_SUFFIX}; put a name with ^ in double quotes"
+            )
+        return self._unquoted("expected / here")
+
+    def _unquoted(self, expected: str) -> QuerySyntaxError:
+        if self.text[self.at] in _OPERATORS:
+            expected = f"paths have no {self.text[self.at]}, only / and ^"
+        return self._error(f'{expected}; put a name with spaces or punctuation in double quotes: "a b"')
+
+    def _ahead(self, mark: str) -> bool:
+        return self.text.startswith(mark, self.at)
+
+    def _skip(self, mark: str) -> bool:
+        if not self._ahead(mark):
+            return False
+        self.at += len(mark)
+        self._skip_space()
+        return True
+
+    def _skip_space(self) -> None:
+        while self.at < len(self.text) and self.text[self.at].isspace():
+            self.at += 1
+
+    def _error(self, problem: str) -> QuerySyntaxError:
+        return QuerySyntaxError(self.text, self.at, problem)
