@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -43,6 +45,8 @@ def softmax_gradients(query: Tensor, candidates: Tensor, target: Tensor) -> tupl
 
         if query.shape[1] <= WIDEST:
             return fused_softmax(query, candidates, target)
+        with _tensor_cores():
+            return chunked_softmax(query, candidates, target)
     return chunked_softmax(query, candidates, target)
 
 
@@ -66,3 +70,14 @@ def chunked_softmax(
         query_gradient[part] = softmax @ candidates
         candidate_gradient.addmm_(softmax.T, query[part])
     return loss / batch, query_gradient / batch, candidate_gradient / batch
+
+
+@contextmanager
+def _tensor_cores() -> Iterator[None]:
+    """Let products of float32 take TF32 where the device has it: its mantissa is that of the fused kernels."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
