@@ -6,19 +6,18 @@ distinct paths, so each path is taken apart once, and no line becomes a Python o
 
 from __future__ import annotations
 
-import gzip
-import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from blockhole.errors import DataError, MalformedFile
-from blockhole.graph.formats import Compression, FileFormat, Layout, format_of
+from blockhole.graph.formats import FileFormat, Layout, format_of
+from blockhole.graph.packing import open_packed
+from blockhole.graph.replacing import replacing
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.paths.distinct import path_codes
 from blockhole.paths.queries import PathQueries
@@ -126,11 +125,11 @@ def write_paths(queries: PathQueries, path: Path | str, entities: Vocabulary, re
     path = Path(path)
     file_format = _format_of(path)
     table = _table(path, queries, entities, relations, plain_text=file_format.layout is Layout.TSV)
-    with _appearing(path) as fresh:
+    with replacing(path) as temporary:
         if file_format.layout is Layout.PARQUET:
-            table.write_parquet(fresh, compression="zstd")
+            table.write_parquet(temporary, compression="zstd")
         else:
-            with _open_packed(fresh, file_format.compression) as file:
+            with open_packed(temporary, file_format.compression) as file:
                 table.write_csv(file, include_header=False, separator="\t", quote_style="never")
 
 
@@ -165,28 +164,3 @@ def _refuse_names(path: Path, kind: str, names: Iterable[str], awkward: str) -> 
                 f"{path}: the {kind} {name!r} cannot be written to a path file, where commas, tabs, line ends and a "
                 f"leading {INVERSE} have a meaning; rename it."
             )
-
-
-@contextmanager
-def _appearing(path: Path) -> Iterator[Path]:
-    """A temporary name beside `path` that becomes `path` when all went well, and vanishes otherwise."""
-    fresh = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        yield fresh
-        fresh.replace(path)
-    except OSError as failure:
-        raise DataError(
-            f"{path}: cannot be written ({failure.strerror}); check folder, permissions and space."
-        ) from None
-    finally:
-        fresh.unlink(missing_ok=True)
-
-
-def _open_packed(path: Path, compression: Compression) -> IO[bytes]:
-    if compression is Compression.GZIP:
-        return gzip.GzipFile(path, "wb", mtime=0)  # without the time of day, equal queries make equal files
-    if compression is Compression.ZSTD:
-        from blockhole.graph.blocks import zstd
-
-        return zstd.open(path, "wb")
-    return path.open("wb")

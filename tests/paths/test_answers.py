@@ -1,0 +1,164 @@
+"""Exact answers against a SPARQL engine, on each of the three ways to compute them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from tests.paths.graphs import graphs_with_queries, make_graph, random_queries
+from tests.paths.sparql import SparqlOracle
+
+from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.graph.readers import UnseenEntities, read_graph, read_split
+from blockhole.paths import answers as answers_module
+from blockhole.paths.answer_masks import AnswerMasks
+from blockhole.paths.answers import answer_mask, answer_sets, answers, holds
+from blockhole.paths.guu import read_paths
+from blockhole.paths.queries import PathQueries
+from blockhole.paths.walks import sample_walks
+
+Engine = Callable[[KnowledgeGraph, PathQueries], list[list[int]]]
+
+
+def by_sets(graph: KnowledgeGraph, queries: PathQueries) -> list[list[int]]:
+    found: list[list[int]] = []
+    for sets in answer_sets(graph, queries, batch_size=5):
+        assert sets.first == len(found)
+        found.extend(sets[row].tolist() for row in range(len(sets)))
+    return found
+
+
+def by_mask(graph: KnowledgeGraph, queries: PathQueries) -> list[list[int]]:
+    tensors = [torch.tensor(array) for array in (queries.source, queries.path, queries.length)]
+    mask = AnswerMasks(graph, "cpu", memory=3 * 12 * graph.num_entities)(*tensors)
+    assert mask.dtype == torch.bool
+    return [row.nonzero()[:, 0].tolist() for row in mask]
+
+
+def one_by_one(graph: KnowledgeGraph, queries: PathQueries) -> list[list[int]]:
+    return [
+        answers(graph, source, path[:length]).tolist()
+        for source, path, length in zip(queries.source, queries.path, queries.length, strict=True)
+    ]
+
+
+@pytest.fixture(params=["numba", "numpy"])
+def with_and_without_numba(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Run a test with the compiled loops, and as on a machine that has no Numba."""
+    if request.param == "numpy":
+        monkeypatch.setattr(answers_module, "numba_installed", lambda: False)
+    return str(request.param)
+
+
+def oracle(graph: KnowledgeGraph, queries: PathQueries) -> list[list[int]]:
+    sparql = SparqlOracle(graph)
+    return [
+        sparql.answers(source, path[:length])
+        for source, path, length in zip(queries.source, queries.path, queries.length, strict=True)
+    ]
+
+
+@given(graphs_with_queries())
+def test_every_way_agrees_with_sparql(case: tuple[KnowledgeGraph, PathQueries]) -> None:
+    graph, queries = case
+    expected = oracle(graph, queries)
+    true = [target in found for target, found in zip(queries.target, expected, strict=True)]
+    assert by_sets(graph, queries) == expected
+    assert by_mask(graph, queries) == expected
+    assert one_by_one(graph, queries) == expected
+    assert holds(graph, queries).tolist() == true
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(answers_module, "numba_installed", lambda: False)
+        assert by_sets(graph, queries) == expected
+        assert holds(graph, queries).tolist() == true
+
+
+@pytest.mark.parametrize("engine", [by_sets, by_mask, one_by_one])
+@pytest.mark.parametrize("name", ["umls", "kinship"])
+def test_real_graphs_agree_with_sparql(engine: Engine, name: str, data_root: Path) -> None:
+    graph = read_graph(data_root / name / "train.txt")
+    queries = PathQueries.concatenate([random_queries(graph, 20, 3, seed=1), sample_walks(graph, 20, (1, 3), seed=2)])
+    assert engine(graph, queries) == oracle(graph, queries)
+
+
+def hub(people: int) -> KnowledgeGraph:
+    """All people have one of two genders and one of 25 countries, and know the next one."""
+    who = np.arange(people)
+    triples = [
+        np.stack([who, np.full(people, 0), people + who % 2], axis=1),
+        np.stack([who, np.full(people, 1), people + 2 + who % 25], axis=1),
+        np.stack([who, np.full(people, 2), (who + 1) % people], axis=1),
+    ]
+    return make_graph(np.concatenate(triples), people + 27, 3)
+
+
+def test_hubs_are_entered_and_left_from_either_side(with_and_without_numba: str) -> None:
+    """Sets large and small beside what a relation reaches: both directions of a hop are taken."""
+    graph = hub(2000)
+    gender, country, knows = 0, 1, 2
+    back = 3
+    paths = {
+        (gender,): [2001],
+        (gender, gender + back): list(range(1, 2000, 2)),
+        (gender, gender + back, country): list(range(2002, 2027)),
+        (gender, gender + back, knows, gender): [2000],
+        (gender, gender + back, country, country + back): list(range(2000)),
+        (knows, knows, knows + back): [2],
+        (gender, country): [],
+    }
+    queries = PathQueries(
+        source=np.full(len(paths), 1, dtype=np.int32),
+        path=np.array([path + (0,) * (4 - len(path)) for path in paths], dtype=np.int32),
+        length=np.array([len(path) for path in paths], dtype=np.int32),
+        target=np.full(len(paths), 2000, dtype=np.int32),
+    )
+    assert by_sets(graph, queries) == list(paths.values())
+    assert holds(graph, queries).tolist() == [2000 in found for found in paths.values()]
+
+
+def test_compiled_and_plain_answers_agree_on_a_real_graph(data_root: Path) -> None:
+    graph = read_graph(data_root / "wn11" / "train.txt")
+    walks = sample_walks(graph, 300, (1, 5), seed=3)
+    other = random_queries(graph, 100, 5, seed=4)
+    queries = PathQueries.concatenate(
+        [walks, other, PathQueries(walks.source, walks.path, walks.length, walks.target[::-1])]
+    )
+    sets, true = by_sets(graph, queries), holds(graph, queries)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(answers_module, "numba_installed", lambda: False)
+        assert by_sets(graph, queries) == sets
+        assert np.array_equal(holds(graph, queries), true)
+    assert true[: len(walks)].all()
+    assert not true.all()
+    assert by_mask(graph, queries.take(slice(0, 64))) == sets[:64]
+
+
+def test_published_deduction_queries_hold_in_the_train_graph(data_root: Path) -> None:
+    """The published split itself was made by the definition."""
+    with pytest.warns(UnseenEntities):
+        split = read_split(data_root / "wn11")
+    for part, known in (("dev_deduction", True), ("dev_induction", False)):
+        queries = read_paths(data_root / "wn11" / "paths" / f"{part}.tsv", split.entities, split.relations)
+        assert (holds(split.graph("train"), queries) == known).all()
+        assert holds(split.graph("train", "valid"), queries).all()
+
+
+def test_rows_name_the_query_of_each_answer() -> None:
+    graph = make_graph([(0, 0, 1), (0, 0, 2), (1, 0, 2)], 3, 1)
+    queries = PathQueries.from_triples(np.array([(0, 0, 1), (2, 0, 0), (1, 0, 2)], dtype=np.int32))
+    (sets,) = answer_sets(graph, queries)
+    assert sets.entities.tolist() == [1, 2, 2]
+    assert sets.row.tolist() == [0, 0, 2]
+
+
+def test_no_queries_have_no_answers(with_and_without_numba: str) -> None:
+    graph = make_graph([(0, 0, 1)], 2, 1)
+    nothing = PathQueries.from_triples(np.zeros((0, 3), dtype=np.int32))
+    assert list(answer_sets(graph, nothing)) == []
+    assert holds(graph, nothing).shape == (0,)
+    empty = torch.zeros(0, dtype=torch.int32)
+    assert answer_mask(graph, empty, torch.zeros(0, 1, dtype=torch.int32), empty).shape == (0, 2)
