@@ -34,6 +34,18 @@ def test_a_good_file_arrives_in_one_request(site: Site, partial: Path) -> None:
     assert site.requests == [("/facts.txt", None)]
 
 
+def test_a_terminal_shows_a_progress_bar(
+    site: Site, partial: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    site.files["facts.txt"] = BODY
+    download(site, partial)
+    captured = capfd.readouterr()
+    assert captured.out == ""
+    assert "facts.txt" in captured.err
+    assert "300.0/300.0 kB" in captured.err
+
+
 def test_a_cut_connection_is_continued_where_it_broke(site: Site, partial: Path) -> None:
     site.files["facts.txt"] = BODY
     site.cuts = [25 * CHUNK, 10 * CHUNK]

@@ -118,6 +118,12 @@ def test_a_cache_that_cannot_be_written_is_named(plain: NamedDataSet) -> None:
         fetch(plain)
 
 
+def test_a_mirror_that_is_no_address_is_refused(plain: NamedDataSet, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BLOCKHOLE_MIRROR", "mirror.example")
+    with pytest.raises(FetchError, match=r"^BLOCKHOLE_MIRROR is 'mirror\.example'; give it an address that starts"):
+        fetch(plain)
+
+
 def test_a_folder_of_data_sets_is_used_as_it_is(
     site: Site, plain: NamedDataSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from blockhole.cli.output import JsonFlag, print_json, stdout
+from blockhole.cli.output import JsonFlag, print_json, stderr, stdout
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -44,11 +44,11 @@ def list_data_sets(as_json: JsonFlag = False) -> None:
     if as_json:
         print_json({"data_sets": rows})
         return
-    table = _table("name", *SIZES, "here", "contents", "licence")
+    table, notes = _table("name", *SIZES, "here"), _table("name", "contents", "licence")
     for row in rows:
-        counts = (f"{row[size]:,}" for size in SIZES)
-        table.add_row(row["name"], *counts, "yes" if row["folder"] else "no", row["title"], row["licence"])
-    stdout().print(table)
+        table.add_row(row["name"], *(f"{row[size]:,}" for size in SIZES), "yes" if row["folder"] else "no")
+        notes.add_row(row["name"], row["title"], row["licence"])
+    stdout().print(table, notes, sep="\n\n")
 
 
 @app.command("fetch")
@@ -100,10 +100,13 @@ def build_path_queries(
     start = time.perf_counter()
     span = _parse_lengths(lengths)
     check_destination(out, find_source(source), overwrite=overwrite)
-    data = load(source)
-    paths = build_paths(data.split, lengths=span, train_factor=train_factor, eval_factor=eval_factor, seed=seed)
-    settings = {"lengths": span, "train_factor": train_factor, "eval_factor": eval_factor, "seed": seed}
-    store(data.split, out, paths=paths, origin={"built_from": source, **settings})
+    with stderr().status(f"reading {source}") as status:
+        data = load(source)
+        status.update("sampling path queries")
+        paths = build_paths(data.split, lengths=span, train_factor=train_factor, eval_factor=eval_factor, seed=seed)
+        status.update(f"writing {out}")
+        settings = {"lengths": span, "train_factor": train_factor, "eval_factor": eval_factor, "seed": seed}
+        store(data.split, out, paths=paths, origin={"built_from": source, **settings})
     seconds = round(time.perf_counter() - start, 3)
     if as_json:
         print_json({"folder": str(out), "paths": paths.counts(), "seconds": seconds})

@@ -30,7 +30,9 @@ class DataSet:
         self.name = name
         self.split = split
         self.part_files = dict(part_files or {})
-        self._parts = {part: getattr(splits, part) for part in PATH_PARTS} if splits is not None else {}
+        self._parts: dict[str, PathQueries] = {}
+        if splits is not None:
+            self._parts = {part: getattr(splits, part) for part in PATH_PARTS}
 
     @property
     def has_paths(self) -> bool:

@@ -100,6 +100,8 @@ def _retrieve(download: Download, path: Path) -> Path:
     from pooch import retrieve
 
     mirror = (os.environ.get("BLOCKHOLE_MIRROR") or PUBLIC_HOME).rstrip("/")
+    if not mirror.startswith(("https://", "http://")):
+        raise FetchError(f"BLOCKHOLE_MIRROR is {mirror!r}; give it an address that starts with https:// or unset it.")
     downloader = ResumingDownloader(path.with_name(f"{path.name}.partial"), download.sha256)
     with _quiet_pooch():
         retrieve(
