@@ -1,0 +1,50 @@
+"""A folder of path queries: one file for each part, `train.parquet` and four `.tsv`."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from blockhole.errors import DataError
+from blockhole.graph.formats import bare_name, known_format
+from blockhole.graph.vocabulary import Vocabulary
+from blockhole.paths.guu import read_paths, write_paths
+from blockhole.paths.splits import PATH_PARTS, PathSplits
+
+
+def find_part_files(folder: Path) -> dict[str, Path]:
+    """The file of each part that `folder` holds, in any format; none where there is no such folder."""
+    found: dict[str, Path] = {}
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        part = bare_name(path)
+        if part not in PATH_PARTS or known_format(path) is None:
+            continue
+        if part in found:
+            raise DataError(f"{folder} holds {part} twice, as {found[part].name} and {path.name}; keep one of them.")
+        found[part] = path
+    return found
+
+
+def read_path_splits(folder: Path, entities: Vocabulary, relations: Vocabulary) -> PathSplits:
+    """All five parts of a folder."""
+    files = find_part_files(folder)
+    missing = [part for part in PATH_PARTS if part not in files]
+    if missing:
+        raise DataError(f"{folder} holds no path queries for {', '.join(missing)}; write {missing[0]}.tsv there.")
+    return PathSplits(**{part: read_paths(files[part], entities, relations) for part in PATH_PARTS})
+
+
+def write_path_splits(splits: PathSplits, folder: Path, entities: Vocabulary, relations: Vocabulary) -> None:
+    """Write the five parts into a new or empty folder, which appears when all are written."""
+    folder = folder.resolve()
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise DataError(f"{folder} exists already; name a new or an empty folder.")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as temporary:
+        fresh = Path(temporary) / folder.name
+        fresh.mkdir()
+        for part in PATH_PARTS:
+            # Train is many times larger than the rest together; the rest stays readable at a glance.
+            suffix = "parquet" if part == "train" else "tsv"
+            write_paths(getattr(splits, part), fresh / f"{part}.{suffix}", entities, relations)
+        fresh.replace(folder)
