@@ -5,17 +5,17 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.evaluation import oracle
+from tests.evaluation.worlds import World, make_world, worlds
 
 from blockhole.errors import EvaluationError
 from blockhole.evaluation.accuracy import Accuracy
 from blockhole.evaluation.classification import evaluate_classification, reverse_paths
 from blockhole.evaluation.order import evaluate_order, swap_adjacent
 from blockhole.evaluation.truth import build_truth
-from blockhole.evaluation.validation import subset, validation_accuracy, validation_mq
+from blockhole.evaluation.validation import subset, validation_accuracy, validation_ranking
 from blockhole.models.complex import ComplEx
 from blockhole.paths.queries import PathQueries
-from tests.evaluation import oracle
-from tests.evaluation.worlds import World, make_world, worlds
 
 
 def agree(ours: Accuracy, judgements: list[tuple[bool, bool]]) -> None:
@@ -55,7 +55,7 @@ def test_order_analysis_equals_the_definitions(world: World, pair: tuple[int, in
     if judgements:
         agree(evaluate_order(world.model, world.queries, truth, first, second).total, judgements)
     else:
-        with pytest.raises(EvaluationError, match="no query of the split all has .* in its path; choose another pair"):
+        with pytest.raises(EvaluationError, match=r"no query of the split all has .* in its path; choose another pair"):
             evaluate_order(world.model, world.queries, truth, first, second)
 
 
@@ -101,7 +101,10 @@ def test_validation_figures_equal_the_full_ones_on_the_same_queries() -> None:
     judgements = oracle.path_classification(world.plain_queries(), facts, world.R, world.score)
     outcomes = [oracle.rank_typed(facts, world.R, query, world.score, "half") for query in world.plain_queries()]
     assert validation_accuracy(world.model, world.queries, truth) == pytest.approx(oracle.accuracy(judgements))
-    assert validation_mq(world.model, world.queries, truth) == pytest.approx(oracle.summarise(outcomes).mq)
+    means = oracle.summarise(outcomes)
+    assert validation_ranking(world.model, world.queries, truth) == pytest.approx(
+        {"mq": means.mq, "p_at_10": means.p_at_10}
+    )
 
 
 def test_a_subset_is_drawn_from_its_seed_in_order() -> None:

@@ -1,18 +1,20 @@
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.evaluation import oracle
+from tests.evaluation.worlds import World, make_world, worlds
 
 from blockhole.errors import EvaluationError
 from blockhole.evaluation.completion import both_sides, evaluate_completion
 from blockhole.evaluation.ranks import TieRule
 from blockhole.evaluation.truth import build_truth
 from blockhole.models.simple import SimplE
-from tests.evaluation import oracle
-from tests.evaluation.worlds import World, make_world, worlds
 
 METRICS = ("mr", "mrr", "hits_at_1", "hits_at_3", "hits_at_10")
 
@@ -42,10 +44,10 @@ def test_simple_is_completed_through_its_inverse_relations() -> None:
     model = SimplE(20, 2, dim=4, seed=3)
     facts = world.facts(world.split.train, world.split.valid, world.split.test)
 
-    def score(source: int, path: oracle.Path, target: int) -> oracle.Fraction:
+    def score(source: int, path: oracle.Path, target: int) -> Fraction:
         ids = (torch.tensor([source]), torch.tensor([path]), torch.tensor([1]), torch.tensor([target]))
         with torch.no_grad():
-            return oracle.Fraction(float(model.double().score(*ids)))
+            return Fraction(float(model.double().score(*ids)))
 
     triples = [(int(s), int(r), int(o)) for s, r, o in world.split.test]
     report = evaluate_completion(model, world.split.test, build_truth(world.split)).to_dict()

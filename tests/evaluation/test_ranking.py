@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.evaluation import oracle
+from tests.evaluation.integer_model import IntegerModel, constant_model
+from tests.evaluation.worlds import World, make_world, worlds
 
 from blockhole.errors import EvaluationError
 from blockhole.evaluation.ranking import rank
@@ -16,9 +21,6 @@ from blockhole.models.catalogue import build_model
 from blockhole.models.settings import ModelSettings
 from blockhole.paths.answers import answer_sets
 from blockhole.paths.queries import PathQueries
-from tests.evaluation import oracle
-from tests.evaluation.integer_model import IntegerModel, constant_model
-from tests.evaluation.worlds import World, make_world, worlds
 
 TIES: tuple[TieRule, ...] = ("half", "paper", "pessimistic")
 
@@ -204,8 +206,8 @@ def test_many_near_ties_are_decided_by_a_whole_product() -> None:
     ranks = rank(model, world.queries, truth)
     values = model.answer[:, 0].tolist()
 
-    def score(source: int, path: oracle.Path, target: int) -> oracle.Fraction:
-        return oracle.Fraction(values[target])
+    def score(source: int, path: oracle.Path, target: int) -> Fraction:
+        return Fraction(values[target])
 
     facts = known_facts(world, "all", "test")
     outcomes = [oracle.rank_typed(facts, 1, query, score, "half") for query in world.plain_queries()]
@@ -213,7 +215,9 @@ def test_many_near_ties_are_decided_by_a_whole_product() -> None:
 
 
 def test_p_at_10_counts_half_of_the_ties() -> None:
-    ranks = Ranks(better=np.array([9, 10, 0, 0, 0]), tied=np.array([0, 0, 18, 19, 0]), negatives=np.array([30] * 4 + [0]))
+    ranks = Ranks(
+        better=np.array([9, 10, 0, 0, 0]), tied=np.array([0, 0, 18, 19, 0]), negatives=np.array([30] * 4 + [0])
+    )
     assert ranks.hit(10).tolist() == [True, False, True, False, True]
     assert ranks.hit(10, "paper").tolist() == [True, False, True, True, True]
     assert ranks.hit(10, "pessimistic").tolist() == [True, False, False, False, True]

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.evaluation import oracle
+from tests.evaluation.worlds import World, make_world, worlds
 
 from blockhole.errors import EvaluationError
 from blockhole.evaluation.triples import best_threshold, evaluate_triples
 from blockhole.graph.split import SplitGraph
-from tests.evaluation import oracle
-from tests.evaluation.worlds import World, make_world, worlds
 
 
 @given(st.lists(st.tuples(st.integers(-3, 3).map(float), st.booleans()), min_size=1, max_size=12))
@@ -39,7 +39,11 @@ def test_triple_classification_equals_the_definitions(world: World) -> None:
     report = evaluate_triples(world.model, split)
 
     def lines(positives: np.ndarray, negatives: np.ndarray) -> list[tuple[oracle.Fact, bool]]:
-        return [((int(s), int(r), int(o)), label) for part, label in ((positives, True), (negatives, False)) for s, r, o in part]
+        return [
+            ((int(s), int(r), int(o)), label)
+            for part, label in ((positives, True), (negatives, False))
+            for s, r, o in part
+        ]
 
     def score(fact: oracle.Fact) -> float:
         return float(world.score(fact[0], (fact[1],), fact[2]))
@@ -61,6 +65,8 @@ def test_triple_classification_equals_the_definitions(world: World) -> None:
 
 def test_facts_without_negative_lines() -> None:
     world = make_world(0, E=5, R=1, facts=10, queries=1)
-    split = SplitGraph(world.split.entities, world.split.relations, world.split.train, world.split.valid, world.split.test)
+    split = SplitGraph(
+        world.split.entities, world.split.relations, world.split.train, world.split.valid, world.split.test
+    )
     with pytest.raises(EvaluationError, match="the valid facts have no lines labelled -1, which triple classification"):
         evaluate_triples(world.model, split)

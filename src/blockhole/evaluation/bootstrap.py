@@ -14,9 +14,7 @@ LEVEL = 0.95
 Interval = tuple[float, float]
 
 
-def resampled_means(
-    values: NDArray[np.float64], seed: int = 0, resamples: int = RESAMPLES
-) -> NDArray[np.float64]:
+def resampled_means(values: NDArray[np.float64], seed: int = 0, resamples: int = RESAMPLES) -> NDArray[np.float64]:
     """The means of `values` [N, M] over queries drawn N times with replacement; shape [resamples, M]."""
     generator = np.random.default_rng(seed)
     count = len(values)

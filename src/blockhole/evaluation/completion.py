@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, final
 
@@ -11,7 +12,6 @@ import torch
 from numpy.typing import NDArray
 
 from blockhole.evaluation.bootstrap import Interval
-from blockhole.evaluation.memory import DEFAULT_MEMORY
 from blockhole.evaluation.ranking import rank
 from blockhole.evaluation.ranking_report import spell_interval
 from blockhole.evaluation.ranks import Ranks, TieRule
@@ -103,14 +103,15 @@ def evaluate_completion(
     *,
     split: str = "test",
     ties: TieRule = "half",
-    memory: int = DEFAULT_MEMORY,
+    memory: int | None = None,
     device: torch.device | str = "cpu",
     seed: int = 0,
+    progress: Callable[[int], None] | None = None,
 ) -> CompletionReport:
     """Complete both sides of every triple [T, 3]; `truth` says which other answers are known, `split` names them."""
     queries = both_sides(triples, truth.graph.num_relations)
     start = time.perf_counter()
-    ranks = rank(model, queries, truth, candidates="all", memory=memory, device=device)
+    ranks = rank(model, queries, truth, candidates="all", memory=memory, device=device, progress=progress)
     timing = Timing(len(queries), time.perf_counter() - start)
     bounds = mean_intervals(completion_metrics(ranks, ties), seed)
     return CompletionReport(split, truth.reading, ties, bounds, timing, ranks)

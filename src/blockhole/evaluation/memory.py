@@ -9,7 +9,7 @@ from pathlib import Path
 from blockhole.errors import EvaluationError
 
 DEFAULT_MEMORY = 2_000_000_000
-"""Bytes the process may hold while it evaluates, when nothing else is said."""
+"""Bytes the process may hold while it evaluates from the command line, when nothing else is said."""
 
 _UNITS = {"": 1, "B": 1}
 _UNITS |= {f"{letter}B": 1000**power for power, letter in enumerate("KMGT", start=1)}

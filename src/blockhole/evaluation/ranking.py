@@ -9,7 +9,7 @@ tolerance for the same reason, but at 1e-4 of the score; ours is far below what 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal, NamedTuple
 
@@ -20,7 +20,7 @@ from torch import Tensor
 
 from blockhole.errors import EvaluationError
 from blockhole.evaluation import known_answers
-from blockhole.evaluation.memory import DEFAULT_MEMORY, rows_within
+from blockhole.evaluation.memory import rows_within
 from blockhole.evaluation.ranks import Ranks
 from blockhole.evaluation.scorer import Columns, Scorer
 from blockhole.evaluation.truth import Truth
@@ -29,7 +29,7 @@ from blockhole.paths.answer_masks import AnswerMasks
 from blockhole.paths.queries import PathQueries
 
 TOLERANCE = 2.0**-32
-"""Two scores tie when they differ by no more than this times ‖query vector‖ times the candidates' root mean square norm."""
+"""Two scores tie when they differ by at most this times ‖query vector‖ times the candidates' root mean square norm."""
 
 CandidateKind = Literal["typed", "all"]
 """Whom the true answer is ranked against: T(r_k), or every entity."""
@@ -58,14 +58,15 @@ def rank(
     truth: Truth,
     *,
     candidates: CandidateKind = "typed",
-    memory: int = DEFAULT_MEMORY,
+    memory: int | None = None,
     device: torch.device | str = "cpu",
     batch: int | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> Ranks:
     """Rank the target of every query among itself and N(q) = T(r_k) \\ ⟦q⟧ under the scores of `model`.
 
     A target is always taken for an answer, also where F* lacks it. `memory` caps the bytes the process holds, `batch`
-    the queries scored together; neither changes a rank.
+    the queries scored together; neither changes a rank. `progress` hears how many queries each block has finished.
     """
     if len(queries) == 0:
         raise EvaluationError("there are no queries to rank; choose a split that has some.")
@@ -76,7 +77,9 @@ def rank(
     masks = None if scorer.device.type == "cpu" else AnswerMasks(truth.graph, scorer.device)
     with torch.no_grad(), _full_float32():
         for group in groups:
-            _rank_group(ranks, scorer, masks, queries, truth, group, memory, batch)
+            for finished in _rank_group(ranks, scorer, masks, queries, truth, group, memory, batch):
+                if progress is not None:
+                    progress(finished)
     return ranks
 
 
@@ -101,9 +104,9 @@ def _rank_group(
     queries: PathQueries,
     truth: Truth,
     group: _Group,
-    memory: int,
+    memory: int | None,
     batch: int | None,
-) -> None:
+) -> Iterator[int]:
     entities = group.entities
     size = _block_size(scorer, group, truth.graph.num_entities, memory, batch)
     columns = scorer.columns(entities)
@@ -130,17 +133,21 @@ def _rank_group(
         rows = group.rows[first : first + size]
         ranks.better[rows], ranks.tied[rows] = better.cpu().numpy(), tied.cpu().numpy()
         ranks.negatives[rows] = (group.candidates - answers - unlisted.to(answers.dtype)).cpu().numpy()
+        yield len(rows)
 
 
-def _block_size(scorer: Scorer, group: _Group, num_entities: int, memory: int, batch: int | None) -> int:
+def _block_size(scorer: Scorer, group: _Group, num_entities: int, memory: int | None, batch: int | None) -> int:
     """Queries in a block: as many as the cache likes, the memory cap allows and `batch` says."""
     rows, width = len(group.rows), len(group.entities)
     if scorer.device.type != "cpu":
         size = max(1, _DEVICE_SCORES // max(width, num_entities))
         return min(rows, size, batch or size)
-    vectors = 3 * 8 * width * scorer.width
-    size = max(1, min(_CPU_SCORES // width, 8192, batch or rows))
-    return rows_within(memory, min(rows, size), _BYTES_PER_SCORE * width + 48 * scorer.width, vectors)
+    size = min(rows, max(1, min(_CPU_SCORES // width, 8192, batch or rows)))
+    if memory is None:
+        return size
+    return rows_within(
+        memory, size, _BYTES_PER_SCORE * width + 48 * scorer.width, fixed_bytes=24 * width * scorer.width
+    )
 
 
 def _count(vector: Tensor, columns: Columns, rough: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
@@ -161,7 +168,7 @@ def _count(vector: Tensor, columns: Columns, rough: Tensor, target: Tensor) -> t
 
 
 def _exact_scores(vector: Tensor, candidate: Tensor) -> Tensor:
-    """φ of pairs in float64: [N, width], [N, width] → [N]; the one function true answers and close rivals go through."""
+    """φ of pairs in float64: [N, width], [N, width] → [N]; true answers and close rivals alike."""
     return (vector * candidate).sum(dim=1)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -12,7 +13,6 @@ import torch
 from numpy.typing import NDArray
 
 from blockhole.evaluation.bootstrap import Interval
-from blockhole.evaluation.memory import DEFAULT_MEMORY
 from blockhole.evaluation.ranking import rank
 from blockhole.evaluation.ranks import Ranks, TieRule, TiesCountAsWins
 from blockhole.evaluation.report import Table, Timing, mean, mean_intervals
@@ -51,7 +51,10 @@ class RankingFigures:
 def ranking_metrics(ranks: Ranks, ties: TieRule) -> dict[str, NDArray[np.float64]]:
     """Quantile and hit of each evaluated query, in per cent."""
     counted = ranks.take(ranks.evaluated)
-    return {"mq": 100 * counted.quantile(ties), "p_at_10": 100.0 * counted.hit(TOP, ties)}
+    return {
+        "mq": 100 * counted.quantile(ties),
+        "p_at_10": 100 * counted.hit(TOP, ties).astype(np.float64),
+    }
 
 
 def ranking_figures(ranks: Ranks, ties: TieRule = "half", seed: int = 0) -> RankingFigures:
@@ -143,13 +146,14 @@ def evaluate_ranking(
     *,
     split: str = "all",
     ties: TieRule = "half",
-    memory: int = DEFAULT_MEMORY,
+    memory: int | None = None,
     device: torch.device | str = "cpu",
     seed: int = 0,
+    progress: Callable[[int], None] | None = None,
 ) -> RankingReport:
     """Rank every query and report; `split` names the queries, `seed` draws the intervals."""
     start = time.perf_counter()
-    ranks = rank(model, queries, truth, memory=memory, device=device)
+    ranks = rank(model, queries, truth, memory=memory, device=device, progress=progress)
     timing = Timing(len(queries), time.perf_counter() - start)
     if ties == "paper" and ranks.tied[ranks.evaluated].any():
         _warn_of_ties(ranks)

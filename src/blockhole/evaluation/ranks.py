@@ -49,7 +49,9 @@ class Ranks:
     def quantile(self, ties: TieRule = "half") -> NDArray[np.float64]:
         """The share of negatives below the true answer, Eq. (mq); NaN where there are none; shape [N]."""
         below = self.negatives - self.better - _LOST[ties] * self.tied
-        return np.divide(below, self.negatives, out=np.full(len(self), np.nan), where=self.evaluated)
+        quantile = np.full(len(self), np.nan)
+        np.divide(below, self.negatives, out=quantile, where=self.evaluated)
+        return quantile
 
     def hit(self, top: int, ties: TieRule = "half") -> NDArray[np.bool_]:
         """Whether the true answer ranks `top` or better among itself and the negatives; shape [N]."""

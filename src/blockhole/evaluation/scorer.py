@@ -13,6 +13,7 @@ from torch import Tensor
 from blockhole.errors import EvaluationError
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.models.contract import Model
+from blockhole.paths.language import Hop, PathQuery, write_name
 from blockhole.paths.queries import PathQueries
 
 _CHUNK = 8192
@@ -57,7 +58,7 @@ class Scorer:
     def _measure_candidates(self) -> tuple[float, NDArray[np.bool_]]:
         """The root mean square norm of the candidates, and which of them are finite; shape [E]."""
         entities = torch.arange(self._graph.num_entities, device=self.device)
-        square = torch.cat([self._candidates(chunk).square().sum(dim=1) for chunk in entities.split(_CHUNK)])
+        square = torch.cat([self._candidates(chunk).square().sum(dim=1) for chunk in torch.split(entities, _CHUNK)])
         finite = torch.isfinite(square)
         unit = float(square[finite].mean().sqrt()) if finite.any() else 0.0
         return unit or 1.0, finite.cpu().numpy()
@@ -130,5 +131,5 @@ class Scorer:
 def spell(graph: KnowledgeGraph, queries: PathQueries, index: int) -> str:
     """One query as people write it: s/r1/^r2 → o."""
     hops = (graph.relation_name(int(relation)) for relation in queries.path[index, : queries.length[index]])
-    path = "/".join(f"^{name}" if inverse else name for name, inverse in hops)
-    return f"{graph.entities[queries.source[index]]}/{path} → {graph.entities[queries.target[index]]}"
+    query = PathQuery(graph.entities[queries.source[index]], tuple(Hop(name, inverse) for name, inverse in hops))
+    return f"{query} → {write_name(graph.entities[queries.target[index]])}"

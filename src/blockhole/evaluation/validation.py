@@ -7,10 +7,8 @@ import torch
 
 from blockhole.errors import EvaluationError
 from blockhole.evaluation.classification import evaluate_classification
-from blockhole.evaluation.memory import DEFAULT_MEMORY
 from blockhole.evaluation.ranking import rank
 from blockhole.evaluation.ranking_report import ranking_metrics
-from blockhole.evaluation.report import mean
 from blockhole.evaluation.truth import Truth
 from blockhole.models.contract import Model
 from blockhole.paths.queries import PathQueries
@@ -23,19 +21,14 @@ def subset(queries: PathQueries, limit: int, seed: int = 0) -> PathQueries:
     return queries.take(np.sort(np.random.default_rng(seed).choice(len(queries), limit, replace=False)))
 
 
-def validation_mq(
-    model: Model,
-    queries: PathQueries,
-    truth: Truth,
-    *,
-    memory: int = DEFAULT_MEMORY,
-    device: torch.device | str = "cpu",
-) -> float:
-    """MQ in per cent, a tie counting half."""
-    mq = mean(ranking_metrics(rank(model, queries, truth, memory=memory, device=device), "half")["mq"])
-    if mq is None:
+def validation_ranking(
+    model: Model, queries: PathQueries, truth: Truth, *, device: torch.device | str = "cpu"
+) -> dict[str, float]:
+    """MQ and P@10 in per cent (`mq`, `p_at_10`) over the queries that have negatives, a tie counting half."""
+    ranks = rank(model, queries, truth, device=device)
+    if not ranks.evaluated.any():
         raise EvaluationError("no validation query has a negative candidate; give more validation queries.")
-    return mq
+    return {name: float(values.mean()) for name, values in ranking_metrics(ranks, "half").items()}
 
 
 def validation_accuracy(

@@ -1,0 +1,118 @@
+"""Figures of evaluations: quantile by path length, reliability, training curves; each as SVG and PNG."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blockhole.errors import MissingExtra
+from blockhole.evaluation.classification import ClassificationReport
+from blockhole.evaluation.ranking_report import RankingReport
+from blockhole.graph.replacing import replacing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Metrics = Sequence[Mapping[str, float | int | str | None]]
+"""The lines of a run's metrics.jsonl."""
+
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+"""Okabe and Ito's colours, which colour-blind readers can tell apart."""
+_BINS = 10
+
+
+def _figure(width: float = 6.4, panels: int = 1) -> tuple[Figure, list[Axes]]:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtra("drawing plots", "plots") from None
+    figure = Figure(figsize=(width * panels, 4.2), layout="constrained")
+    axes = list(np.atleast_1d(figure.subplots(1, panels)))
+    for each in axes:
+        each.spines[["top", "right"]].set_visible(False)
+        each.grid(axis="y", alpha=0.3)
+    return figure, axes
+
+
+def plot_quantile_by_length(reports: Mapping[str, RankingReport]) -> Figure:
+    """MQ against path length with 95 % intervals, one line for each model."""
+    figure, (axes,) = _figure()
+    for i, (name, report) in enumerate(reports.items()):
+        parts = {length: part for length, part in report.by_length.items() if part.mq is not None}
+        mq = np.array([part.mq for part in parts.values()], dtype=np.float64)
+        bounds = np.array([part.intervals["mq"] for part in parts.values()]).reshape(-1, 2)
+        # Models side by side rather than on top of each other.
+        place = np.array(list(parts), dtype=np.float64) + 0.06 * (i - (len(reports) - 1) / 2)
+        error = np.abs(bounds.T - mq)
+        colour = _COLOURS[i % len(_COLOURS)]
+        axes.errorbar(place, mq, error, label=name, color=colour, marker="o", markersize=5, capsize=3)
+    first = next(iter(reports.values()))
+    axes.set_xticks(sorted({length for report in reports.values() for length in report.by_length}))
+    axes.set(xlabel="path length", ylabel="mean quantile (%)", title=f"Mean quantile by path length, {first.split}")
+    axes.legend(frameon=False)
+    return figure
+
+
+def reliability(report: ClassificationReport) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+    """Of ten equal bins of σ(φ): the mean of σ(φ), the share that is true, and the size; empty bins left out."""
+    probability = 0.5 * (1 + np.tanh(report.score / 2))
+    which = np.minimum((probability * _BINS).astype(np.int64), _BINS - 1)
+    size = np.bincount(which, minlength=_BINS)
+    said, true = (np.bincount(which, values, _BINS) for values in (probability, report.label.astype(np.float64)))
+    filled = size > 0
+    return said[filled] / size[filled], true[filled] / size[filled], size[filled]
+
+
+def plot_reliability(reports: Mapping[str, ClassificationReport]) -> Figure:
+    """How often queries are true against how probable the logistic loss says they are, and how many there are."""
+    figure, (axes, counts) = _figure(5.0, panels=2)
+    axes.plot([0, 1], [0, 1], color="0.6", linestyle="--", linewidth=1, label="perfectly calibrated")
+    for i, (name, report) in enumerate(reports.items()):
+        said, true, size = reliability(report)
+        colour = _COLOURS[i % len(_COLOURS)]
+        axes.plot(said, true, label=name, color=colour, marker="o", markersize=5)
+        counts.plot(said, size, color=colour, marker="o", markersize=5, label=name)
+    first = next(iter(reports.values()))
+    axes.set(xlabel="σ(φ)", ylabel="share that is true", title=f"Reliability, {first.split}", xlim=(0, 1), ylim=(0, 1))
+    axes.legend(frameon=False)
+    counts.set(xlabel="σ(φ)", ylabel="queries", title="How many there are", xlim=(0, 1), yscale="log")
+    return figure
+
+
+def plot_training_curves(runs: Mapping[str, Metrics]) -> Figure:
+    """Loss against epochs, and beside it MQ on validation queries where it was measured."""
+    measured = {name: _curve(metrics, "validation", "mq") for name, metrics in runs.items()}
+    panels = 2 if any(len(epochs) for epochs, _ in measured.values()) else 1
+    figure, axes = _figure(5.0, panels)
+    for i, (name, metrics) in enumerate(runs.items()):
+        curves = (_curve(metrics, "epoch", "loss"), measured[name])
+        for panel, (epochs, values) in zip(axes, curves, strict=False):
+            panel.plot(epochs, values, label=name, color=_COLOURS[i % len(_COLOURS)], marker="o", markersize=3)
+    axes[0].set(xlabel="epoch", ylabel="loss", title="Training loss")
+    axes[0].legend(frameon=False)
+    if panels == 2:
+        axes[1].set(xlabel="epoch", ylabel="mean quantile (%)", title="Validation MQ")
+    for each in axes:
+        each.locator_params(axis="x", integer=True)
+    return figure
+
+
+def _curve(metrics: Metrics, event: str, figure: str) -> tuple[list[float], list[float]]:
+    """The epochs and values at which an event logged a figure."""
+    lines = [line for line in metrics if line.get("event") == event and isinstance(line.get(figure), int | float)]
+    epochs = [float(line["epoch"] or 0) for line in lines]
+    return epochs, [float(line[figure] or 0) for line in lines]
+
+
+def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
+    """Write name.svg and name.png into `folder`; their paths."""
+    paths = [folder / f"{name}.{kind}" for kind in ("svg", "png")]
+    for path in paths:
+        with replacing(path) as temporary:
+            figure.savefig(temporary, format=path.suffix[1:], dpi=150)
+    return paths
