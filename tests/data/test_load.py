@@ -174,3 +174,5 @@ def test_a_folder_of_path_queries_alone_has_the_facts_of_length_1(tmp_path: Path
     assert data.split.test.tolist() == [[1, 1, 1]]
     assert data.has_paths
     assert data.paths("train").lengths() == {1: 3, 2: 1}
+    (tmp_path / "test.tsv").write_text("ann\tmotherOf,fatherOf\tcid\n")
+    assert not load(tmp_path).has_paths

@@ -8,8 +8,7 @@ from pathlib import Path
 from blockhole.data.catalogue import NamedDataSet, catalogue
 from blockhole.data.dataset import DataSet
 from blockhole.data.fetch import locate
-from blockhole.errors import DataError, UnknownDataSet
-from blockhole.graph.formats import bare_name, known_format
+from blockhole.errors import UnknownDataSet
 from blockhole.paths.splits import PATH_PARTS
 
 
@@ -20,15 +19,17 @@ def load(source: str | Path) -> DataSet:
     the folder. A folder holds train, valid (or dev) and test files of any supported format, and in its folder
     `paths` the five parts of path queries, where there are any; or it holds these five parts and nothing else.
     """
+    from blockhole.graph.folders import split_files
     from blockhole.graph.readers import read_split
+    from blockhole.paths.part_files import find_part_files
 
     place = find_source(source)
-    beside = _find_parts(place)
-    if len(beside) == len(PATH_PARTS):
+    beside = find_part_files(place)
+    if len(beside) == len(PATH_PARTS) and split_files(place).keys() == {"train"}:
         from blockhole.data.bare_paths import split_of_parts
 
         return DataSet(str(source), split_of_parts(beside), part_files=beside)
-    return DataSet(str(source), read_split(place), part_files=_find_parts(place / "paths"))
+    return DataSet(str(source), read_split(place), part_files=find_part_files(place / "paths"))
 
 
 def find_source(source: str | Path) -> Path:
@@ -49,16 +50,3 @@ def find_entry(name: str) -> NamedDataSet:
     raise UnknownDataSet(
         f"there is no data set, file or folder {name!r}; {hint} A file or a folder of facts can be given too."
     )
-
-
-def _find_parts(folder: Path) -> dict[str, Path]:
-    """The files of path queries in `folder`, by part; none where there is no such folder."""
-    parts: dict[str, Path] = {}
-    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-        part = bare_name(path)
-        if part not in PATH_PARTS or known_format(path) is None:
-            continue
-        if part in parts:
-            raise DataError(f"{folder} holds {part} twice, as {parts[part].name} and {path.name}; keep one of them.")
-        parts[part] = path
-    return parts

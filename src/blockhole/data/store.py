@@ -9,7 +9,7 @@ from pathlib import Path
 
 from blockhole.errors import DataError
 from blockhole.graph.split import SplitGraph
-from blockhole.paths.splits import PATH_PARTS, PathSplits
+from blockhole.paths.splits import PathSplits
 
 ORIGIN = "origin.json"
 """How a folder was made; its presence says that we wrote the folder, so that we may write it again."""
@@ -35,6 +35,7 @@ def store(split: SplitGraph, folder: Path, *, origin: Mapping[str, object], path
     `origin` says in plain values how they were made, and `paths/` holds the five parts of path queries.
     """
     from blockhole.graph.writers import write_split
+    from blockhole.paths.part_files import write_path_splits
 
     folder = folder.resolve()
     try:
@@ -43,7 +44,7 @@ def store(split: SplitGraph, folder: Path, *, origin: Mapping[str, object], path
             fresh = Path(temporary) / "fresh"
             write_split(split, fresh)
             if paths is not None:
-                _write_parts(paths, split, fresh / "paths")
+                write_path_splits(paths, fresh / "paths", split.entities, split.relations)
             (fresh / ORIGIN).write_text(json.dumps(origin, indent=2) + "\n", encoding="utf-8")
             if folder.exists():
                 # A rename cannot replace a folder that has contents: the old one steps aside and is then deleted.
@@ -51,14 +52,3 @@ def store(split: SplitGraph, folder: Path, *, origin: Mapping[str, object], path
             fresh.rename(folder)
     except OSError as failure:
         raise DataError(f"cannot write {folder}: {failure.strerror or failure}; name another folder.") from failure
-
-
-def _write_parts(paths: PathSplits, split: SplitGraph, folder: Path) -> None:
-    from blockhole.paths.guu import write_paths
-
-    folder.mkdir()
-    for part in PATH_PARTS:
-        queries = getattr(paths, part)
-        # Train is many times larger than the rest together; and a text without lines would not say what it is.
-        suffix = "parquet" if part == "train" or not len(queries) else "tsv"
-        write_paths(queries, folder / f"{part}.{suffix}", split.entities, split.relations)
