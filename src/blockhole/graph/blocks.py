@@ -41,16 +41,14 @@ def text_blocks(
     first_line = 1
     pending = b""
     for data in _pieces(path, compression):
-        if first_line == 1 and not pending:
-            data = data.removeprefix(BYTE_ORDER_MARK)
         pending += data
         size = complete(pending)
         if size:
-            yield _checked(path, Block(pending[:size], first_line))
+            yield _block(path, pending[:size], first_line)
             first_line += pending.count(b"\n", 0, size)
             pending = pending[size:]
     if pending:
-        yield _checked(path, Block(pending if pending.endswith(b"\n") else pending + b"\n", first_line))
+        yield _block(path, pending if pending.endswith(b"\n") else pending + b"\n", first_line)
 
 
 def _pieces(path: Path, compression: Compression) -> Iterator[bytes]:
@@ -79,14 +77,13 @@ def _read(path: Path, file: IO[bytes], line: int) -> bytes:
         raise unpacking_error(path, fault, line) from None
 
 
-def _checked(path: Path, block: Block) -> Block:
+def _block(path: Path, data: bytes, first_line: int) -> Block:
+    """A block that is known to be UTF-8; a byte order mark belongs to the file, not to the first name."""
+    block = Block(data.removeprefix(BYTE_ORDER_MARK) if first_line == 1 else data, first_line)
     try:
         block.data.decode("utf-8")
     except UnicodeDecodeError as failure:
-        raise MalformedFile(
-            path,
-            f"byte 0x{block.data[failure.start]:02x} is not UTF-8",
-            "save the file as UTF-8",
-            block.line_at(failure.start),
-        ) from None
+        byte = block.data[failure.start]
+        line = block.line_at(failure.start)
+        raise MalformedFile(path, f"byte 0x{byte:02x} is not UTF-8", "save the file as UTF-8", line) from None
     return block

@@ -84,6 +84,10 @@ def _find_rows(path: Path, block: Block, separator: str, quoting: bool, width: i
     wrong = np.flatnonzero((fields != width) & ~blank)
     if len(wrong):
         raise _wrong_width(path, block.line_at(int(start[wrong[0]])), int(fields[wrong[0]]), width, quoting)
+    stray = field_end[(text[field_end - 1] == RETURN) & (text[field_end] != NEWLINE)]
+    if len(stray):
+        problem, remedy = "a carriage return at the end of a name", "delete it; only whole lines may end in one"
+        raise MalformedFile(path, problem, remedy, block.line_at(int(stray[0])))
     data = text[np.repeat(~blank, size + 1)].tobytes() if blank.any() else block.data
     return Rows(block, start[~blank], data), width
 

@@ -28,8 +28,9 @@ class KnowledgeGraph:
             limits = (len(entities), len(relations), len(entities))
             if low.min() < 0 or any(value >= limit for value, limit in zip(high, limits, strict=True)):
                 raise ValueError("triples hold ids outside the vocabularies")
-        triples = triples.view()
-        triples.setflags(write=False)
+        if triples.flags.writeable:
+            triples = triples.copy()  # whoever made the array may still write to it
+            triples.setflags(write=False)
         self.entities = entities
         self.relations = relations
         self.triples = triples

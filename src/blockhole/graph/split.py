@@ -35,9 +35,15 @@ class SplitGraph:
     valid_negatives: NDArray[np.int32] = field(default_factory=_no_triples)
     test_negatives: NDArray[np.int32] = field(default_factory=_no_triples)
 
+    def __post_init__(self) -> None:
+        for triples in (self.train, self.valid, self.test, self.valid_negatives, self.test_negatives):
+            if triples.ndim != 2 or triples.shape[1] != 3 or triples.dtype != np.int32:
+                raise ValueError("facts must be int32 arrays of shape [T, 3]")
+            triples.setflags(write=False)
+
     def graph(self, *splits: SplitName) -> KnowledgeGraph:
         """The graph of the named splits together; `graph("train", "test")` is Guu's test graph."""
         parts = {"train": self.train, "valid": self.valid, "test": self.test}
-        return KnowledgeGraph(
-            self.entities, self.relations, np.concatenate([_no_triples(), *(parts[split] for split in splits)])
-        )
+        facts = np.concatenate([_no_triples(), *(parts[split] for split in splits)])
+        facts.setflags(write=False)
+        return KnowledgeGraph(self.entities, self.relations, facts)

@@ -69,11 +69,6 @@ class Vocabulary:
 
     def nearest(self, name: str, count: int = 3) -> list[str]:
         """The known names that look most like `name`, best first; empty when none is close."""
-        from difflib import get_close_matches
+        from blockhole.graph.nearest_names import nearest_names
 
-        folded = name.casefold()
-        same = [known for known in self._names if known.casefold() == folded]
-        # difflib compares against every name it is given: keep to those that can be close at all.
-        slack = max(2, len(name) // 3)
-        pool = [known for known in self._names if abs(len(known) - len(name)) <= slack and known not in same]
-        return (same + get_close_matches(name, pool, n=count, cutoff=0.6))[:count]
+        return nearest_names(name, self._names, count)
