@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from blockhole.errors import DataError
 from blockhole.graph.split import SplitGraph
 from blockhole.paths.answers import holds
 from blockhole.paths.distinct import query_codes
@@ -29,6 +30,8 @@ def build_paths(
     3. Each query counts once; dev loses what train has, and test what train or dev has.
     4. Deduction is what the train graph can answer, induction the rest.
     """
+    if not len(split.train):
+        raise DataError("train has no facts, so there are no paths to build; give it at least one.")
     train_graph = split.graph("train")
     seeds = np.random.SeedSequence(seed).generate_state(3, np.uint64).tolist()
     walks = [
