@@ -45,7 +45,7 @@ def test_every_verb_has_help(verb: str, capsys: pytest.CaptureFixture[str]) -> N
 def test_every_command_takes_json(verb: str) -> None:
     app = import_module(VERBS[verb][0]).app
     for command in app.registered_commands:
-        assert "as_json" in command.callback.__annotations__, f"blockhole {verb} {command.name or ''} has no --json"
+        assert "JsonFlag" in command.callback.__annotations__.values(), f"{verb} {command.name or ''} has no --json"
 
 
 def test_a_failure_the_user_can_act_on_is_one_line_and_status_1(
