@@ -28,9 +28,7 @@ line_name = any_name.filter(lambda name: {"\t", "\n", "\r"}.isdisjoint(name))
 def fact_lists(names: st.SearchStrategy[str]) -> st.SearchStrategy[list[Fact]]:
     """One to twenty facts over a few names, so that names and facts repeat."""
     pool = st.lists(names, min_size=1, max_size=6)
-    return pool.flatmap(
-        lambda few: st.lists(st.tuples(*[st.sampled_from(few)] * 3), min_size=1, max_size=20)  # type: ignore[arg-type]
-    )
+    return pool.flatmap(lambda few: st.lists(st.tuples(*[st.sampled_from(few)] * 3), min_size=1, max_size=20))
 
 
 def graph_of(facts: Iterable[Fact]) -> KnowledgeGraph:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tests.graph.facts import Fact, facts_of, small_blocks
 
 from blockhole.errors import DataError
-from blockhole.graph.formats import Layout
+from blockhole.graph.formats import Layout, format_of
 from blockhole.graph.ntriples import read_ntriples, split_lines, take_apart
-from blockhole.graph.readers import format_of, read_graph
+from blockhole.graph.readers import read_graph
 from blockhole.graph.terms import PREFIX
 
 FORMATS = {Layout.N_TRIPLES: ox.RdfFormat.N_TRIPLES, Layout.N_QUADS: ox.RdfFormat.N_QUADS}
@@ -29,7 +29,7 @@ def by_pyoxigraph(content: bytes, layout: Layout) -> list[Fact]:
 
 
 def by_us(path: Path) -> list[Fact]:
-    return [fact for block in read_ntriples(path, format_of(path)) for fact in block.iter_rows()]  # type: ignore[misc]
+    return [fact for block in read_ntriples(path, format_of(path)) for fact in block.iter_rows()]
 
 
 iris = st.one_of(
