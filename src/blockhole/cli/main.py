@@ -19,6 +19,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "show": ("blockhole.cli.show", "Say what a run is, with its training curves."),
     "evaluate": ("blockhole.cli.evaluate", "Measure a run: ranking, classification, triples, completion."),
     "compare": ("blockhole.cli.compare", "Compare runs side by side, with significance."),
+    "ask": ("blockhole.cli.ask", "Ranked answers to a path query, known and predicted."),
 }
 
 

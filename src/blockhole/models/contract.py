@@ -90,7 +90,11 @@ class Model(nn.Module, ABC):
 
     def candidates(self, entities: Tensor | None = None) -> Tensor:
         """The vectors of all entities, or of `entities`, as answers: [E or count, candidate width]."""
-        return self.entity if entities is None else rows(self.entity, entities)
+        return self.finish_candidate(self.entity if entities is None else rows(self.entity, entities))
+
+    def finish_candidate(self, vector: Tensor) -> Tensor:
+        """The vector that a query's is multiplied with, of an entity's row; bilinear: the row itself."""
+        return vector
 
     def score(self, source: Tensor, path: Tensor, length: Tensor, target: Tensor) -> Tensor:
         """φ(s, p, o) of each row: [batch]."""

@@ -58,8 +58,7 @@ class TransE(Model):
         norm = vector.square().sum(dim=1, keepdim=True)
         return torch.cat((2 * vector, -norm, torch.ones_like(norm)), dim=1)
 
-    def candidates(self, entities: Tensor | None = None) -> Tensor:
-        """(e, 1, -‖e‖²) of all entities, or of `entities`: [E or count, n + 2]."""
-        vector = super().candidates(entities)
+    def finish_candidate(self, vector: Tensor) -> Tensor:
+        """(e, 1, -‖e‖²): [count, n] → [count, n + 2]."""
         norm = vector.square().sum(dim=1, keepdim=True)
         return torch.cat((vector, torch.ones_like(norm), -norm), dim=1)

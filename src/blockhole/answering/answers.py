@@ -1,0 +1,94 @@
+"""What a query gives back: answers in order, each known or predicted, as plain objects and as frames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Literal, final, overload
+
+from blockhole.errors import MissingExtra
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+Status = Literal["known", "predicted"]
+"""known: the path leads there over facts of the graph; predicted: only the model says so."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One entity as an answer; `probability` is None where the run has no calibration."""
+
+    entity: str
+    score: float
+    probability: float | None
+    status: Status
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Answers(Sequence[Answer]):
+    """The answers to `query`, best first."""
+
+    query: str
+    ranked: tuple[Answer, ...]
+
+    def __len__(self) -> int:
+        return len(self.ranked)
+
+    def __iter__(self) -> Iterator[Answer]:
+        return iter(self.ranked)
+
+    @overload
+    def __getitem__(self, index: int) -> Answer: ...
+    @overload
+    def __getitem__(self, index: slice) -> Answers: ...
+    def __getitem__(self, index: int | slice) -> Answer | Answers:
+        if isinstance(index, slice):
+            return Answers(self.query, self.ranked[index])
+        return self.ranked[index]
+
+    def to_dicts(self) -> list[dict[str, str | float | None]]:
+        """One dictionary an answer: entity, score, probability, status."""
+        return [asdict(answer) for answer in self.ranked]
+
+    def to_polars(self) -> pl.DataFrame:
+        """One row an answer, best first: columns query, rank, entity, score, probability, status."""
+        return answers_frame([self])
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The same rows and columns as `to_polars`."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise MissingExtra("a pandas frame", "frames") from None
+
+        frame = pd.DataFrame(self.to_polars().to_dict(as_series=False))
+        return frame.astype({"rank": "int32", "score": "float64", "probability": "float64"})
+
+
+def answers_frame(many: Sequence[Answers]) -> pl.DataFrame:
+    """The answers of many queries as one frame, in order: columns query, rank, entity, score, probability, status."""
+    import polars as pl
+
+    rows = [(answers.query, rank, answer) for answers in many for rank, answer in enumerate(answers, start=1)]
+    return pl.DataFrame(
+        {
+            "query": [query for query, _, _ in rows],
+            "rank": [rank for _, rank, _ in rows],
+            "entity": [answer.entity for _, _, answer in rows],
+            "score": [answer.score for _, _, answer in rows],
+            "probability": [answer.probability for _, _, answer in rows],
+            "status": [answer.status for _, _, answer in rows],
+        },
+        schema={
+            "query": pl.String,
+            "rank": pl.Int32,
+            "entity": pl.String,
+            "score": pl.Float64,
+            "probability": pl.Float64,
+            "status": pl.String,
+        },
+    )

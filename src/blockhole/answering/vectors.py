@@ -1,0 +1,86 @@
+"""Query vectors and candidate vectors of a trained model, without copying its entities."""
+
+from __future__ import annotations
+
+from typing import final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from blockhole.models.catalogue import build_model
+from blockhole.models.contract import Model
+from blockhole.models.settings import ModelSettings
+from blockhole.paths.queries import PathQueries
+from blockhole.training.checkpoint import load_best_weights
+from blockhole.training.run import Run
+
+
+@final
+class Vectors:
+    """The rows of all entities in float32, and the relations as operators in float64.
+
+    The rows of a run on disk are a view of its weights file, so that opening one costs nothing and processes share
+    its pages. Query vectors are walked in float64, as in evaluation: an answer's place among the others then depends
+    on the parameters alone. Shape of `entity`: [E, entity width].
+    """
+
+    def __init__(self, settings: ModelSettings, entity: Tensor, operators: Model) -> None:
+        self.settings = settings
+        self.entity = entity
+        self._operators = operators
+
+    @classmethod
+    def of(cls, run: Run) -> Vectors:
+        """The vectors of a run: those in its folder, or of its model where it is in memory only."""
+        weights = load_best_weights(run.folder) if run.folder is not None else run.model.state_dict()
+        return cls.of_weights(run.config.model, weights, len(run.relations))
+
+    @classmethod
+    def of_weights(cls, settings: ModelSettings, weights: dict[str, Tensor], num_relations: int) -> Vectors:
+        """The vectors of a model given by its saved parameters."""
+        # The operators need no entities: one row stands for them, so that none are drawn only to be replaced.
+        operators = build_model(settings, 1, num_relations, seed=0).double().eval().requires_grad_(False)
+        operators.load_state_dict({**weights, "entity": weights["entity"][:1]})
+        return cls(settings, weights["entity"].detach(), operators)
+
+    def extended(self, rows: Tensor) -> Vectors:
+        """The same with further entities, whose rows [count, entity width] follow the present ones."""
+        return Vectors(self.settings, torch.cat([self.entity, rows.to(self.entity.dtype)]), self._operators)
+
+    @property
+    def num_entities(self) -> int:
+        """E."""
+        return len(self.entity)
+
+    @property
+    def operators(self) -> Model:
+        """The model behind the hops, in float64; it holds no entities."""
+        return self._operators
+
+    def rows(self, entities: NDArray[np.integer]) -> Tensor:
+        """The parameters of entities in float64: [count, entity width]."""
+        return self.entity[torch.from_numpy(entities.astype(np.int64))].double()
+
+    def queries(self, queries: PathQueries) -> Tensor:
+        """The vectors of path queries: [N, width] float64."""
+        path, length = (torch.from_numpy(ids.astype(np.int64)) for ids in (queries.path, queries.length))
+        return self._operators.finish_query(self._operators.walk(self.rows(queries.source), path, length))
+
+    def query(self, source: int, path: list[int]) -> Tensor:
+        """The vector of one query: [1, width] float64."""
+        return self.walk(self.rows(np.array([source])), path)
+
+    def walk(self, rows: Tensor, path: list[int]) -> Tensor:
+        """The query vectors of one path from each of the given rows: [N, entity width] → [N, width]."""
+        paths = torch.tensor([path]).expand(len(rows), -1)
+        return self._operators.finish_query(self._operators.walk(rows, paths, torch.full((len(rows),), len(path))))
+
+    def candidates(self, entities: NDArray[np.integer]) -> Tensor:
+        """The candidate vectors of entities in float64: [count, width]."""
+        return self._operators.finish_candidate(self.rows(entities))
+
+    def all_candidates(self) -> Tensor:
+        """The candidate vectors of all entities in float32: [E, width]; a view where the model takes rows as they are."""
+        return self._operators.finish_candidate(self.entity)
