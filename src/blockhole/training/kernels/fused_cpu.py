@@ -1,0 +1,148 @@
+"""The bilinear family with the logistic loss, on the CPU: one fused, compiled step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Literal, final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from blockhole.compiled import numba_installed
+from blockhole.models.bilinear import BlockBilinear
+from blockhole.models.contract import Model
+from blockhole.training.batch import Batch
+from blockhole.training.config import TrainConfig
+from blockhole.training.draws import Purpose, generator
+from blockhole.training.kernels.fused_arrays import CHUNKS, Positives, Rule, Tables, Work, allocate_work
+
+
+def supports(model: Model, config: TrainConfig) -> bool:
+    """Whether the fused engine can train this model with these settings."""
+    loss, penalty = config.loss, config.penalty
+    return (
+        isinstance(model, BlockBilinear)
+        and not model.tied
+        and model.entity.device.type == "cpu"
+        and model.entity.dtype == torch.float32
+        and loss.kind == "logistic"
+        and not (loss.typed_share or loss.self_adversarial or loss.corrupted_paths or loss.mask_known_answers)
+        and not (penalty.n3 or penalty.dura)
+        and config.optimizer.kind in ("adagrad", "rowwise_adagrad")
+        and numba_installed()
+    )
+
+
+@final
+class FusedEngine:
+    """Loss, gradient and Adagrad step of a batch in compiled loops that update the model's tables in place.
+
+    It minimises, per batch of B positives with their negatives N,
+    1/B Σ_(s,p,o) [ Σ_{e ∈ {o} ∪ N} log(1 + exp(-y φ(s, p, e))) + λ (‖e_s‖² + Σ_{r ∈ p} ‖W_r‖² + ‖e_o‖²) ]:
+    the gradient is taken at the parameters before the batch, then every row that occurs takes one step,
+    G ← G + g², θ ← θ - η g / (√G + ε). Row-wise, G is one number a row, the sum of its mean squared gradients.
+
+    Negatives are those `NegativeSampler` draws, so a step equals one of `AutogradEngine` up to rounding, and their
+    optimizer states have the same names and shapes. Weights are the same bit for bit for any number of threads.
+    """
+
+    def __init__(
+        self,
+        model: BlockBilinear,
+        *,
+        negatives: int,
+        learning_rate: float,
+        l2: float = 0.0,
+        optimizer: Literal["adagrad", "rowwise_adagrad"] = "adagrad",
+        initial_accumulator: float = 0.0,
+        epsilon: float = 1e-10,
+        seed: int,
+        threads: int = 1,
+    ) -> None:
+        from blockhole.training.kernels.fused_loops import compile_step
+
+        if model.tied:
+            raise ValueError("tied inverse relations need the autograd engine")
+        entity, relation = _table(model.entity), _table(model.relation)
+        rowwise = optimizer == "rowwise_adagrad"
+        self._tables = Tables(
+            entity,
+            relation,
+            entity_total=np.full_like(entity[:, :1] if rowwise else entity, initial_accumulator, order="C"),
+            relation_total=np.full_like(relation[:, :1] if rowwise else relation, initial_accumulator, order="C"),
+        )
+        self._negatives = negatives
+        self._learning_rate, self._epsilon, self._l2 = learning_rate, epsilon, l2
+        self._seed = seed
+        self._threads = threads
+        self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
+        self._loops = compile_step(*model.geometry.entity_shape)
+        self._capacity = (0, 0)
+        self._work = allocate_work(*self._capacity, 1 + negatives, self._tables)
+
+    def step(self, batch: Batch) -> Tensor:
+        """See Engine."""
+        from blockhole.training.kernels.occurrences import sort_occurrences
+
+        positives = self._positives(batch)
+        count, tables, work = len(positives.source), self._tables, self._room(positives)
+        rule = Rule(np.float32(self._learning_rate), np.float32(self._epsilon), np.float32(self._l2 / count))
+        self._share(self._loops.walk, CHUNKS, positives, tables, work)
+        order = sort_occurrences(positives, work.keys, work.spare_keys, len(tables.entity))
+        self._share(self._loops.update_entities, len(work.entity_penalty), order, tables, work, rule)
+        self._share(self._loops.update_relations, len(tables.relation), tables, work, rule)
+        penalty = work.entity_penalty.sum() + work.relation_penalty.sum()
+        return torch.tensor(work.loss.sum() / count + penalty, dtype=torch.float32)
+
+    def optimizer_state(self) -> dict[str, Tensor]:
+        """See Engine; the tensors share memory with the engine."""
+        return {
+            "entity.sum_of_squares": torch.from_numpy(self._tables.entity_total),
+            "relation.sum_of_squares": torch.from_numpy(self._tables.relation_total),
+        }
+
+    def load_optimizer_state(self, state: Mapping[str, Tensor]) -> None:
+        """See Engine."""
+        for name, total in self.optimizer_state().items():
+            total.copy_(state[name])
+
+    def _positives(self, batch: Batch) -> Positives:
+        """The batch with its negatives, all ids checked: compiled loops do not, and would write outside the tables."""
+        source, path, target = (np.ascontiguousarray(ids.numpy()) for ids in (batch.source, batch.path, batch.target))
+        E = len(self._tables.entity)
+        for ids, limit in ((source, E), (path, len(self._tables.relation)), (target, E)):
+            if ids.size == 0 or ids.min() < 0 or ids.max() >= limit:
+                raise ValueError("a batch must hold positives with at least one hop, and ids within the model's tables")
+        rng = generator(self._seed, Purpose.NEGATIVES, batch.epoch, batch.index)
+        negatives = rng.integers(E, size=(len(target), self._negatives))
+        return Positives(source, path, np.concatenate((target[:, None], negatives), axis=1))
+
+    def _room(self, batch: Positives) -> Work:
+        """Work arrays are kept from step to step, grown when a batch needs more: fresh memory costs page faults."""
+        count, hops = batch.path.shape
+        most, longest = self._capacity
+        if count > most or hops > longest:
+            self._capacity = max(count, most), max(hops, longest)
+            self._work = allocate_work(*self._capacity, batch.objects.shape[1], self._tables)
+        return self._work.fit(count)
+
+    def _share(self, loop: Callable[..., None], pieces: int, *arguments: object) -> None:
+        """Run `loop` over all pieces, an equal share on each thread, this one included."""
+        bounds = [pieces * share // self._threads for share in range(self._threads + 1)]
+        waiting = []
+        if self._pool is not None:
+            waiting = [self._pool.submit(loop, *share, *arguments) for share in pairwise(bounds[1:])]
+        loop(0, bounds[1], *arguments)
+        for share in waiting:
+            share.result()
+
+
+def _table(parameter: Tensor) -> NDArray[np.float32]:
+    table: NDArray[np.float32] = parameter.detach().numpy()
+    if table.dtype != np.float32 or not table.flags.c_contiguous:
+        raise ValueError("the fused engine needs contiguous float32 tables")
+    return table

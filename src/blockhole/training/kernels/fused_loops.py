@@ -1,0 +1,356 @@
+"""The compiled loops of one training step: hops, scores, gradients and Adagrad, fused.
+
+One step has three phases. Each is cut into pieces whose bounds do not depend on the number of threads, and no two
+pieces write the same number, so the weights after a step are the same bit for bit for any number of threads.
+
+1. `walk`, over chunks of positives: q_h = q_{h-1} W_{r_h}; the scores ⟨q_k, e_o⟩ of the target and of its negatives;
+   the gradient back along the path. Query vectors and source gradients stay in batch buffers, the relations'
+   gradients in sums of the chunk's own.
+2. `update_entities`, over the occurrences of entities in the batch sorted by row: the gradient of a row is gathered
+   from the buffers, then its optimizer step is taken.
+3. `update_relations`, over relations: the chunks' sums are added in order, then the step is taken.
+
+The geometry (parts, b, m) is constant in a compiled step: loops of known length vectorise without remainders to
+check, twice as fast at m = 25. Helpers are inlined for the same reason. A hop never reads and writes one array:
+the compiler could not tell the rows apart, and would not vectorise it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from blockhole.compiled import njit
+from blockhole.training.kernels.fused_arrays import CHUNKS, PIECE, Floats, Keys, Positives, Rule, Tables, Work
+from blockhole.training.kernels.prefetch import prefetch_row
+
+FAST = {"reassoc", "nsz", "contract", "arcp", "afn"}
+"""All that lets sums be reordered and products fused, but not "no NaN": a diverged loss has to show."""
+
+TILE = 8
+"""Positives whose rows are read twice, for scores and for gradients, and should still be in the nearest cache."""
+
+POSITIVES_AHEAD, OCCURRENCES_AHEAD = 4, 8
+"""How far ahead rows are asked for."""
+
+LONG = 64
+"""Rows of fewer numbers are looped over by their length at run time: a short loop of known length is unrolled into
+single operations before it can be vectorised."""
+
+ROW_SHIFT, OCCURRENCE_MASK = np.uint64(32), np.uint64(2**32 - 1)
+"""A key of an occurrence is row << 32 | occurrence; see occurrences.py."""
+
+ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)
+
+
+@njit(fastmath=FAST, inline="always")
+def dot(a: Floats, b: Floats, width: int) -> np.float32:
+    """⟨a, b⟩."""
+    total = ZERO
+    for x in range(width):
+        total += a[x] * b[x]
+    return total
+
+
+@njit(fastmath=FAST, inline="always")
+def add_scaled(out: Floats, scale: np.float32, vector: Floats, width: int) -> None:
+    """out += scale · vector."""
+    for x in range(width):
+        out[x] += scale * vector[x]
+
+
+@njit(fastmath=FAST, inline="always")
+def copy(out: Floats, vector: Floats, width: int) -> None:
+    """out = vector."""
+    for x in range(width):
+        out[x] = vector[x]
+
+
+@njit(fastmath=FAST, inline="always")
+def multiply_row(vector: Floats, matrix: Floats, out: Floats, n: int) -> None:
+    """A hop of real numbers at m = 1, a row times a matrix [n·n]; four rows at once, or storing the sums would rule."""
+    for j in range(n):
+        out[j] = ZERO
+    for i in range(0, n - 3, 4):
+        q0, q1, q2, q3 = vector[i], vector[i + 1], vector[i + 2], vector[i + 3]
+        row = i * n
+        for j in range(n):
+            low = q0 * matrix[row + j] + q1 * matrix[row + n + j]
+            out[j] += low + q2 * matrix[row + 2 * n + j] + q3 * matrix[row + 3 * n + j]
+    for i in range(n - n % 4, n):
+        add_scaled(out, vector[i], matrix[i * n : (i + 1) * n], n)
+
+
+@njit(fastmath=FAST, inline="always")
+def hop(vector: Floats, relation: Floats, out: Floats, parts: int, blocks: int, freqs: int) -> None:
+    """q'[j, f] = Σ_i q[i, f] · W[i, j, f]; vectors [part·b·m], relation [part·b·b·m]."""
+    n = blocks * freqs
+    if freqs == 1 and parts == 1:
+        multiply_row(vector, relation, out, n)
+        return
+    for j in range(blocks):
+        for f in range(freqs):
+            re, im = ZERO, ZERO
+            for i in range(blocks):
+                q, w = vector[i * freqs + f], relation[(i * blocks + j) * freqs + f]
+                re += q * w
+                if parts == 2:
+                    q_im, w_im = vector[n + i * freqs + f], relation[blocks * n + (i * blocks + j) * freqs + f]
+                    re -= q_im * w_im
+                    im += q * w_im + q_im * w
+            out[j * freqs + f] = re
+            if parts == 2:
+                out[n + j * freqs + f] = im
+
+
+@njit(fastmath=FAST, inline="always")
+def hop_back(gradient: Floats, relation: Floats, out: Floats, parts: int, blocks: int, freqs: int) -> None:
+    """d[i, f] = Σ_j d'[j, f] · conj W[i, j, f]: the gradient through one hop."""
+    n = blocks * freqs
+    if freqs == 1 and parts == 1:
+        for i in range(n):
+            out[i] = dot(gradient, relation[i * n : (i + 1) * n], len(gradient))
+        return
+    for i in range(blocks):
+        for f in range(freqs):
+            re, im = ZERO, ZERO
+            for j in range(blocks):
+                d, w = gradient[j * freqs + f], relation[(i * blocks + j) * freqs + f]
+                re += d * w
+                if parts == 2:
+                    d_im, w_im = gradient[n + j * freqs + f], relation[blocks * n + (i * blocks + j) * freqs + f]
+                    re += d_im * w_im
+                    im += d_im * w - d * w_im
+            out[i * freqs + f] = re
+            if parts == 2:
+                out[n + i * freqs + f] = im
+
+
+@njit(fastmath=FAST, inline="always")
+def add_outer(vector: Floats, gradient: Floats, out: Floats, parts: int, blocks: int, freqs: int) -> None:
+    """out[i, j, f] += conj q[i, f] · d'[j, f]: the gradient of one hop's relation."""
+    n = blocks * freqs
+    if freqs == 1 and parts == 1:
+        for i in range(n):
+            add_scaled(out[i * n : (i + 1) * n], vector[i], gradient, n)
+        return
+    for i in range(blocks):
+        for j in range(blocks):
+            for f in range(freqs):
+                q = vector[i * freqs + f]
+                d = gradient[j * freqs + f]
+                if parts == 2:
+                    q_im = vector[n + i * freqs + f]
+                    d_im = gradient[n + j * freqs + f]
+                    out[(i * blocks + j) * freqs + f] += q * d + q_im * d_im
+                    out[blocks * n + (i * blocks + j) * freqs + f] += q * d_im - q_im * d
+                else:
+                    out[(i * blocks + j) * freqs + f] += q * d
+
+
+@njit(fastmath=FAST, inline="always")
+def exp_negative(x: np.float32) -> np.float32:
+    """exp(-x) for x ≥ 0 to 2e-7, in operations that vectorise: 2^i by its bits, 2^f by a polynomial."""
+    t = np.float32(min(x, np.float32(80.0))) * np.float32(-1.44269504)
+    whole = np.floor(t)
+    f = t - whole
+    p = np.float32(0.00021871895)
+    p = p * f + np.float32(0.0012387478)
+    p = p * f + np.float32(0.009684581)
+    p = p * f + np.float32(0.055480383)
+    p = p * f + np.float32(0.24023044)
+    p = p * f + np.float32(0.6931469)
+    p = p * f + np.float32(1.0)
+    power: np.float32 = np.int32((np.int32(whole) + np.int32(127)) << np.int32(23)).view(np.float32)
+    return p * power
+
+
+@njit(fastmath=FAST)
+def logistic(margin: Floats, scale: np.float32) -> np.float32:
+    """Σ log(1 + exp(-x)) over margins x = yφ; each x is replaced by scale·σ(-x)."""
+    loss = ZERO
+    for t in range(len(margin)):
+        x = margin[t]
+        z = exp_negative(abs(x))
+        s = z / (np.float32(2.0) + z)  # log(1 + z) = 2 artanh(z / (2 + z))
+        s2 = s * s
+        series = np.float32(1 / 13)
+        series = series * s2 + np.float32(1 / 11)
+        series = series * s2 + np.float32(1 / 9)
+        series = series * s2 + np.float32(1 / 7)
+        series = series * s2 + np.float32(1 / 5)
+        series = series * s2 + np.float32(1 / 3)
+        series = series * s2 + np.float32(1)
+        loss += np.float32(0.5) * (abs(x) - x) + TWO * s * series
+        margin[t] = scale * (z if x > 0 else ONE) / (np.float32(1) + z)
+    return loss
+
+
+@njit(fastmath=FAST, inline="always")
+def adagrad(row: Floats, gradient: Floats, total: Floats, rule: Rule, width: int) -> None:
+    """G += g², θ -= η g / (√G + ε); row-wise (one total a row): G += mean g²."""
+    if len(total) == 1:
+        total[0] += dot(gradient, gradient, width) / np.float32(width)
+        add_scaled(row, -rule.rate / (np.sqrt(total[0]) + rule.epsilon), gradient, width)
+    else:
+        for x in range(width):
+            g = gradient[x]
+            t = total[x] + g * g
+            total[x] = t
+            row[x] -= rule.rate * g / (np.sqrt(t) + rule.epsilon)
+
+
+class Step(NamedTuple):
+    """The phases of a step, compiled for one geometry."""
+
+    walk: Callable[[int, int, Positives, Tables, Work], None]
+    """Chunks first … last - 1."""
+    update_entities: Callable[[int, int, Keys, Tables, Work, Rule], None]
+    """Pieces first … last - 1 of the sorted occurrences."""
+    update_relations: Callable[[int, int, Tables, Work, Rule], None]
+    """Relations first … last - 1."""
+
+
+@cache
+def compile_step(parts: int, blocks: int, freqs: int) -> Step:
+    """The loops of one geometry; their closures hold integers only, so that Numba's disk cache finds them again."""
+    return Step(
+        _compile_walk(parts, blocks, freqs),
+        _compile_update_entities(parts * blocks * freqs),
+        _compile_update_relations(parts * blocks * blocks * freqs),
+    )
+
+
+def _compile_walk(parts: int, blocks: int, freqs: int) -> Callable[[int, int, Positives, Tables, Work], None]:
+    width = parts * blocks * freqs
+
+    @njit(fastmath=FAST)
+    def walk(first: int, last: int, batch: Positives, tables: Tables, work: Work) -> None:
+        source, path, objects = batch
+        entity, relation = tables.entity, tables.relation
+        coefficients, relation_slot, relation_sums = work.coefficients, work.relation_slot, work.relation_sums
+        (count, hops), slots = path.shape, objects.shape[1]
+        flat = width if width >= LONG else entity.shape[1]
+        size = (count + CHUNKS - 1) // CHUNKS
+        most = len(relation_sums) // CHUNKS
+        here, there = np.empty(width, np.float32), np.empty(width, np.float32)
+        walked = np.empty((TILE * hops, width), np.float32)
+        for chunk in range(first, last):
+            relation_slot[chunk] = 0
+            used = 0
+            work.loss[chunk] = 0.0
+            end = min(count, (chunk + 1) * size)
+            for tile in range(chunk * size, end, TILE):
+                tile_end = min(end, tile + TILE)
+                for x in range(tile, tile_end):
+                    ahead = min(x + POSITIVES_AHEAD, count - 1)
+                    prefetch_row(entity, source[ahead])
+                    for slot in range(slots):
+                        prefetch_row(entity, objects[ahead, slot])
+                    copy(here, entity[source[x]], flat)
+                    for h in range(hops):
+                        copy(walked[(x - tile) * hops + h], here, flat)
+                        hop(here, relation[path[x, h]], there, parts, blocks, freqs)
+                        here, there = there, here
+                    copy(work.queries[x], here, flat)
+                    coefficients[x, 0] = dot(here, entity[objects[x, 0]], flat)
+                    for slot in range(1, slots):
+                        coefficients[x, slot] = -dot(here, entity[objects[x, slot]], flat)
+                work.loss[chunk] += logistic(coefficients[tile:tile_end].reshape(-1), np.float32(1.0 / count))
+                for x in range(tile, tile_end):
+                    coefficients[x, 0] = -coefficients[x, 0]
+                    for c in range(flat):
+                        here[c] = ZERO
+                    for slot in range(slots):
+                        add_scaled(here, coefficients[x, slot], entity[objects[x, slot]], flat)
+                    for h in range(hops - 1, -1, -1):
+                        r = path[x, h]
+                        if relation_slot[chunk, r] == 0:
+                            used += 1
+                            relation_slot[chunk, r] = used
+                            work.relation_count[chunk * most + used - 1] = 0
+                            relation_sums[chunk * most + used - 1] = ZERO
+                        at = chunk * most + relation_slot[chunk, r] - 1
+                        work.relation_count[at] += 1
+                        add_outer(walked[(x - tile) * hops + h], here, relation_sums[at], parts, blocks, freqs)
+                        hop_back(here, relation[r], there, parts, blocks, freqs)
+                        here, there = there, here
+                    copy(work.source_gradients[x], here, flat)
+
+    return walk
+
+
+def _compile_update_entities(width: int) -> Callable[[int, int, Keys, Tables, Work, Rule], None]:
+    @njit(fastmath=FAST)
+    def update_entities(first: int, last: int, order: Keys, tables: Tables, work: Work, rule: Rule) -> None:
+        entity, total = tables.entity, tables.entity_total
+        queries, source_gradients, coefficients = work.queries, work.source_gradients, work.coefficients
+        count, slots, objects = len(order), coefficients.shape[1], coefficients.size
+        flat = width if width >= LONG else entity.shape[1]
+        gradient = np.empty(width, np.float32)
+        for piece in range(first, last):
+            work.entity_penalty[piece] = 0.0
+            t = piece * PIECE
+            end = min(count, t + PIECE)
+            # A row belongs to the piece in which its first occurrence lies.
+            while 0 < t < count and order[t] >> ROW_SHIFT == order[t - 1] >> ROW_SHIFT:
+                t += 1
+            while t < end:
+                row = order[t] >> ROW_SHIFT
+                penalised = 0
+                for c in range(flat):
+                    gradient[c] = ZERO
+                while t < count and order[t] >> ROW_SHIFT == row:
+                    ahead = order[min(t + OCCURRENCES_AHEAD, count - 1)]
+                    prefetch_row(entity, np.int64(ahead >> ROW_SHIFT))
+                    prefetch_row(total, np.int64(ahead >> ROW_SHIFT))
+                    at = np.int64(ahead & OCCURRENCE_MASK)
+                    if at < objects:
+                        prefetch_row(queries, at // slots)
+                    else:
+                        prefetch_row(source_gradients, at - objects)
+                    at = np.int64(order[t] & OCCURRENCE_MASK)
+                    if at < objects:
+                        x = at // slots
+                        penalised += x * slots == at
+                        add_scaled(gradient, coefficients[x, at - x * slots], queries[x], flat)
+                    else:
+                        penalised += 1
+                        add_scaled(gradient, ONE, source_gradients[at - objects], flat)
+                    t += 1
+                if penalised > 0 and rule.penalty > 0:
+                    weight = rule.penalty * np.float32(penalised)
+                    work.entity_penalty[piece] += weight * dot(entity[row], entity[row], flat)
+                    add_scaled(gradient, TWO * weight, entity[row], flat)
+                adagrad(entity[row], gradient, total[row], rule, flat)
+
+    return update_entities
+
+
+def _compile_update_relations(width: int) -> Callable[[int, int, Tables, Work, Rule], None]:
+    @njit(fastmath=FAST)
+    def update_relations(first: int, last: int, tables: Tables, work: Work, rule: Rule) -> None:
+        relation, sums = tables.relation, work.relation_sums
+        flat = width if width >= LONG else relation.shape[1]
+        most = len(sums) // CHUNKS
+        gradient = np.empty(width, np.float32)
+        for r in range(first, last):
+            work.relation_penalty[r] = 0.0
+            occurrences = 0
+            for c in range(flat):
+                gradient[c] = ZERO
+            for chunk in range(CHUNKS):
+                slot = work.relation_slot[chunk, r]
+                if slot > 0:
+                    occurrences += work.relation_count[chunk * most + slot - 1]
+                    add_scaled(gradient, ONE, sums[chunk * most + slot - 1], flat)
+            if occurrences > 0:
+                weight = rule.penalty * np.float32(occurrences)
+                work.relation_penalty[r] = weight * dot(relation[r], relation[r], flat)
+                add_scaled(gradient, TWO * weight, relation[r], flat)
+                adagrad(relation[r], gradient, tables.relation_total[r], rule, flat)
+
+    return update_relations
