@@ -163,7 +163,8 @@ def _as_triples(queries: PathQueries, num_relations: int) -> NDArray[np.int32]:
 def _progress(queries: int) -> Iterator[Callable[[int], None]]:
     from rich.progress import Progress
 
-    with Progress(console=stderr(), transient=True) as bar:
+    console = stderr()
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("ranking", total=queries)
         yield lambda finished: bar.advance(task, finished)
 
@@ -187,9 +188,12 @@ def print_tables(tables: Sequence[Table]) -> None:
     for table in tables:
         shown = RichTable(title=table.title, box=box.SIMPLE_HEAD, title_justify="left")
         for i, name in enumerate(table.header):
-            shown.add_column(name, justify="left" if i == 0 else "right")
+            shown.add_column(name, justify="left" if i == 0 else "right", no_wrap=True)
         for row in table.text():
             shown.add_row(*row)
+        # A window too narrow is better than figures cut short.
+        whole = console.measure(shown, options=console.options.update(width=1000)).maximum
+        console.width = max(console.width, whole)
         console.print(shown)
 
 

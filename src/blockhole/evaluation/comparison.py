@@ -50,31 +50,29 @@ class Comparison:
         """The models side by side, then what sets each apart from the first."""
         metrics = list(self.means[self.first])
         digits = 4 if "mrr" in metrics else 1
-        header = ("run", *(cell for metric in metrics for cell in (metric, "95 %")))
-        side_by_side = tuple(
-            (run, *(cell for metric in metrics for cell in (means[metric], self._interval(run, metric, digits))))
+        figures = tuple(
+            (metric, run, means[metric], spell_interval(self.intervals[run].get(metric), digits))
+            for metric in metrics
             for run, means in self.means.items()
         )
         apart = tuple(
             (
-                run,
                 metric,
+                run,
                 f"{found.mean:+.{digits}f}",
-                f"{found.interval[0]:+.{digits}f} – {found.interval[1]:+.{digits}f}",
+                f"{found.interval[0]:+.{digits}f} … {found.interval[1]:+.{digits}f}",
                 f"{found.p_value:.3f}",
                 "yes" if found.significant else "no",
             )
+            for metric in metrics
             for run, each in self.differences.items()
-            for metric, found in each.items()
+            if (found := each.get(metric)) is not None
         )
-        differs = ("run", "metric", "difference", "95 %", "p", "significant")
+        differs = ("metric", "run", "difference", "95 %", "p", "significant")
         return [
-            Table(self.title, header, side_by_side, digits),
+            Table(self.title, ("metric", "run", "mean", "95 %"), figures, digits),
             Table(f"Against {self.first} (paired bootstrap over queries)", differs, apart, digits),
         ]
-
-    def _interval(self, run: str, metric: str, digits: int) -> str | None:
-        return spell_interval(self.intervals[run].get(metric), digits)
 
 
 def compare(reports: Mapping[str, Report], seed: int = 0) -> Comparison:

@@ -75,10 +75,16 @@ def plot_reliability(reports: Mapping[str, ClassificationReport]) -> Figure:
     for i, (name, report) in enumerate(reports.items()):
         said, true, size = reliability(report)
         colour = _COLOURS[i % len(_COLOURS)]
-        axes.plot(said, true, label=name, color=colour, marker="o", markersize=5)
-        counts.plot(said, size, color=colour, marker="o", markersize=5, label=name)
+        axes.plot(said, true, label=name, color=colour, marker="o", markersize=5, clip_on=False)
+        counts.plot(said, size, label=name, color=colour, marker="o", markersize=5, clip_on=False)
     first = next(iter(reports.values()))
-    axes.set(xlabel="σ(φ)", ylabel="share that is true", title=f"Reliability, {first.split}", xlim=(0, 1), ylim=(0, 1))
+    axes.set(
+        xlabel="σ(φ)",
+        ylabel="share that is true",
+        title=f"Reliability of σ(φ), {first.split}",
+        xlim=(0, 1),
+        ylim=(0, 1),
+    )
     axes.legend(frameon=False)
     counts.set(xlabel="σ(φ)", ylabel="queries", title="How many there are", xlim=(0, 1), yscale="log")
     return figure

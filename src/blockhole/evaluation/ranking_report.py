@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 import numpy as np
@@ -107,16 +107,21 @@ class RankingReport:
 
     def tables(self) -> list[Table]:
         """All queries with what was measured, then by length, then by last relation."""
-        title = f"Ranking on {self.split} (F* = {self.truth}, ties {self.ties}), per cent"
+        total = _table(f"Ranking on {self.split} (F* = {self.truth}, ties {self.ties}), per cent", {"all": self.total})
+        others = ("excluded as hits", None, None, self.total.p_at_10_with_excluded, *[None] * 4)
+        relations = tuple(
+            (name, part.mq, part.p_at_10, part.queries, part.excluded, part.tied)
+            for name, part in self.by_relation.items()
+        )
         return [
-            _table(title, "queries", {"all": self.total}),
-            _table("By path length", "length", {str(length): part for length, part in self.by_length.items()}),
-            _table("By last relation", "relation", self.by_relation),
+            replace(total, rows=(*total.rows, others)),
+            _table("By path length", {str(length): part for length, part in self.by_length.items()}),
+            Table("By last relation", ("relation", "MQ", "P@10", "evaluated", "excluded", "tied"), relations),
         ]
 
 
-def _table(title: str, first: str, parts: dict[str, RankingFigures]) -> Table:
-    header = (first, "MQ", "95 %", "P@10", "95 %", "P@10 with excluded", "evaluated", "excluded", "tied")
+def _table(title: str, parts: dict[str, RankingFigures]) -> Table:
+    header = ("queries", "MQ", "95 %", "P@10", "95 %", "evaluated", "excluded", "tied")
     rows = tuple(
         (
             name,
@@ -124,7 +129,6 @@ def _table(title: str, first: str, parts: dict[str, RankingFigures]) -> Table:
             spell_interval(part.intervals.get("mq")),
             part.p_at_10,
             spell_interval(part.intervals.get("p_at_10")),
-            part.p_at_10_with_excluded,
             part.queries,
             part.excluded,
             part.tied,
@@ -136,7 +140,7 @@ def _table(title: str, first: str, parts: dict[str, RankingFigures]) -> Table:
 
 def spell_interval(interval: Interval | None, digits: int = 1) -> str | None:
     """An interval as tables show it."""
-    return None if interval is None else f"{interval[0]:.{digits}f} – {interval[1]:.{digits}f}"
+    return None if interval is None else f"{interval[0]:.{digits}f}–{interval[1]:.{digits}f}"
 
 
 def evaluate_ranking(
