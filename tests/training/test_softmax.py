@@ -47,7 +47,7 @@ import torch
 from blockhole.training.kernels.softmax_triton import fused_softmax
 
 generator = torch.Generator().manual_seed(1)
-for batch, entities, width in [(5, 37, 12), (130, 333, 100), (257, 500, 64), (128, 64, 128), (1, 3, 2)]:
+for batch, entities, width in [(5, 37, 12), (130, 333, 100), (257, 500, 64), (128, 64, 128), (1, 3, 2), (70, 90, 400)]:
     query = torch.randn(batch, width, generator=generator, dtype=torch.float64).requires_grad_()
     candidates = (0.3 * torch.randn(entities, width, generator=generator, dtype=torch.float64)).requires_grad_()
     target = torch.randint(entities, (batch,), generator=generator)

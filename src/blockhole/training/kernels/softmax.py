@@ -17,7 +17,7 @@ def softmax_loss(query: Tensor, candidates: Tensor, target: Tensor) -> Tensor:
     """The mean over the batch of  logsumexp_e⟨q, c_e⟩ - ⟨q, c_t⟩.
 
     Shapes: query [batch, width], candidates [E, width], target [batch] → []. On a CUDA device, float32 vectors up to
-    width 128 go through kernels that never write a logit out; all others through chunked matrix products.
+    width 512 go through kernels that never write a logit out; all others through chunked matrix products.
     """
     loss: Tensor = _SoftmaxLoss.apply(query, candidates, target)  # type: ignore[no-untyped-call]
     return loss

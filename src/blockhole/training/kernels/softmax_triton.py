@@ -12,6 +12,7 @@ Operands are float16 with float32 accumulators: the mantissa of TF32 at twice it
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import torch
 import triton
@@ -21,14 +22,25 @@ from torch import Tensor
 # Probabilities near 1e-5 are ordinary with 75,000 candidates, yet subnormal in float16: they are kept times 2^15.
 _LIFT = tl.constexpr(15.0)
 
-WIDEST = 128
+WIDEST = 512
 """The widest vectors whose accumulators fit the registers."""
 
-# Tiles, warps and pipeline stages: the best of ten combinations on an H200 at width 128. There, with 8,192 queries over
-# 75,043 entities, the first pass runs at 530 TFLOP/s and the second at 610; eight warps lose a third.
-_ATTEND = {"QUERIES": 128, "ENTITIES": 64, "num_warps": 4, "num_stages": 2}
-_COLLECT = {"QUERIES": 64, "ENTITIES": 64, "num_warps": 4, "num_stages": 3}
 _PARTS = 4
+
+
+class _Tiling(NamedTuple):
+    """How a kernel cuts its work: rows a program owns, rows it reads at a time, warps, pipeline stages."""
+
+    owned: int
+    read: int
+    warps: int
+    stages: int
+
+
+# Of ten combinations each on an H200, 8,192 queries over 75,043 entities: 533 and 610 TFLOP/s at width 128, 591 and 615
+# at 256, 300 and 348 at 512, where the accumulators need twice the warps. Elsewhere eight warps lose a third or more.
+_ATTEND = {128: _Tiling(128, 64, 4, 2), 256: _Tiling(64, 64, 4, 2), 512: _Tiling(64, 64, 8, 2)}
+_COLLECT = {128: _Tiling(64, 64, 4, 3), 256: _Tiling(64, 64, 4, 2), 512: _Tiling(64, 64, 8, 2)}
 
 
 @triton.jit
@@ -105,13 +117,15 @@ def fused_softmax(query: Tensor, candidates: Tensor, target: Tensor) -> tuple[Te
     q, c = _padded(query, width, to_base_2), _padded(candidates, width)
 
     # The entities are split into parts so that a small batch still fills the multiprocessors.
-    tiles_per_part = triton.cdiv(triton.cdiv(entities, _ATTEND["ENTITIES"]), _PARTS)
+    tiling = _ATTEND[max(128, width)]
+    tiles_per_part = triton.cdiv(triton.cdiv(entities, tiling.read), _PARTS)
     part_max = query.new_empty(_PARTS, batch)
     part_sum = query.new_empty(_PARTS, batch)
     part_out = query.new_empty(_PARTS, batch, width)
-    _attend[(triton.cdiv(batch, _ATTEND["QUERIES"]), _PARTS)](
-        q, c, part_max, part_sum, part_out, batch, entities, tiles_per_part, WIDTH=width, **_ATTEND
-    )
+    _attend[(triton.cdiv(batch, tiling.owned), _PARTS)](
+        q, c, part_max, part_sum, part_out, batch, entities, tiles_per_part, WIDTH=width,
+        QUERIES=tiling.owned, ENTITIES=tiling.read, num_warps=tiling.warps, num_stages=tiling.stages,
+    )  # fmt: skip
     highest = part_max.amax(0)
     share = torch.exp2(part_max - highest) * (part_sum > 0)  # a part may be empty
     total = (part_sum * share).sum(0)
@@ -123,17 +137,11 @@ def fused_softmax(query: Tensor, candidates: Tensor, target: Tensor) -> tuple[Te
     query_gradient = (mean_candidate - true_candidate) / batch
 
     gradient = query.new_empty(entities, width)
-    _collect[(triton.cdiv(entities, _COLLECT["ENTITIES"]),)](
-        q,
-        c,
-        normaliser,
-        gradient,
-        batch,
-        entities,
-        2.0**-_LIFT.value / to_base_2 / batch,
-        WIDTH=width,
-        **_COLLECT,
-    )
+    tiling = _COLLECT[max(128, width)]
+    _collect[(triton.cdiv(entities, tiling.owned),)](
+        q, c, normaliser, gradient, batch, entities, 2.0**-_LIFT.value / to_base_2 / batch, WIDTH=width,
+        QUERIES=tiling.read, ENTITIES=tiling.owned, num_warps=tiling.warps, num_stages=tiling.stages,
+    )  # fmt: skip
     candidate_gradient = gradient[:, :columns]
     candidate_gradient.index_add_(0, target, query, alpha=-1.0 / batch)
     return loss, query_gradient, candidate_gradient
