@@ -7,12 +7,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from blockhole.data.dataset import DataSet
 from blockhole.errors import ConfigError, DataError
-from blockhole.evaluation.ranking import rank
 from blockhole.evaluation.truth import truth_of
+from blockhole.evaluation.validation import subset, validation_accuracy, validation_ranking
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.split import SplitGraph
 from blockhole.models.catalogue import build_model
@@ -21,7 +19,6 @@ from blockhole.paths.queries import PathQueries
 from blockhole.training.config import TrainConfig
 from blockhole.training.config_sources import flatten, gather, validate
 from blockhole.training.devices import available_threads, choose_device, torch_threads
-from blockhole.training.draws import Purpose, generator
 from blockhole.training.engines import build_engine
 from blockhole.training.interruption import interruptible
 from blockhole.training.positives import FreshWalks, Positives, StoredPositives, with_reversed
@@ -59,7 +56,7 @@ def train(
     if model is not None:
         overrides["model.name"] = model
     if isinstance(data, str | Path):
-        overrides["data"] = str(data)
+        overrides["data"] = _lasting_name(data)
     folder = None if out is None else Path(out)
     if folder is not None and resume and is_run(folder):
         chosen = resumed_config(folder, gather(preset=preset, file=config, overrides=overrides))
@@ -122,6 +119,13 @@ def fit(
     return Run(config, split.entities, split.relations, trainer.state, model=model, folder=folder)
 
 
+def _lasting_name(data: str | Path) -> str:
+    """The name of a data set, or the path of a file made absolute, so that a run resumes from any folder."""
+    from blockhole.data.catalogue import catalogue
+
+    return str(data) if str(data) in catalogue() else str(Path(data).absolute())
+
+
 def _data_set(data: Data | None, config: TrainConfig) -> DataSet:
     match data:
         case DataSet():
@@ -157,7 +161,7 @@ def _positives(data: DataSet, config: TrainConfig) -> Positives:
 
 
 def _validation(data: DataSet, config: TrainConfig) -> Validate | None:
-    """How a model is measured on the way: MQ over a fixed sample of the validation queries, in per cent."""
+    """How a model is measured on the way: over a fixed sample of the validation queries, in per cent."""
     stop = config.early_stop
     if stop.metric is None:
         return None
@@ -165,16 +169,19 @@ def _validation(data: DataSet, config: TrainConfig) -> Validate | None:
         raise ConfigError(f"early_stop.metric = {stop.metric!r} needs validation facts, and {data.name} has none.")
     if config.training.on == "paths":
         queries = PathQueries.concatenate([data.paths("dev_deduction"), data.paths("dev_induction")])
-    else:
+    elif stop.metric == "mq":
         queries = PathQueries.from_triples(data.split.valid)
-    rng = generator(config.training.seed, Purpose.VALIDATION)
-    queries = queries.take(np.sort(rng.permutation(len(queries))[: stop.queries]))
+    else:
+        raise ConfigError("early_stop.metric = 'accuracy' judges paths; train on them with training.on = 'paths'.")
+    queries = subset(queries, stop.queries, config.training.seed)
     # Test facts stay out: what is measured while training must not know them, not even as answers to leave out.
     truth = truth_of(data.split.graph("train", "valid"))
 
     def validate_model(model: Model) -> Mapping[str, float]:
-        ranks = rank(model, queries, truth, device=model.entity.device)
-        return {"mq": 100 * float(np.nanmean(ranks.quantile())), "p_at_10": 100 * float(ranks.hit(10).mean())}
+        device = model.entity.device
+        if stop.metric == "mq":
+            return validation_ranking(model, queries, truth, device=device)
+        return {"accuracy": validation_accuracy(model, queries, truth, device=device)}
 
     return validate_model
 

@@ -136,7 +136,7 @@ def _explain(failure: ValidationError) -> str:
     first = failure.errors()[0]
     key = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
-        return f"there is no setting {key}{_nearest_key(key)}."
+        return f"there is no setting {key}; {_nearest_key(key)}"
     if first["type"] == "value_error":
         return f"{key}: {first['ctx']['error']}."
     problem = first["msg"].replace("Input should be", "it should be")
@@ -157,13 +157,13 @@ def _description(location: Sequence[int | str]) -> str | None:
 
 
 def _nearest_key(key: str) -> str:
-    """A known key that looks like `key`: by its last part first, since the section is what people forget."""
+    """Advice for an unknown key: the known one most like it, by its last part, since people forget the section."""
     last = key.rpartition(".")[2]
     by_last: dict[str, list[str]] = {}
     for known in known_keys():
         by_last.setdefault(known.rpartition(".")[2], []).append(known)
     alike = get_close_matches(last, by_last, n=1)
     if not alike:
-        return f"; the sections are {', '.join(TrainConfig.model_fields)}"
+        return f"the sections are {', '.join(TrainConfig.model_fields)}."
     nearest = get_close_matches(key, by_last[alike[0]], n=1, cutoff=0.0)[0]
-    return f"; did you mean {nearest}?"
+    return f"did you mean {nearest}?"

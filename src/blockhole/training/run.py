@@ -124,7 +124,7 @@ def read_config(folder: Path) -> TrainConfig:
     try:
         return validate(json.loads((folder / CONFIG).read_text(encoding="utf-8")))
     except (OSError, ValueError, ConfigError) as failure:
-        raise DamagedRun(f"{folder / CONFIG} cannot be read ({failure}); restore it from a copy.") from None
+        raise DamagedRun(f"{folder / CONFIG} cannot be used; restore it from a copy: {failure}") from None
 
 
 def write_vocabularies(path: Path, entities: Vocabulary, relations: Vocabulary) -> None:

@@ -1,0 +1,108 @@
+"""Losses and penalties against plain definitions, and gradients against finite differences."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from blockhole.training import losses
+from blockhole.training.losses import Pairs, logistic_loss, self_adversarial_weights, softmax_loss
+from blockhole.training.penalties import cubed_norm, squared_norm
+
+
+def draw(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def no_pairs() -> Pairs:
+    return Pairs(torch.zeros(0, dtype=torch.int64), torch.zeros(0, dtype=torch.int64))
+
+
+def test_logistic_loss_by_hand() -> None:
+    loss = logistic_loss(torch.tensor([0.0, 2.0]), torch.tensor([[1.0, -1.0], [0.0, 0.0]]))
+    first = math.log(2) + math.log(1 + math.e) + math.log(1 + math.exp(-1))
+    second = math.log(1 + math.exp(-2)) + 2 * math.log(2)
+    assert loss.item() == pytest.approx((first + second) / 2)
+
+
+def test_a_weight_of_zero_leaves_a_negative_out() -> None:
+    negative = torch.tensor([[1.0, math.inf]])
+    assert logistic_loss(torch.zeros(1), negative, torch.tensor([[1.0, 0.0]])).item() == pytest.approx(
+        math.log(2) + math.log(1 + math.e)
+    )
+
+
+def test_self_adversarial_weights() -> None:
+    negative, counted = torch.tensor([[1.0, 2.0, 9.0]]), torch.tensor([[True, True, False]])
+    weight = self_adversarial_weights(negative, counted, temperature=0.5)
+    hard = math.exp(1.0) / (math.exp(0.5) + math.exp(1.0))
+    torch.testing.assert_close(weight, torch.tensor([[2 * (1 - hard), 2 * hard, 0.0]]))
+    plain = self_adversarial_weights(negative, torch.ones(1, 3, dtype=torch.bool), temperature=0.0)
+    torch.testing.assert_close(plain, torch.ones(1, 3))
+
+
+def test_self_adversarial_weights_of_no_negatives_are_zero() -> None:
+    assert self_adversarial_weights(torch.ones(1, 2), torch.zeros(1, 2, dtype=torch.bool), 1.0).tolist() == [[0.0, 0.0]]
+
+
+def brute_force(own: Tensor, query: Tensor, rivals: Tensor, log_weight: Tensor, excluded: Pairs) -> Tensor:
+    """The definition, one row after the other."""
+    left_out = set(zip(excluded.row.tolist(), excluded.column.tolist(), strict=True))
+    total = query.new_zeros(())
+    for row in range(len(query)):
+        rest = [
+            log_weight[column].exp() * (query[row] @ rivals[column]).exp()
+            for column in range(len(rivals))
+            if (row, column) not in left_out
+        ]
+        total = total + torch.stack([*own[row].exp(), *rest]).sum().log() - own[row, 0]
+    return total / len(query)
+
+
+@pytest.mark.parametrize("chunk_logits", [1, 8, 2**20])
+@pytest.mark.parametrize("extra", [0, 2])
+def test_softmax_loss_and_its_gradients(chunk_logits: int, extra: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(losses, "CHUNK_LOGITS", chunk_logits)
+    inputs = (draw(5, 1 + extra, seed=1), draw(5, 4, seed=2), draw(7, 4, seed=3))
+    for tensor in inputs:
+        tensor.requires_grad_()
+    log_weight = draw(7, seed=4)
+    excluded = Pairs(torch.tensor([0, 0, 3, 4]), torch.tensor([1, 6, 3, 0]))
+    ours, theirs = softmax_loss(*inputs, log_weight, excluded), brute_force(*inputs, log_weight, excluded)
+    torch.testing.assert_close(ours, theirs)
+    for mine, expected in zip(
+        torch.autograd.grad(3 * ours, inputs), torch.autograd.grad(3 * theirs, inputs), strict=True
+    ):
+        torch.testing.assert_close(mine, expected)
+
+
+def test_softmax_loss_survives_large_scores() -> None:
+    own, rivals = torch.tensor([[1000.0]]), torch.tensor([[1000.0], [-1000.0]])
+    loss = softmax_loss(own, torch.tensor([[1.0]]), rivals, torch.zeros(2), no_pairs())
+    assert loss.item() == pytest.approx(math.log(2), abs=1e-4)  # float32 holds 1000.69 to 6e-5
+
+
+def test_rivals_that_are_all_excluded_cost_nothing() -> None:
+    every = Pairs(torch.tensor([0, 0]), torch.tensor([0, 1]))
+    query = draw(1, 3).requires_grad_()
+    loss = softmax_loss(draw(1, 1), query, draw(2, 3), torch.zeros(2, dtype=torch.float64), every)
+    assert loss.item() == 0
+    assert torch.autograd.grad(loss, query)[0].abs().max().item() == 0
+
+
+def test_norms_by_hand() -> None:
+    vectors = torch.tensor([[3.0, 0.0, 4.0, -1.0]])
+    assert squared_norm(vectors).item() == 26
+    assert cubed_norm(vectors, parts=1).item() == pytest.approx(27 + 64 + 1)
+    assert cubed_norm(vectors, parts=2).item() == pytest.approx(5**3 + 1)
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_cubed_norm_gradient(parts: int) -> None:
+    vectors = draw(3, 4)
+    vectors[0] = 0  # the modulus itself has no derivative there, its cube has
+    vectors.requires_grad_()
+    assert torch.autograd.gradcheck(lambda v: cubed_norm(v, parts), vectors)

@@ -1,0 +1,226 @@
+"""The engine's loss and step against brute force over plain definitions, in float64, for every model and loss."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from blockhole.models.bilinear import BlockBilinear
+from blockhole.models.contract import Model
+from blockhole.paths.answers import answers
+from blockhole.training.autograd import AutogradEngine
+from blockhole.training.batch import Batch
+from blockhole.training.config import TrainConfig
+from blockhole.training.negatives import Negatives, NegativeSampler
+from blockhole.training.objective import Objective
+
+from .worlds import config, random_queries, random_split, tiny_model
+
+SPLIT = random_split()
+GRAPH = SPLIT.graph("train")
+MODELS = ["blockhole", "rescal", "distmult", "complex", "hole", "transe", "analogy"]
+
+LOSSES: dict[str, dict[str, Any]] = {
+    "logistic": {"loss__kind": "logistic"},
+    "logistic, masked": {"loss__kind": "logistic", "loss__mask_known_answers": True, "loss__negatives": 9},
+    "logistic, self-adversarial": {"loss__kind": "logistic", "loss__self_adversarial": 0.7},
+    "logistic, corrupted paths": {"loss__kind": "logistic", "loss__corrupted_paths": 3},
+    "logistic, all of it": {
+        "loss__kind": "logistic",
+        "loss__self_adversarial": 0.7,
+        "loss__corrupted_paths": 2,
+        "loss__mask_known_answers": True,
+        "loss__typed_share": 0.5,
+    },
+    "softmax": {"loss__kind": "softmax"},
+    "softmax, masked": {"loss__kind": "softmax", "loss__mask_known_answers": True},
+    "softmax, corrupted paths": {"loss__kind": "softmax", "loss__corrupted_paths": 2},
+    "sampled": {"loss__kind": "sampled_softmax", "loss__negatives": 5},
+    "sampled, masked": {"loss__kind": "sampled_softmax", "loss__negatives": 5, "loss__mask_known_answers": True},
+    "sampled, typed": {"loss__kind": "sampled_softmax", "loss__negatives": 5, "loss__typed_share": 0.5},
+}
+PENALTIES: dict[str, dict[str, Any]] = {
+    "l2": {"penalty__l2": 0.3},
+    "n3": {"penalty__n3": 0.3},
+    "dura": {"penalty__dura": 0.3},
+    "all": {"penalty__l2": 0.1, "penalty__n3": 0.2, "penalty__dura": 0.3},
+}
+
+
+def batch_of(hops: int, count: int = 6) -> Batch:
+    queries = random_queries(SPLIT, count, hops, seed=hops)
+    source, path, target = (
+        torch.from_numpy(ids.astype(np.int64)) for ids in (queries.source, queries.path, queries.target)
+    )
+    path[:, -1] = path[0, -1]  # typed shared negatives need one last relation
+    return Batch(source, path, target, epoch=2, index=5)
+
+
+def score(model: Model, source: Tensor, path: Tensor, target: Tensor | int) -> Tensor:
+    """φ of one query, through the model's public score."""
+    return model.score(source[None], path[None], torch.tensor([len(path)]), torch.as_tensor(target)[None])[0]
+
+
+def known(batch: Batch, row: int) -> set[int]:
+    return {*answers(GRAPH, int(batch.source[row]), batch.path[row].tolist()).tolist(), int(batch.target[row])}
+
+
+def brute_force_loss(model: Model, batch: Batch, negatives: Negatives, settings: TrainConfig) -> Tensor:
+    """The loss of a batch, query by query and negative by negative."""
+    loss, rows = settings.loss, []
+    for row in range(len(batch.source)):
+        source, path, target = batch.source[row], batch.path[row], batch.target[row]
+        true = score(model, source, path, target)
+        left_out = known(batch, row) if loss.mask_known_answers else set()
+        corrupted: list[Tensor] = []
+        if negatives.paths is not None and negatives.false is not None:
+            corrupted = [
+                score(model, source, other, target)
+                for other, false in zip(negatives.paths[row], negatives.false[row], strict=True)
+                if false
+            ]
+        if loss.kind == "logistic":
+            assert negatives.objects is not None
+            rivals = [score(model, source, path, e) for e in negatives.objects[row].tolist() if e not in left_out]
+            rows.append(brute_force_logistic(true, rivals + corrupted, loss.self_adversarial))
+            continue
+        entities = range(GRAPH.num_entities) if negatives.objects is None else negatives.objects.tolist()
+        total = true.exp() + sum((other.exp() for other in corrupted), start=torch.zeros(()))
+        for column, entity in enumerate(entities):
+            if entity not in left_out | {int(target)}:
+                weight = 1.0 if negatives.log_weight is None else math.exp(negatives.log_weight[column].item())
+                total = total + weight * score(model, source, path, entity).exp()
+        rows.append(total.log() - true)
+    return torch.stack(rows).mean()
+
+
+def brute_force_logistic(true: Tensor, rivals: list[Tensor], temperature: float) -> Tensor:
+    weights = [1.0] * len(rivals)
+    if temperature and rivals:
+        raised = [math.exp(temperature * rival.item()) for rival in rivals]
+        weights = [len(rivals) * value / sum(raised) for value in raised]
+    pushed = [weight * (1 + rival.exp()).log() for weight, rival in zip(weights, rivals, strict=True)]
+    return (1 + (-true).exp()).log() + sum(pushed, start=torch.zeros(()))
+
+
+def brute_force_penalty(model: Model, batch: Batch, settings: TrainConfig) -> Tensor:
+    weights, total = settings.penalty, torch.zeros((), dtype=torch.float64)
+    complex_numbers = isinstance(model, BlockBilinear) and model.geometry.parts == 2
+
+    def cubed(vector: Tensor) -> Tensor:
+        if not complex_numbers:
+            return vector.abs().pow(3).sum()
+        re, im = vector.chunk(2)
+        return torch.complex(re, im).abs().pow(3).sum()
+
+    for row in range(len(batch.source)):
+        ends = [model.entity[batch.source[row]], model.entity[batch.target[row]]]
+        stored = [int(r) % GRAPH.num_relations if model.tied else int(r) for r in batch.path[row]]
+        relations = [model.relation[r] for r in stored]
+        query = model.embed_paths(batch.source[row : row + 1], batch.path[row : row + 1])[0]
+        total = total + weights.l2 * sum(x.square().sum() for x in [*ends, *relations])
+        total = total + weights.n3 * sum(cubed(x) for x in [*ends, *relations])
+        total = total + weights.dura * sum(x.square().sum() for x in [*ends, query])
+    return total / len(batch.source)
+
+
+@pytest.mark.parametrize("hops", [1, 3])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_every_loss_equals_brute_force(loss: str, hops: int) -> None:
+    model, settings, batch = tiny_model(SPLIT), config(**LOSSES[loss]), batch_of(hops)
+    negatives = NegativeSampler(settings.loss, GRAPH, 0).draw(batch)
+    objective = Objective(model, settings.loss, settings.penalty)
+    ours = objective(batch.source, batch.path, batch.target, negatives)
+    theirs = brute_force_loss(model, batch, negatives, settings)
+    torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-8)
+    parameters = [model.entity, model.relation]
+    for mine, expected in zip(
+        torch.autograd.grad(ours, parameters), torch.autograd.grad(theirs, parameters), strict=True
+    ):
+        torch.testing.assert_close(mine, expected, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("inverses", ["own", "tied"])
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("penalty", PENALTIES)
+def test_every_penalty_equals_brute_force(penalty: str, name: str, inverses: str) -> None:
+    model, settings, batch = tiny_model(SPLIT, name, inverses), config(**PENALTIES[penalty]), batch_of(2)
+    negatives = NegativeSampler(settings.loss, GRAPH, 0).draw(batch)
+    plain = Objective(model, settings.loss, config().penalty)
+    full = Objective(model, settings.loss, settings.penalty)
+    arguments = (batch.source, batch.path, batch.target, negatives)
+    torch.testing.assert_close(full(*arguments) - plain(*arguments), brute_force_penalty(model, batch, settings))
+
+
+@pytest.mark.parametrize("loss", ["logistic, corrupted paths", "softmax", "softmax, masked", "sampled"])
+@pytest.mark.parametrize("name", MODELS)
+def test_gradients_equal_finite_differences(name: str, loss: str) -> None:
+    model, settings, batch = tiny_model(SPLIT, name), config(**LOSSES[loss], **PENALTIES["all"]), batch_of(2, count=3)
+    negatives = NegativeSampler(settings.loss, GRAPH, 0).draw(batch)
+    objective = Objective(model, settings.loss, settings.penalty)
+
+    def loss_of(entity: Tensor, relation: Tensor) -> Tensor:
+        swapped = {"model.entity": entity, "model.relation": relation}
+        result: Tensor = torch.func.functional_call(
+            objective, swapped, (batch.source, batch.path, batch.target, negatives)
+        )
+        return result
+
+    inputs = (model.entity.detach().requires_grad_(), model.relation.detach().requires_grad_())
+    assert torch.autograd.gradcheck(loss_of, inputs, fast_mode=True)
+
+
+@pytest.mark.parametrize("kind", ["logistic", "softmax", "sampled_softmax"])
+@pytest.mark.parametrize("optimizer", ["adagrad", "rowwise_adagrad"])
+def test_a_step_on_gathered_rows_equals_a_dense_one(kind: str, optimizer: str) -> None:
+    settings = config(loss__kind=kind, optimizer__kind=optimizer, optimizer__learning_rate=0.1, penalty__dura=0.1)
+    model, reference, batch = tiny_model(SPLIT), tiny_model(SPLIT), batch_of(2)
+    reported = AutogradEngine(model, settings, GRAPH).step(batch)
+
+    negatives = NegativeSampler(settings.loss, GRAPH, settings.training.seed).draw(batch)
+    objective = Objective(reference, settings.loss, settings.penalty)
+    loss = objective(batch.source, batch.path, batch.target, negatives)
+    loss.backward()
+    with torch.no_grad():
+        for parameter in (reference.entity, reference.relation):
+            gradient = parameter.grad
+            assert gradient is not None
+            square = gradient.square()
+            total = square.mean(dim=1, keepdim=True) if optimizer == "rowwise_adagrad" else square
+            parameter.sub_(0.1 * gradient / (total.sqrt() + settings.optimizer.epsilon))
+    torch.testing.assert_close(reported, loss.detach())
+    assert_same(model, reference)
+
+
+def assert_same(model: nn.Module, other: nn.Module) -> None:
+    for name, value in model.state_dict().items():
+        torch.testing.assert_close(value, other.state_dict()[name], rtol=1e-9, atol=1e-12)
+
+
+def test_a_sample_of_all_entities_is_the_full_softmax() -> None:
+    batch, model = batch_of(3), tiny_model(SPLIT)
+    losses = []
+    for settings in (config(loss__kind="softmax"), config(loss__kind="sampled_softmax", loss__negatives=10_000)):
+        negatives = NegativeSampler(settings.loss, GRAPH, 0).draw(batch)
+        losses.append(
+            Objective(model, settings.loss, settings.penalty)(batch.source, batch.path, batch.target, negatives)
+        )
+    torch.testing.assert_close(losses[0], losses[1])
+
+
+def test_unused_rows_do_not_move() -> None:
+    model, batch = tiny_model(SPLIT), batch_of(1, count=1)
+    settings = config(loss__kind="logistic", loss__negatives=1)
+    before = model.entity.detach().clone()
+    AutogradEngine(model, settings, GRAPH).step(batch)
+    moved = (model.entity.detach() != before).any(dim=1)
+    drawn = NegativeSampler(settings.loss, GRAPH, 0).draw(batch).objects
+    assert drawn is not None
+    touched = {int(batch.source[0]), int(batch.target[0]), *drawn.flatten().tolist()}
+    assert set(torch.nonzero(moved).flatten().tolist()) <= touched
+    assert bool(moved.any())

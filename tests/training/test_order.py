@@ -1,0 +1,106 @@
+"""The order of an epoch, and the positives it is made of."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from blockhole.paths.answers import holds
+from blockhole.paths.queries import PathQueries
+from blockhole.training.order import EpochOrder, EpochPlan
+from blockhole.training.positives import WALKS_PER_EDGE, FreshWalks, StoredPositives, with_reversed
+
+from .worlds import random_queries, random_split
+
+SPLIT = random_split()
+CPU = torch.device("cpu")
+
+
+def mixed_queries(counts: list[int], seed: int = 0) -> PathQueries:
+    """`counts[k - 1]` queries of each length k, with numbers as sources to tell them apart."""
+    parts = [random_queries(SPLIT, count, hops + 1, seed) for hops, count in enumerate(counts)]
+    queries = PathQueries.concatenate(parts)
+    numbers = np.arange(len(queries), dtype=np.int32)
+    return PathQueries(numbers, queries.path, queries.length, queries.target)
+
+
+def sources(plan: EpochPlan) -> list[list[int]]:
+    return [plan.batch(index).source.tolist() for index in range(len(plan))]
+
+
+@given(
+    counts=st.lists(st.integers(0, 20), min_size=1, max_size=4).filter(sum),
+    size=st.integers(1, 7),
+    by_last_relation=st.booleans(),
+)
+def test_an_epoch_holds_every_positive_once_in_batches_of_one_length(
+    counts: list[int], size: int, by_last_relation: bool
+) -> None:
+    queries = mixed_queries(counts)
+    plan = EpochOrder(queries, size, seed=3, device=CPU, by_last_relation=by_last_relation).plan(epoch=1)
+    assert sorted(number for batch in sources(plan) for number in batch) == list(range(len(queries)))
+    for index in range(len(plan)):
+        batch = plan.batch(index)
+        assert (batch.epoch, batch.index) == (1, index)
+        assert 1 <= len(batch.source) == plan.size(index) <= size
+        rows = batch.source.numpy()
+        hops = queries.length[rows]
+        assert (hops == batch.path.shape[1]).all()
+        assert (batch.path.numpy() == queries.path[rows, : hops[0]]).all()
+        assert (batch.target.numpy() == queries.target[rows]).all()
+        if by_last_relation:
+            assert len(set(queries.last_relation[rows].tolist())) == 1
+
+
+def test_batches_of_one_length_differ_by_one_at_most() -> None:
+    plan = EpochOrder(mixed_queries([21]), 10, seed=0, device=CPU).plan(0)
+    assert sorted(plan.size(index) for index in range(len(plan))) == [7, 7, 7]
+
+
+def test_the_order_is_a_function_of_seed_and_epoch() -> None:
+    queries = mixed_queries([9, 9])
+
+    def order(seed: int, epoch: int) -> list[list[int]]:
+        return sources(EpochOrder(queries, 4, seed, CPU).plan(epoch))
+
+    assert order(0, 5) == order(0, 5)
+    assert order(0, 5) != order(0, 6)
+    assert order(0, 5) != order(1, 5)
+
+
+def test_reversed_positives_by_hand() -> None:
+    queries = PathQueries(
+        source=np.array([0, 1], dtype=np.int32),
+        path=np.array([[2, 0, 0], [0, 4, 1]], dtype=np.int32),
+        length=np.array([1, 3], dtype=np.int32),
+        target=np.array([5, 6], dtype=np.int32),
+    )
+    assert with_reversed(queries, "none", 3) is queries
+    edges = with_reversed(queries, "edges", 3)
+    assert (edges.source.tolist(), edges.target.tolist()) == ([0, 1, 5], [5, 6, 0])
+    assert edges.path[2].tolist() == [5, 0, 0]
+    everything = with_reversed(queries, "paths", 3)
+    assert everything.path[3].tolist() == [4, 1, 3]
+    assert (everything.source[3], everything.target[3], everything.length[3]) == (6, 1, 3)
+
+
+@pytest.mark.parametrize("reverse", ["none", "edges", "paths"])
+def test_fresh_walks_are_true_and_new_every_epoch(reverse: str) -> None:
+    graph = SPLIT.graph("train")
+    walks = FreshWalks(graph, seed=1, reverse=reverse)  # type: ignore[arg-type]
+    first, again, second = walks.epoch(0), FreshWalks(graph, 1, reverse).epoch(0), walks.epoch(1)  # type: ignore[arg-type]
+    assert holds(graph, first).all()
+    assert np.array_equal(first.path, again.path)
+    assert not np.array_equal(first.path, second.path)
+    factor = 2 if reverse == "paths" else 1
+    edges = len(graph) * (1 if reverse == "none" else 2)
+    assert len(first) == factor * WALKS_PER_EDGE * len(graph) + edges
+
+
+def test_stored_positives_stay_the_same_object() -> None:
+    queries = mixed_queries([3])
+    stored = StoredPositives(queries)
+    assert stored.epoch(0) is stored.epoch(7) is queries

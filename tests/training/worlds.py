@@ -1,0 +1,67 @@
+"""Small graphs and models for the tests of training."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blockhole.data.dataset import DataSet
+from blockhole.graph.split import SplitGraph
+from blockhole.graph.vocabulary import Vocabulary
+from blockhole.models.catalogue import build_model
+from blockhole.models.contract import Model
+from blockhole.models.settings import ModelSettings
+from blockhole.paths.queries import PathQueries
+from blockhole.training.config import TrainConfig
+from blockhole.training.config_sources import gather, validate
+
+
+def random_split(entities: int = 12, relations: int = 3, facts: int = 40, seed: int = 0) -> SplitGraph:
+    """A random graph; a fifth of its facts are for validation."""
+    rng = np.random.default_rng(seed)
+    triples = np.column_stack(
+        [rng.integers(entities, size=facts), rng.integers(relations, size=facts), rng.integers(entities, size=facts)]
+    ).astype(np.int32)
+    held_out = facts // 5
+    return SplitGraph(
+        Vocabulary([f"e{i}" for i in range(entities)]),
+        Vocabulary([f"r{i}" for i in range(relations)], "relation"),
+        train=triples[held_out:],
+        valid=triples[:held_out],
+    )
+
+
+def random_data(seed: int = 0) -> DataSet:
+    return DataSet("random", random_split(entities=20, facts=60, seed=seed))
+
+
+def random_queries(split: SplitGraph, count: int, hops: int, seed: int = 0) -> PathQueries:
+    """Queries of one length, true or not."""
+    rng = np.random.default_rng(seed)
+    entities, ids = len(split.entities), 2 * len(split.relations)
+
+    def ids_below(limit: int, *shape: int) -> NDArray[np.int32]:
+        return rng.integers(limit, size=shape).astype(np.int32)
+
+    return PathQueries(
+        ids_below(entities, count),
+        ids_below(ids, count, hops),
+        np.full(count, hops, dtype=np.int32),
+        ids_below(entities, count),
+    )
+
+
+def config(**settings: Any) -> TrainConfig:
+    """Defaults with dotted keys over them, `__` standing for the dot."""
+    small = {"model.blocks": 2, "model.block_size": 3, "training.threads": 1, "training.device": "cpu"}
+    return validate(gather(overrides=small | {key.replace("__", "."): value for key, value in settings.items()}))
+
+
+def tiny_model(split: SplitGraph, name: str = "blockhole", inverses: str = "own", seed: int = 0) -> Model:
+    """A model of a few numbers per entity, in float64."""
+    size = {"blocks": 2, "block_size": 3} if name == "blockhole" else {"dim": 4}
+    settings = ModelSettings.model_validate({"name": name, "inverses": inverses, "entity_scale": 0.7, **size})
+    model = build_model(settings, len(split.entities), len(split.relations), seed)
+    return model.double()
