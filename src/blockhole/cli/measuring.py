@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -23,7 +22,7 @@ from blockhole.evaluation.completion import evaluate_completion
 from blockhole.evaluation.memory import parse_size
 from blockhole.evaluation.order import evaluate_order
 from blockhole.evaluation.ranking_report import RankingReport, evaluate_ranking
-from blockhole.evaluation.ranks import TieRule, TiesCountAsWins
+from blockhole.evaluation.ranks import TieRule
 from blockhole.evaluation.report import Report, Table, markdown
 from blockhole.evaluation.splits import evaluated_facts, queries_of
 from blockhole.evaluation.triples import evaluate_triples
@@ -65,7 +64,7 @@ class _Material(NamedTuple):
 
 
 def measure(run: Run, wanted: Wanted) -> Report:
-    """Measure one run; warnings go to standard error."""
+    """Measure one run."""
     memory, device = parse_size(wanted.memory), choose_device(wanted.device)
     if wanted.order is not None and wanted.task != "classification":
         raise EvaluationError("--order belongs to --task classification.")
@@ -76,7 +75,7 @@ def measure(run: Run, wanted: Wanted) -> Report:
     if wanted.task == "classification":
         return _classify(run, queries, truth, name, wanted, device)
     triples = _as_triples(queries, len(split.relations)) if wanted.task == "completion" else None
-    with _progress(len(queries) if triples is None else 2 * len(queries)) as progress, _spoken_warnings():
+    with _progress(len(queries) if triples is None else 2 * len(queries)) as progress:
         if triples is not None:
             return evaluate_completion(
                 run.model, triples, truth,
@@ -167,16 +166,6 @@ def _progress(queries: int) -> Iterator[Callable[[int], None]]:
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("ranking", total=queries)
         yield lambda finished: bar.advance(task, finished)
-
-
-@contextmanager
-def _spoken_warnings() -> Iterator[None]:
-    """Warnings about the figures as lines on standard error."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", TiesCountAsWins)
-        yield
-    for each in caught:
-        stderr().print(f"warning: {each.message}", soft_wrap=True)
 
 
 def print_tables(tables: Sequence[Table]) -> None:

@@ -8,13 +8,15 @@ from typing import Literal, final
 import numpy as np
 from numpy.typing import NDArray
 
+from blockhole.errors import BlockholeWarning
+
 TieRule = Literal["half", "paper", "pessimistic"]
 
 _LOST: dict[TieRule, float] = {"half": 0.5, "paper": 0.0, "pessimistic": 1.0}
 """The share of the tied negatives that counts as ranked above the true answer."""
 
 
-class TiesCountAsWins(UserWarning):
+class TiesCountAsWins(BlockholeWarning):
     """The paper's rule was applied to scores with ties, which it counts as wins."""
 
 

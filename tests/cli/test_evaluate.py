@@ -1,0 +1,236 @@
+"""`blockhole evaluate` and `blockhole compare`, on runs over a small data set with path queries."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+from blockhole import fitting
+from blockhole.cli.main import main
+from blockhole.data.load import load
+from blockhole.paths.builder import build_paths
+from blockhole.paths.part_files import write_path_splits
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A ring of people and towns in a folder, with labelled valid and test lines and path queries."""
+    folder = tmp_path_factory.mktemp("data") / "ring"
+    folder.mkdir()
+    generator = np.random.default_rng(0)
+    facts = [(f"p{i}", "knows", f"p{(i * 7 + step) % 40}") for i in range(40) for step in (1, 3)]
+    facts += [(f"p{i}", "livesIn", f"town {i % 5}") for i in range(40)]
+    order = generator.permutation(len(facts))
+    parts = {"train": order[:90], "valid": order[90:105], "test": order[105:]}
+    for part, chosen in parts.items():
+        lines = ["\t".join(facts[i]) for i in chosen]
+        if part != "train":
+            wrong = [(s, r, "p0" if r == "livesIn" else "town 1") for s, r, _ in (facts[i] for i in chosen)]
+            lines = [f"{line}\t1" for line in lines] + ["\t".join(fact) + "\t-1" for fact in wrong]
+        (folder / f"{part}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    split = load(folder).split
+    write_path_splits(build_paths(split, seed=0), folder / "paths", split.entities, split.relations)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def runs(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("runs")
+    settings = {"training.epochs": 2, "training.on": "paths", "training.threads": 1, "training.device": "cpu"}
+    for name in ("blockhole", "complex"):
+        fitting.train(data, model=name, settings={**settings, "model.dim": 8}, out=folder / name)
+    return folder / "blockhole", folder / "complex"
+
+
+Command = Callable[..., Any]
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Command:
+    """Run a command and give back its one JSON object."""
+
+    def run(*arguments: object) -> Any:
+        with pytest.raises(SystemExit) as stop:
+            main([*map(str, arguments), "--json"])
+        assert stop.value.code in (None, 0), capsys.readouterr().err
+        return json.loads(capsys.readouterr().out)
+
+    return run
+
+
+@pytest.fixture
+def refusal(capsys: pytest.CaptureFixture[str]) -> Command:
+    """Run a command that fails with status 1, and give back its one line."""
+
+    def run(*arguments: object) -> str:
+        with pytest.raises(SystemExit) as stop:
+            main([*map(str, arguments)])
+        shown = capsys.readouterr()
+        assert (stop.value.code, shown.out) == (1, "")
+        return shown.err
+
+    return run
+
+
+def test_ranking(command: Command, runs: tuple[Path, Path], data: Path) -> None:
+    result = command("evaluate", runs[0])
+    assert (result["task"], result["split"], result["truth"], result["ties"]) == ("ranking", "all", "all", "half")
+    expected = len(load(data).paths("test_deduction")) + len(load(data).paths("test_induction"))
+    assert result["queries"] + result["excluded"] == expected
+    assert 0 <= result["intervals"]["mq"][0] <= result["mq"] <= result["intervals"]["mq"][1] <= 100
+    assert set(result["by_length"]) == {"1", "2", "3", "4", "5"}
+    assert set(result["by_relation"]) == {"knows", "^knows", "livesIn", "^livesIn"}
+
+
+def test_splits_add_up(command: Command, runs: tuple[Path, Path]) -> None:
+    parts = {split: command("evaluate", runs[0], "--split", split) for split in ("deduction", "induction", "all")}
+    counted = {split: part["queries"] for split, part in parts.items()}
+    assert counted["deduction"] + counted["induction"] == counted["all"]
+    weighted = sum(counted[split] * parts[split]["mq"] for split in ("deduction", "induction")) / counted["all"]
+    assert weighted == pytest.approx(parts["all"]["mq"])
+
+
+def test_dev_splits_and_the_other_reading(command: Command, runs: tuple[Path, Path]) -> None:
+    result = command("evaluate", runs[0], "--split", "dev", "--truth", "split")
+    assert (result["split"], result["truth"]) == ("dev", "split")
+    assert command("evaluate", runs[0], "--split", "valid")["by_length"].keys() == {"1"}
+
+
+def test_classification_triples_and_completion(command: Command, runs: tuple[Path, Path], data: Path) -> None:
+    classified = command("evaluate", runs[0], "--task", "classification")
+    assert {"accuracy", "accuracy_positive", "accuracy_negative"} <= set(classified)
+    assert min(map(int, classified["by_length"])) == 2
+    ordered = command("evaluate", runs[0], "--task", "classification", "--order", "knows/livesIn")
+    assert ordered["split"] == "paths with knows/livesIn"
+    triples = command("evaluate", runs[0], "--task", "triples")
+    assert triples["positives"] == triples["negatives"] == len(load(data).split.test)
+    completion = command("evaluate", runs[0], "--task", "completion")
+    assert 0 < completion["mrr"] <= 1
+    assert completion["hits_at_1"] <= completion["hits_at_3"] <= completion["hits_at_10"] <= 1
+    assert completion["queries"] == 2 * len(load(data).split.test)
+
+
+def test_a_file_of_queries(command: Command, refusal: Command, runs: tuple[Path, Path], tmp_path: Path) -> None:
+    file = tmp_path / "mine.tsv"
+    file.write_text("p1\tknows,livesIn\ttown 3\np2\t**knows\tp5\n", encoding="utf-8")
+    result = command("evaluate", runs[0], "--data", file)
+    assert (result["split"], result["queries"]) == (str(file), 2)
+    file.write_text("p1\tknows\tp99\n", encoding="utf-8")
+    assert "unknown entity 'p99'" in refusal("evaluate", runs[0], "--data", file)
+    file.write_text("p1\tknows,livesIn\ttown 3\n", encoding="utf-8")
+    assert refusal("evaluate", runs[0], "--data", file, "--task", "completion") == (
+        "error: completion takes single relations, and some of the queries have longer paths.\n"
+    )
+    assert "are one split; leave --split out." in refusal("evaluate", runs[0], "--data", file, "--split", "all")
+
+
+def test_memory_caps_do_not_change_figures(command: Command, refusal: Command, runs: tuple[Path, Path]) -> None:
+    timing = {"seconds", "queries_per_second", "peak_rss_mb"}
+    wide, narrow = (command("evaluate", runs[0], "--memory", memory) for memory in ("100GB", "8GB"))
+    assert {k: v for k, v in wide.items() if k not in timing} == {k: v for k, v in narrow.items() if k not in timing}
+    assert "a memory cap of 1 MB is too small for one query: " in refusal("evaluate", runs[0], "--memory", "1MB")
+    assert refusal("evaluate", runs[0], "--memory", "lots") == (
+        "error: 'lots' is not a size of memory; write for example 2GB, 1.5GiB or 800MB.\n"
+    )
+
+
+def test_tables_and_reports(runs: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for suffix in ("md", "json"):
+        with pytest.raises(SystemExit) as stop:
+            main(["evaluate", str(runs[0]), "--report", str(tmp_path / f"report.{suffix}")])
+        assert stop.value.code in (None, 0)
+    shown = capsys.readouterr().out
+    assert "Ranking on all (F* = all, ties half), per cent" in shown
+    assert "By last relation" in shown
+    written = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    assert written["task"] == "ranking"
+    text = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert text.startswith(f"# {runs[0]}: ranking\n\n## Ranking on all")
+    assert f"| all | {written['mq']:.1f} |" in text
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["report.json", "report.md"]
+
+
+def test_comparison(command: Command, runs: tuple[Path, Path], tmp_path: Path) -> None:
+    result = command("compare", *runs, "--plots", tmp_path, "--report", tmp_path / "both.md")
+    assert result["against"] == str(runs[0])
+    assert list(result["runs"]) == [str(run) for run in runs]
+    found = result["differences"][str(runs[1])]["mq"]
+    means = [result["runs"][str(run)]["mq"] for run in runs]
+    assert found["difference"] == pytest.approx(means[1] - means[0])
+    plots = {f"{name}.{kind}" for name in ("quantile-by-length", "training-curves") for kind in ("svg", "png")}
+    assert {path.name for path in tmp_path.iterdir()} == plots | {"both.md"}
+    assert "paired bootstrap" in (tmp_path / "both.md").read_text(encoding="utf-8")
+    command("compare", *runs, "--task", "classification", "--plots", tmp_path)
+    assert (tmp_path / "reliability.svg").exists()
+
+
+def test_a_comparison_needs_two_runs(runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["compare", str(runs[0])])
+    assert stop.value.code == 2
+    assert "a comparison needs two different runs or more" in capsys.readouterr().err
+
+
+def test_a_comparison_needs_one_data_set(refusal: Command, runs: tuple[Path, Path], tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    settings = {"training.epochs": 1, "training.threads": 1, "training.device": "cpu", "model.dim": 4}
+    fitting.train("family", settings=settings, out=other)
+    shown = refusal("compare", runs[0], other)
+    assert shown.startswith("error: the runs were trained on different data (")
+    assert shown.endswith("; name one with --data.\n")
+
+
+def test_a_run_on_other_data(refusal: Command, runs: tuple[Path, Path]) -> None:
+    shown = refusal("evaluate", runs[0], "--data", "family")
+    assert shown.startswith("error: the model was trained on other data: it knows 0 of the ")
+    assert " relations of family; evaluate it on the data it was trained on" in shown
+
+
+def test_options_that_do_not_fit(refusal: Command, runs: tuple[Path, Path], tmp_path: Path) -> None:
+    def refused(*options: object) -> str:
+        return str(refusal("evaluate", runs[0], *options))
+
+    assert refused("--split", "tset").startswith("error: there is no split 'tset'; the splits are base, deduction")
+    assert refused("--task", "completion", "--split", "all") == (
+        "error: completion takes the split base (the test facts) or valid, not all.\n"
+    )
+    assert refused("--order", "knows/livesIn") == "error: --order belongs to --task classification.\n"
+    assert refused("--task", "classification", "--order", "knows") == (
+        "error: --order takes two relations, such as parents/religion, not 'knows'.\n"
+    )
+    assert "unknown relation 'nows'" in refused("--task", "classification", "--order", "nows/livesIn")
+    assert refused("--report", tmp_path / "report.pdf").endswith("end its name in .md or .json.\n")
+    assert "there is no run" in refusal("evaluate", tmp_path / "none")
+
+
+def fill_weights(file: Path, value: float) -> None:
+    """Set every weight of a checkpoint, which stays one checkpoint with the other files of its run."""
+    with safe_open(file, framework="pt") as opened:
+        metadata = opened.metadata()
+    save_file({name: torch.full_like(table, value) for name, table in load_file(file).items()}, file, metadata)
+
+
+def test_a_diverged_run_is_refused_and_a_constant_one_warned_of(
+    runs: tuple[Path, Path], tmp_path: Path, refusal: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = tmp_path / "copy"
+    for value in (float("nan"), 0.5):
+        shutil.copytree(runs[0], copy, dirs_exist_ok=True)
+        fill_weights(copy / "weights.safetensors", value)
+        if np.isnan(value):
+            assert "the model's scores for query 1, " in refusal("evaluate", copy)
+    with pytest.raises(SystemExit):
+        main(["evaluate", str(copy), "--ties", "paper", "--json"])
+    shown = capsys.readouterr()
+    result = json.loads(shown.out)
+    assert (result["mq"], result["tied"]) == (100.0, 100.0)
+    assert shown.err.startswith("warning: the paper's rule counts ties as wins, and 100.0 % of the queries have some")
