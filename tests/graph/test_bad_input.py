@@ -9,6 +9,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 from backports import zstd
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.graph.facts import graph_of, small_blocks
 
 from blockhole.errors import DataError, MalformedFile
@@ -75,6 +77,11 @@ TEXT = {
     "space in IRI": ("f.nt", b"<a:a> <a:r> <a:b> .\n<a:a> <a:r> <a:b c> .\n", f", line 2: {PLAIN_RDF}"),
     "empty IRI": ("f.nq", b"<a:a> <a:r> <> <a:g> .\n", f", line 1: {PLAIN_RDF}"),
     "triple term": ("f.nt", b"<a:a> <a:r> <<( <a:a> <a:r> <a:b> )>> .\n", f", line 1: {PLAIN_RDF}"),
+    "long literal": (
+        "f.nt",
+        b'<a:a> <a:r> <a:b> .\n<a:a> <a:r> "one\ntwo" .\n',
+        ", line 2: not valid RDF (Unexpected end of file); correct the statement there.",
+    ),
     "Turtle": (
         "f.ttl",
         b"@prefix : <http://x/> .\n:a :r :b .\n:a :r\n",
@@ -99,6 +106,32 @@ def test_bad_text(tmp_path: Path, case: str, block_size: int) -> None:
     with small_blocks(block_size), pytest.raises(DataError) as failure:
         read_graph(path)
     assert str(failure.value) == f"{path}{expected}"
+
+
+@pytest.mark.parametrize(("name", "content"), [("f.nt", b"x" * 99), ("f.csv", b'"' + b"a,r,b\n" * 20)])
+def test_a_row_without_end(tmp_path: Path, name: str, content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("blockhole.graph.blocks.LONGEST_ROW", 50)
+    path = tmp_path / name
+    path.write_bytes(b"#,r,b\n" + content)
+    with small_blocks(8), pytest.raises(MalformedFile) as failure:
+        read_graph(path)
+    assert str(failure.value) == (
+        f"{path}, line 2: no row ends within 64 MB; check that this is a text file, and that quotes are closed."
+    )
+
+
+@given(content=st.one_of(st.binary(max_size=40), st.text('<a:b> _"\\@.[]{}#^', max_size=40).map(str.encode)))
+@pytest.mark.parametrize("name", ["f.nt", "f.nq", "f.ttl", "f.trig", "f.rdf", "f.parquet", "f.tsv.gz", "f.nt.zst"])
+def test_any_bytes_are_a_graph_or_a_data_error(
+    name: str, content: bytes, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.mktemp("bytes") / name
+    path.write_bytes(content)
+    try:
+        graph = read_graph(path)
+    except DataError:
+        return
+    assert len(graph) > 0
 
 
 @pytest.mark.parametrize("cut", [5, 12, 40])

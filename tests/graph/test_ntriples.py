@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pyoxigraph as ox
@@ -87,17 +88,26 @@ def test_damaged_documents_are_refused_as_pyoxigraph_refuses_them(
     damaged = content[:at] + data.draw(st.text('<>"\\.@^_:# \n', max_size=2)).encode() + content[at + 1 :]
     path = tmp_path_factory.mktemp("rdf") / f"facts.{layout}"
     path.write_bytes(damaged)
+    lines = re.split(rb"[\r\n]+", damaged)  # pyoxigraph lets terms go over several lines, the grammar does not
     try:
-        expected = by_pyoxigraph(damaged, layout)
+        odd = any(has_odd_term(quad) for line in lines for quad in ox.parse(line, format=FORMATS[layout], lenient=True))
     except SyntaxError:
-        return
-    try:
-        found = by_us(path)
-    except DataError as failure:  # what names cannot be made of
-        expected_failure = "triple inside a triple" in str(failure) or "UTF-8" in str(failure)
-        assert expected_failure
+        odd = True
+    if odd:
+        with pytest.raises(DataError):
+            by_us(path)
     else:
-        assert found == expected
+        assert by_us(path) == by_pyoxigraph(damaged, layout)
+
+
+def has_odd_term(quad: ox.Quad) -> bool:
+    """Whether pyoxigraph, being lenient, let something pass that is no IRI by the grammar of N-Triples."""
+    terms: list[object] = [quad.subject, quad.predicate, quad.object, quad.graph_name]
+    literals = [term for term in terms if isinstance(term, ox.Literal)]
+    terms += [literal.datatype for literal in literals]
+    names = [term.value for term in terms if isinstance(term, ox.NamedNode)]
+    forbidden = {*map(chr, range(33)), *'<>"{}|^`\\'}
+    return any(not name or name.startswith("_:") or not forbidden.isdisjoint(name) for name in names)
 
 
 @given(lines=st.lists(statements(quads=True), min_size=1))

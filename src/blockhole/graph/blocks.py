@@ -13,6 +13,8 @@ from blockhole.graph.packing import FAULTS, open_unpacked, unpacking_error
 
 BLOCK_BYTES = 1 << 22  # enough for vectorised work; larger blocks cost more in fresh memory than they save
 READ_BYTES = 1 << 20
+LONGEST_ROW = 1 << 26  # more than this without an end is no text, or a quote that is never closed
+_TOO_LONG = ("no row ends within 64 MB", "check that this is a text file, and that quotes are closed")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -47,6 +49,8 @@ def text_blocks(
             yield _block(path, pending[:size], first_line)
             first_line += pending.count(b"\n", 0, size)
             pending = pending[size:]
+        if len(pending) > LONGEST_ROW:
+            raise MalformedFile(path, *_TOO_LONG, first_line)
     if pending:
         yield _block(path, pending if pending.endswith(b"\n") else pending + b"\n", first_line)
 

@@ -85,20 +85,28 @@ def _terms_of_block(path: Path, block: Block, quads: bool) -> pl.DataFrame:
 
 
 def _respell(path: Path, block: Block, lines: pl.Series, position: pl.Series, quads: bool) -> pl.DataFrame:
-    """The terms of the lines at `position`, one triple a line, through the full parser."""
+    """The terms of the lines at `position`, one statement a line, through the full parser."""
+    statements = lines.gather(position)
+    try:
+        spelled = spell(parse("\n".join(statements), quads), quads)
+    except SyntaxError as failure:
+        raise syntax_error(path, failure, block.first_line + position[(failure.lineno or 1) - 1]) from None
+    terms, odd_row = canonical_terms(spelled, quads)
+    if odd_row is not None:
+        raise odd_term(path, block.first_line + position[min(odd_row, len(position) - 1)])
+    if len(terms) != len(position):
+        # pyoxigraph lets a literal go over several lines, which the grammar forbids; alone, its first line fails.
+        for row in range(len(position)):
+            _respell(path, block, lines, position[row : row + 1], quads)
+    return terms
+
+
+def parse(text: str, quads: bool) -> Iterator[pyoxigraph.Quad]:
+    """The statements of N-Triples or N-Quads; IRIs are not held to RFC 3986."""
     import pyoxigraph
 
     layout = pyoxigraph.RdfFormat.N_QUADS if quads else pyoxigraph.RdfFormat.N_TRIPLES
-    text = "\n".join(lines.gather(position))
-    try:
-        spelled = spell(pyoxigraph.parse(text, format=layout, lenient=True), quads)
-    except SyntaxError as failure:
-        row = position[(failure.lineno or 1) - 1]
-        raise syntax_error(path, failure, block.first_line + row) from None
-    terms, odd_row = canonical_terms(spelled, quads)
-    if odd_row is not None:
-        raise odd_term(path, block.first_line + position[odd_row])
-    return terms
+    return pyoxigraph.parse(text, format=layout, lenient=True)
 
 
 def spell(statements: Iterable[pyoxigraph.Quad], quads: bool) -> str:

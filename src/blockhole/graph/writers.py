@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 ROWS = 1_000_000
+BYTE_ORDER_MARK = "\ufeff"  # at the start of a file it belongs to no name
 
 
 def write_graph(graph: KnowledgeGraph, path: Path | str) -> None:
@@ -58,7 +59,8 @@ def write_split(split: SplitGraph, folder: Path) -> None:
         path = folder / f"{stem}.txt"
         _refuse_control_characters(vocabulary.names, path)
         with replacing(path) as temporary:
-            temporary.write_text("".join(f"{name}\n" for name in vocabulary), encoding="utf-8", newline="")
+            mark = BYTE_ORDER_MARK * any(name.startswith(BYTE_ORDER_MARK) for name in vocabulary.names[:1])
+            temporary.write_text(mark + "".join(f"{name}\n" for name in vocabulary), encoding="utf-8", newline="")
     none = split.train[:0]
     parts = {
         "train": (split.train, none),
@@ -84,8 +86,10 @@ def _write_delimited(graph: KnowledgeGraph, temporary: Path, path: Path, file_fo
 
 
 def _write_rows(facts: pl.DataFrame, file: IO[bytes], layout: Layout) -> None:
-    # TSV goes without a header, as is usual for graphs, unless the first fact would be taken for one.
-    header = layout is Layout.CSV or (len(facts) > 0 and is_header(facts.row(0)))
+    # TSV goes without a header, as is usual for graphs, unless the start of the first fact would be misread.
+    header = layout is Layout.CSV or any(
+        is_header(first) or first[0].startswith(BYTE_ORDER_MARK) for first in facts[:1].iter_rows()
+    )
     facts.write_csv(
         file,
         include_header=header,
