@@ -14,7 +14,7 @@ def split_edges(
     entities: Vocabulary,
     relations: Vocabulary,
     facts: NDArray[np.int32],
-    seed: int,
+    rng: np.random.Generator,
     *,
     valid: float = 0.075,
     test: float = 0.075,
@@ -27,7 +27,6 @@ def split_edges(
     asked for. Facts marked in `held_out` [T] go to test, even the last of an entity; those in `kept` [T] to train.
     """
     check_shares(valid, test)
-    rng = np.random.default_rng(seed)
     count = len(facts)
     forced = np.zeros(count, dtype=bool) if held_out is None else held_out
     order = rng.permutation(count)

@@ -1,0 +1,136 @@
+"""Synthetic family trees of any size, with the relations of the bundled `family` graph and known ground truth."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blockhole.data.edge_split import check_shares, split_edges
+from blockhole.data.kinship import RELATIONS, Kinship, Pairs
+from blockhole.errors import DataError
+from blockhole.graph.split import SplitGraph
+from blockhole.graph.vocabulary import Vocabulary
+
+MIN_PEOPLE: Final = 7
+MAX_PEOPLE: Final = 100_000_000
+
+_GROWTH = 1.3  # each generation is this much larger than its parents'
+_INCOMERS = 0.15  # share of a generation that marries in: its parents are not in the tree
+_SINGLE = 0.15  # share that never marries
+_REMARRIED = 0.05  # share of husbands who marry a second time: their children make half-siblings
+_STAYED = 0.7  # share of children born where their father was
+
+# fmt: off
+_BOYS = ("Adam", "Ben", "Carl", "David", "Emil", "Felix", "Gustav", "Hugo", "Ivan", "Jacob", "Leo", "Max", "Noah")
+_GIRLS = ("Anna", "Bella", "Clara", "Dora", "Emma", "Freya", "Greta", "Hanna", "Ida", "Julia", "Kira", "Lena", "Maria")
+_PLACES = ("Ashford", "Birchwood", "Clayton", "Dunmore", "Eastbrook", "Fairview", "Glenfield", "Hillcrest", "Kingsley")
+_COUNTRIES = ("Arcadia", "Borduria", "Carpania", "Dalmara", "Estoria")
+# fmt: on
+
+
+def generate_family(people: int, seed: int, *, valid: float = 0.075, test: float = 0.075) -> SplitGraph:
+    """A family of `people` people over several generations, its facts split at random; equal seeds, equal graphs.
+
+    The ground truth is the graph of all three splits: it holds every fact that follows from parents, marriages and
+    birthplaces, and no other. Entities are the people, oldest generation first, then places, then countries; each
+    has a fact in train.
+    """
+    if not MIN_PEOPLE <= people <= MAX_PEOPLE:
+        raise DataError(
+            f"a family tree of {people} people cannot be made; ask for {MIN_PEOPLE} to {MAX_PEOPLE} people."
+        )
+    if seed < 0:
+        raise DataError(f"the seed of a family tree cannot be {seed}; give a number from 0 on.")
+    check_shares(valid, test)
+    rng = np.random.default_rng(seed)
+    places = math.ceil(math.sqrt(people))
+    countries = math.ceil(math.sqrt(places))
+    kinship = _grow(people, places, countries, rng)
+    names = _people_names(kinship.male, rng) + _numbered(_PLACES, places) + _numbered(_COUNTRIES, countries)
+    relations = Vocabulary(RELATIONS, kind="relation")
+    return split_edges(Vocabulary(names), relations, kinship.facts(), rng, valid=valid, test=test)
+
+
+def _grow(people: int, places: int, countries: int, rng: np.random.Generator) -> Kinship:
+    """Raise one generation after the other, each from the marriages of the one before."""
+    male = rng.random(people) < 0.5
+    birthplace = rng.integers(places, size=people)
+    couples = [np.zeros((0, 2), dtype=np.int64)]
+    parents = [np.zeros((0, 2), dtype=np.int64)]
+    children = [np.zeros(0, dtype=np.int64)]
+    start = 0
+    for size in _generation_sizes(people):
+        end = start + size
+        natives = size - max(1, round(_INCOMERS * size)) if start else 0
+        child = np.arange(start, start + natives)
+        parents.append(couples[-1][rng.integers(len(couples[-1]), size=natives)] if natives else parents[0])
+        children.append(child)
+        stayed = child[rng.random(natives) < _STAYED]
+        birthplace[stayed] = birthplace[parents[-1][stayed - start, 0]]
+        # The first and the last of a generation can always marry: one of them has no parents in the tree.
+        male[start], male[end - 1] = True, False
+        couples.append(start + _marry(male[start:end], parents[-1], rng))
+        start = end
+    father, mother = np.concatenate(parents).T
+    born = np.concatenate(children)
+    place = people + np.arange(places)
+    return Kinship(
+        male=male,
+        father_of=_pairs(father, born),
+        mother_of=_pairs(mother, born),
+        couples=np.concatenate(couples).astype(np.int32),
+        born_in=_pairs(np.arange(people), people + birthplace),
+        located_in=_pairs(place, people + places + np.arange(places) % countries),
+    )
+
+
+def _generation_sizes(people: int) -> list[int]:
+    """Sizes that grow by `_GROWTH` and add up to `people`, the oldest generation first and of 2 at least."""
+    generations = min(max(int(math.log2(people)), 3), 8)
+    ends = np.cumsum(_GROWTH ** np.arange(generations))
+    sizes: list[int] = np.diff(np.rint(people * ends / ends[-1]).astype(np.int64), prepend=0).tolist()
+    return sizes
+
+
+def _marry(male: NDArray[np.bool_], parents: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+    """Couples (husband, wife) within one generation, never siblings; positions in the generation, [couples, 2].
+
+    `parents` [natives, 2] are those of its first members; the others have none in the tree.
+    """
+    men, women = rng.permutation(np.flatnonzero(male)), rng.permutation(np.flatnonzero(~male))
+    married = int((1 - _SINGLE) * min(len(men), len(women)))
+    again = min(int(_REMARRIED * married), len(women) - married)
+    husband = np.concatenate([men[:married], men[:again]])
+    couples = np.stack([husband, women[: married + again]], axis=1)
+    both_native = (couples < len(parents)).all(axis=1)
+    siblings = np.zeros(len(couples), dtype=bool)
+    siblings[both_native] = np.equal(*parents[couples[both_native].T]).any(axis=1)
+    couples = couples[~siblings]
+    return couples if len(couples) else np.array([[0, len(male) - 1]])
+
+
+def _people_names(male: NDArray[np.bool_], rng: np.random.Generator) -> list[str]:
+    """A first name for each person; bearers of one name are numbered: Anna, Anna2, Anna3."""
+    stems = _BOYS + _GIRLS
+    stem = rng.integers(len(_BOYS), size=len(male)) + np.where(male, 0, len(_BOYS))
+    order = np.argsort(stem, kind="stable")
+    bearers = np.bincount(stem, minlength=len(stems))
+    number = np.empty(len(male), dtype=np.int64)
+    number[order] = np.arange(len(male)) - np.repeat(np.cumsum(bearers) - bearers, bearers)
+    return [_name(stems[s], n) for s, n in zip(stem.tolist(), number.tolist(), strict=True)]
+
+
+def _numbered(stems: tuple[str, ...], count: int) -> list[str]:
+    return [_name(stems[i % len(stems)], i // len(stems)) for i in range(count)]
+
+
+def _name(stem: str, earlier: int) -> str:
+    """The name of the next bearer of `stem` after `earlier` others."""
+    return f"{stem}{earlier + 1}" if earlier else stem
+
+
+def _pairs(left: NDArray[np.int64], right: NDArray[np.int64]) -> Pairs:
+    return np.stack([left, right], axis=1).astype(np.int32)
