@@ -1,4 +1,7 @@
-"""Exact answers as dense masks on a torch device, for queries and scores that live there."""
+"""Exact answers as dense masks on a torch device, for queries and scores that live there.
+
+On a processor `answers.answer_sets` is many times faster, because it follows only the edges that a query meets.
+"""
 
 from __future__ import annotations
 
@@ -17,45 +20,56 @@ from blockhole.paths.edges_by_relation import edges_by_relation
 class AnswerMasks:
     """The edges of a graph on a device, and the answer masks of query batches over them.
 
-    One hop of all queries that share a relation r is a product of 0/1 matrices, [reached] ← [A_rᵀ · reached > 0],
-    where A_r is sparse [E, E] and `reached` dense [E, queries]. `memory` bounds the bytes of those dense matrices;
-    the answer itself, one byte for each query and entity, comes on top.
+    One hop of all queries that share a relation looks at each of its edges: is the source in the set? A running count
+    along the edges, sorted by target, then says for each target whether any was. No sparse matrices: torch multiplies
+    them slowly and warns of them. `memory` bounds the bytes in between; the mask itself comes on top.
     """
 
-    def __init__(self, graph: KnowledgeGraph, device: torch.device | str = "cpu", memory: int = 2**29) -> None:
+    def __init__(self, graph: KnowledgeGraph, device: torch.device | str = "cpu", memory: int = 2**30) -> None:
         self.device = torch.device(device)
         self._num_entities = graph.num_entities
+        self._num_relations = graph.num_relations
         edges = edges_by_relation(graph)
-        self._hop = [self._matrix(*edges.edges(relation)) for relation in range(2 * graph.num_relations)]
-        # A chunk holds two float32 matrices and, for a moment, the columns of one relation gathered from the first.
-        self._chunk = max(1, memory // (3 * 4 * max(1, graph.num_entities)))
-
-    def _matrix(self, sources: NDArray[np.int32], targets: NDArray[np.int32]) -> Tensor:
-        """A_rᵀ: row t, column s is 1 for each edge (s, r, t)."""
-        index = torch.stack([torch.tensor(targets), torch.tensor(sources)]).to(torch.int64)
-        ones = torch.ones(index.shape[1], dtype=torch.float32)
-        size = (self._num_entities, self._num_entities)
-        return torch.sparse_coo_tensor(index, ones, size, check_invariants=False).coalesce().to(self.device)
+        # The edges (t, r⁻¹, s) are the edges (s, r, t) sorted by target: a group is a target, its members the sources.
+        self._first_group = edges.relation_start.tolist()
+        self._first_edge = edges.edge_start[edges.relation_start].tolist()
+        self._group = torch.tensor(edges.group_source).to(self.device)
+        self._group_end = torch.tensor(edges.edge_start[1:]).to(self.device)
+        self._member = torch.tensor(edges.target).to(self.device)
+        # For each edge a flag, its count and its group's count; for each entity the set before and after the hop.
+        most_edges = int(np.diff(self._first_edge).max(initial=0))
+        self._chunk = max(1, memory // (9 * most_edges + 2 * self._num_entities + 1))
 
     def __call__(self, source: Tensor, path: Tensor, length: Tensor) -> Tensor:
         """Which entities answer each query; shapes [B], [B, K], [B] → [B, E] bool, on the device."""
-        # Which relations a hop has decides what is launched, so these small arrays are read on the host.
-        source, path, length = source.cpu().long(), path.cpu().long(), length.cpu().long()
-        mask = torch.empty(len(source), self._num_entities, dtype=torch.bool, device=self.device)
-        for first in range(0, len(source), self._chunk):
+        mask = torch.zeros(len(source), self._num_entities, dtype=torch.bool, device=self.device)
+        mask.scatter_(1, source.to(self.device).long()[:, None], True)
+        # Which relations a hop has decides what is launched, so paths are read on the host.
+        hops, lengths = path.cpu().numpy(), length.cpu().numpy()
+        for first in range(0, len(mask), self._chunk):
             rows = slice(first, first + self._chunk)
-            mask[rows] = self._reached(source[rows], path[rows], length[rows]).T
+            self._follow(mask[rows], hops[rows], lengths[rows])
         return mask
 
-    def _reached(self, source: Tensor, path: Tensor, length: Tensor) -> Tensor:
-        """The mask of one chunk, transposed; [E, B] bool."""
-        columns = torch.arange(len(source))
-        reached = torch.zeros(self._num_entities, len(source), device=self.device)
-        reached[source.to(self.device), columns.to(self.device)] = 1.0
-        for hop in range(int(length.max()) if len(length) else 0):
-            going = length > hop
-            for relation in sorted(set(path[going, hop].tolist())):
-                chosen = columns[going & (path[:, hop] == relation)].to(self.device)
-                moved = torch.sparse.mm(self._hop[relation], reached[:, chosen])
-                reached[:, chosen] = (moved > 0).to(reached.dtype)
-        return reached > 0
+    def _follow(self, reached: Tensor, path: NDArray[np.int32], length: NDArray[np.int32]) -> None:
+        """Move each row of `reached` [B, E] along its path, in place."""
+        for hop in range(length.max(initial=0)):
+            going = np.flatnonzero(length > hop)
+            going = going[np.argsort(path[going, hop], kind="stable")]
+            rows = torch.tensor(going).to(self.device)
+            relations, first, count = np.unique(path[going, hop], return_index=True, return_counts=True)
+            for relation, begin, end in zip(relations.tolist(), first, first + count, strict=True):
+                reached[rows[begin:end]] = self._hop(reached[rows[begin:end]], relation)
+
+    def _hop(self, reached: Tensor, relation: int) -> Tensor:
+        """The entities one `relation` away from each set; [b, E] → [b, E]."""
+        back = (relation + self._num_relations) % (2 * self._num_relations)
+        groups = slice(self._first_group[back], self._first_group[back + 1])
+        first, last = self._first_edge[back], self._first_edge[back + 1]
+        moved = torch.zeros_like(reached)
+        if first == last:
+            return moved
+        met = reached.index_select(1, self._member[first:last]).cumsum(1, dtype=torch.int32)
+        so_far = met.index_select(1, self._group_end[groups] - (first + 1))
+        moved[:, self._group[groups]] = so_far.diff(dim=1, prepend=so_far.new_zeros(len(so_far), 1)) > 0
+        return moved

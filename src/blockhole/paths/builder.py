@@ -33,13 +33,14 @@ def build_paths(
     if not len(split.train):
         raise DataError("train has no facts, so there are no paths to build; give it at least one.")
     train_graph = split.graph("train")
-    seeds = np.random.SeedSequence(seed).generate_state(3, np.uint64).tolist()
+    # Train's walks are those of sample_walks(seed), which takes the first state for itself.
+    _, dev_seed, test_seed = np.random.SeedSequence(seed).generate_state(3, np.uint64).tolist()
     walks = [
         sample_walks(graph, count, lengths, walk_seed)
         for graph, count, walk_seed in zip(
             (train_graph, split.graph("train", "valid"), split.graph("train", "test")),
             (train_factor * len(split.train), eval_factor * len(split.valid), eval_factor * len(split.test)),
-            seeds,
+            (seed, dev_seed, test_seed),
             strict=True,
         )
     ]

@@ -40,8 +40,8 @@ def sample_walks(graph: KnowledgeGraph, count: int, lengths: tuple[int, int] = (
     def fill(first: int, last: int) -> None:
         rows = slice(first, last)
         counter = key + np.arange(first, last, dtype=np.uint64) * np.uint64(2 + 2 * longest)
-        length[rows] = shortest + _draw(counter, longest - shortest + 1)
-        source[rows] = starts[_draw(counter + np.uint64(1), len(starts))]
+        source[rows] = starts[_draw(counter, len(starts))]
+        length[rows] = shortest + _draw(counter + np.uint64(1), longest - shortest + 1)
         target[rows] = _walk(adjacency, source[rows], length[rows], counter + np.uint64(2), path[rows])
 
     for _ in over_rows(fill, count, _CHUNK):
