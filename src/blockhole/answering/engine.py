@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, final
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from blockhole.answering.answers import Answer, Answers, Status
+from blockhole.answering.batch import find_answers
+from blockhole.answering.calibration import Calibration
+from blockhole.answering.calibration_file import load_calibration
 from blockhole.answering.exact import ExactIndex
 from blockhole.answering.known import KnownFacts
-from blockhole.answering.vectors import Vectors
-from blockhole.errors import ConfigError, QueryError, RunError
+from blockhole.answering.run_data import graph_of
+from blockhole.answering.vectors import Vectors, norms
+from blockhole.errors import BlockholeWarning, ConfigError, QueryError, RunError
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.paths.language import PathQuery, encode, parse
+from blockhole.paths.queries import PathQueries
 from blockhole.training.run import Run
 
 Candidates = Literal["typed", "all"]
@@ -27,27 +33,45 @@ MAX_HOPS = 64
 
 
 @final
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a path holds between two entities: it is known to, or its probability is at least one half."""
+
+    holds: bool
+    probability: float
+    score: float
+    status: Status
+
+
+@final
 class Engine:
     """A trained model and the facts it knows, ready for questions; open it once and ask often.
 
     `graph` holds the facts that make an answer known, by default those the run was trained on; another graph over the
-    same names may be given, such as one with newer facts.
+    same names may be given, such as one with newer facts. Without a `calibration` there are no probabilities.
     """
 
-    def __init__(self, vectors: Vectors, graph: KnowledgeGraph) -> None:
+    def __init__(self, vectors: Vectors, graph: KnowledgeGraph, calibration: Calibration | None = None) -> None:
         if vectors.num_entities != graph.num_entities:
             raise ValueError(f"{vectors.num_entities} vectors do not fit {graph.num_entities} entities")
         self.vectors = vectors
         self.graph = graph
+        self.calibration = calibration
         self.known = KnownFacts(graph)
         self.index = ExactIndex(vectors.all_candidates())
 
     @classmethod
-    def open(cls, run: Run | Path | str, *, graph: KnowledgeGraph | None = None) -> Engine:
-        """The engine of a run, or of the run in a folder."""
+    def open(
+        cls, run: Run | Path | str, *, graph: KnowledgeGraph | None = None, calibration: Calibration | None = None
+    ) -> Engine:
+        """The engine of a run, or of the run in a folder, with the calibration kept there unless another is given."""
         if not isinstance(run, Run):
             run = Run.open(run)
-        return cls(Vectors.of(run), graph or _graph_of(run))
+        if calibration is None and run.folder is not None:
+            calibration = load_calibration(run.folder)
+            if calibration is None:
+                warnings.warn(_not_calibrated(run.folder) + " answers will have none.", BlockholeWarning, stacklevel=2)
+        return cls(Vectors.of(run), graph or graph_of(run), calibration)
 
     def ask(
         self,
@@ -62,11 +86,42 @@ class Engine:
         parsed, source, path = self.encode(query)
         known = self.known.answers(source, path)
         allowed = self._allowed(path[-1], known, candidates, only)
-        vector = self._query_vector(source, path)
+        vector = self.vectors.query(source, path)
         entities = self.index.shortlist(vector[0], min(top, self.graph.num_entities), allowed)
-        scores = self._scores(vector, entities)
+        scores = (vector * self.vectors.candidates(entities)).sum(dim=1).numpy()
         best = np.lexsort((entities, -scores))[:top]
-        return Answers(str(parsed), self._name(entities[best], scores[best], np.isin(entities[best], known)))
+        is_known = np.isin(entities[best], known)
+        evidence = scores[best] / norms(vector)
+        return Answers(str(parsed), self._name(entities[best], scores[best], evidence, is_known, len(path)))
+
+    def ask_many(
+        self,
+        queries: Iterable[str | PathQuery],
+        *,
+        top: int = 10,
+        candidates: Candidates = "typed",
+        only: Status | None = None,
+    ) -> list[Answers]:
+        """What `ask` gives for each query, in order, found for all of them together."""
+        check_top(top)
+        encoded = [self.encode(query) for query in queries]
+        found = find_answers(self, _as_arrays([(source, path) for _, source, path in encoded]), top, candidates, only)
+        starts = found.starts(len(encoded))
+        ranked = []
+        for (parsed, _, path), part in zip(encoded, map(slice, starts[:-1], starts[1:]), strict=True):
+            columns = (found.entity[part], found.score[part], found.evidence[part], found.known[part])
+            ranked.append(Answers(str(parsed), self._name(*columns, len(path))))
+        return ranked
+
+    def check(self, query: str | PathQuery, entity: str) -> Verdict:
+        """Whether the path leads from its source to `entity`."""
+        _, source, path = self.encode(query)
+        target = self.graph.entities.id(entity)
+        known = bool(np.isin(target, self.known.answers(source, path)))
+        vector = self.vectors.query(source, path)
+        score = float((vector * self.vectors.candidates(np.array([target]))).sum())
+        probability = 1.0 if known else float(self.probability(score / norms(vector), len(path))[0])
+        return Verdict(probability >= 0.5, probability, score, "known" if known else "predicted")
 
     def encode(self, query: str | PathQuery) -> tuple[PathQuery, int, list[int]]:
         """A query as names, as the id of its source, and as relation ids in the space of 2R."""
@@ -74,6 +129,18 @@ class Engine:
         if len(parsed.hops) > MAX_HOPS:
             raise QueryError(f"the query has {len(parsed.hops):,} hops; a query may have {MAX_HOPS} at most.")
         return parsed, *encode(query, self.graph)
+
+    def scores(self, queries: PathQueries) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """φ(s, p, o) of each query and its target, and the evidence for it; shapes [N], [N]."""
+        vector = self.vectors.queries(queries)
+        scores = (vector * self.vectors.candidates(queries.target)).sum(dim=1).numpy()
+        return scores, scores / norms(vector)
+
+    def probability(self, evidence: NDArray[np.float64], length: int) -> NDArray[np.float64]:
+        """The probabilities of predicted answers to a query of `length` hops; shape [N] → [N]."""
+        if self.calibration is None:
+            raise RunError("the run has no calibration, so scores cannot become probabilities; " + _REMEDY)
+        return self.calibration.probability(evidence, length)
 
     def _allowed(
         self, last: int, known: NDArray[np.int32], candidates: Candidates, only: Status | None
@@ -88,26 +155,23 @@ class Engine:
         )
         return allowed if only is None else np.setdiff1d(allowed, known, assume_unique=True)
 
-    def _query_vector(self, source: int, path: list[int]) -> Tensor:
-        vector = self.vectors.query(source, path)
-        if not torch.isfinite(vector).all():
-            raise RunError(
-                "the model's scores for this query are not finite: the run has diverged; "
-                "train it again with a lower learning rate or a stronger penalty."
-            )
-        return vector
-
-    def _scores(self, vector: Tensor, entities: NDArray[np.integer]) -> NDArray[np.float64]:
-        """φ of one query vector [1, width] with each of the entities, in float64: [count]."""
-        scores: NDArray[np.float64] = (vector * self.vectors.candidates(entities)).sum(dim=1).numpy()
-        return scores
-
     def _name(
-        self, entities: NDArray[np.integer], scores: NDArray[np.float64], known: NDArray[np.bool_]
+        self,
+        entities: NDArray[np.integer],
+        scores: NDArray[np.float64],
+        evidence: NDArray[np.float64],
+        known: NDArray[np.bool_],
+        length: int,
     ) -> tuple[Answer, ...]:
+        probability: list[float] | list[None] = [None] * len(entities)
+        if self.calibration is not None:
+            # What follows from the facts needs no model to be believed.
+            probability = np.where(known, 1.0, self.calibration.probability(evidence, length)).tolist()
         return tuple(
-            Answer(self.graph.entities[entity], score, None, "known" if is_known else "predicted")
-            for entity, score, is_known in zip(entities.tolist(), scores.tolist(), known.tolist(), strict=True)
+            Answer(self.graph.entities[entity], score, p, "known" if is_known else "predicted")
+            for entity, score, p, is_known in zip(
+                entities.tolist(), scores.tolist(), probability, known.tolist(), strict=True
+            )
         )
 
 
@@ -134,8 +198,24 @@ def check_top(top: int) -> None:
         raise ConfigError(f"top is the number of answers, at least 1; it cannot be {top}.")
 
 
-def _graph_of(run: Run) -> KnowledgeGraph:
-    from blockhole.data.load import load
+_REMEDY = "make it with: blockhole calibrate RUN"
 
-    assert run.config.data is not None
-    return load(run.config.data).split.graph("train")
+
+def _not_calibrated(folder: Path) -> str:
+    return (
+        f"{folder} has no calibration for its weights, which turns scores into probabilities; "
+        f"make it with `blockhole calibrate {folder}`, or"
+    )
+
+
+def _as_arrays(queries: list[tuple[int, list[int]]]) -> PathQueries:
+    """Queries of any lengths as arrays; their targets are zero and mean nothing."""
+    path = np.zeros((len(queries), max((len(path) for _, path in queries), default=1)), dtype=np.int32)
+    for row, (_, relations) in enumerate(queries):
+        path[row, : len(relations)] = relations
+    return PathQueries(
+        source=np.array([source for source, _ in queries], dtype=np.int32),
+        path=path,
+        length=np.array([len(relations) for _, relations in queries], dtype=np.int32),
+        target=np.zeros(len(queries), dtype=np.int32),
+    )

@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from blockhole.errors import RunError
 from blockhole.models.catalogue import build_model
 from blockhole.models.contract import Model
 from blockhole.models.settings import ModelSettings
@@ -66,7 +67,7 @@ class Vectors:
     def queries(self, queries: PathQueries) -> Tensor:
         """The vectors of path queries: [N, width] float64."""
         path, length = (torch.from_numpy(ids.astype(np.int64)) for ids in (queries.path, queries.length))
-        return self._operators.finish_query(self._operators.walk(self.rows(queries.source), path, length))
+        return _finite(self._operators.finish_query(self._operators.walk(self.rows(queries.source), path, length)))
 
     def query(self, source: int, path: list[int]) -> Tensor:
         """The vector of one query: [1, width] float64."""
@@ -75,12 +76,29 @@ class Vectors:
     def walk(self, rows: Tensor, path: list[int]) -> Tensor:
         """The query vectors of one path from each of the given rows: [N, entity width] → [N, width]."""
         paths = torch.tensor([path]).expand(len(rows), -1)
-        return self._operators.finish_query(self._operators.walk(rows, paths, torch.full((len(rows),), len(path))))
+        walked = self._operators.walk(rows, paths, torch.full((len(rows),), len(path)))
+        return _finite(self._operators.finish_query(walked))
 
     def candidates(self, entities: NDArray[np.integer]) -> Tensor:
         """The candidate vectors of entities in float64: [count, width]."""
         return self._operators.finish_candidate(self.rows(entities))
 
     def all_candidates(self) -> Tensor:
-        """The candidate vectors of all entities in float32: [E, width]; a view where the model takes rows as they are."""
+        """The candidate vectors of all entities in float32: [E, width]; no copy where rows are taken as they are."""
         return self._operators.finish_candidate(self.entity)
+
+
+def _finite(vector: Tensor) -> Tensor:
+    """The query vectors, where they are numbers."""
+    if not torch.isfinite(vector).all():
+        raise RunError(
+            "the model's scores for this query are not finite: the run has diverged; "
+            "train it again with a lower learning rate or a stronger penalty."
+        )
+    return vector
+
+
+def norms(query: Tensor) -> NDArray[np.float64]:
+    """The norm of each query vector, 1 for a vector of zeros: [N, width] → [N]."""
+    norm = query.norm(dim=1).numpy()
+    return np.where(norm > 0, norm, 1.0)

@@ -19,7 +19,9 @@ VERBS: dict[str, tuple[str, str]] = {
     "show": ("blockhole.cli.show", "Say what a run is, with its training curves."),
     "evaluate": ("blockhole.cli.evaluate", "Measure a run: ranking, classification, triples, completion."),
     "compare": ("blockhole.cli.compare", "Compare runs side by side, with significance."),
+    "calibrate": ("blockhole.cli.calibrate", "Fit what turns a run's scores into probabilities."),
     "ask": ("blockhole.cli.ask", "Ranked answers to a path query, known and predicted."),
+    "check": ("blockhole.cli.check", "Whether a path holds between two entities."),
 }
 
 

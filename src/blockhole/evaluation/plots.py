@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Bins = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]
+"""Of bins of probability that are not empty: the mean of what was said, the share that is true, and the size."""
 Metrics = Sequence[Mapping[str, float | int | str | None]]
 """The lines of a run's metrics.jsonl."""
 
@@ -58,7 +60,7 @@ def plot_quantile_by_length(reports: Mapping[str, RankingReport]) -> Figure:
     return figure
 
 
-def reliability(report: ClassificationReport) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+def reliability(report: ClassificationReport) -> Bins:
     """Of ten equal bins of σ(φ): the mean of σ(φ), the share that is true, and the size; empty bins left out."""
     probability = 0.5 * (1 + np.tanh(report.score / 2))
     which = np.minimum((probability * _BINS).astype(np.int64), _BINS - 1)
@@ -70,23 +72,22 @@ def reliability(report: ClassificationReport) -> tuple[NDArray[np.float64], NDAr
 
 def plot_reliability(reports: Mapping[str, ClassificationReport]) -> Figure:
     """How often queries are true against how probable the logistic loss says they are, and how many there are."""
+    first = next(iter(reports.values()))
+    curves = {name: reliability(report) for name, report in reports.items()}
+    return plot_bins(curves, said="σ(φ)", counted="queries", title=f"Reliability of σ(φ), {first.split}")
+
+
+def plot_bins(curves: Mapping[str, Bins], *, said: str, counted: str, title: str) -> Figure:
+    """The share that is true against what was said, and how many there are of each; one line for each name."""
     figure, (axes, counts) = _figure(5.0, panels=2)
     axes.plot([0, 1], [0, 1], color="0.6", linestyle="--", linewidth=1, label="perfectly calibrated")
-    for i, (name, report) in enumerate(reports.items()):
-        said, true, size = reliability(report)
+    for i, (name, (mean, true, size)) in enumerate(curves.items()):
         colour = _COLOURS[i % len(_COLOURS)]
-        axes.plot(said, true, label=name, color=colour, marker="o", markersize=5, clip_on=False)
-        counts.plot(said, size, label=name, color=colour, marker="o", markersize=5, clip_on=False)
-    first = next(iter(reports.values()))
-    axes.set(
-        xlabel="σ(φ)",
-        ylabel="share that is true",
-        title=f"Reliability of σ(φ), {first.split}",
-        xlim=(0, 1),
-        ylim=(0, 1),
-    )
+        axes.plot(mean, true, label=name, color=colour, marker="o", markersize=5, clip_on=False)
+        counts.plot(mean, size, label=name, color=colour, marker="o", markersize=5, clip_on=False)
+    axes.set(xlabel=said, ylabel="share that is true", title=title, xlim=(0, 1), ylim=(0, 1))
     axes.legend(frameon=False)
-    counts.set(xlabel="σ(φ)", ylabel="queries", title="How many there are", xlim=(0, 1), yscale="log")
+    counts.set(xlabel=said, ylabel=counted, title="How many there are", xlim=(0, 1), yscale="log")
     return figure
 
 

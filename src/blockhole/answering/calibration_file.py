@@ -1,0 +1,50 @@
+"""The calibration in a run's folder, kept for the weights it was fitted for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import final
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from blockhole.answering.calibration import Calibration
+from blockhole.answering.derived import weights_id
+from blockhole.errors import DamagedRun
+from blockhole.graph.replacing import replacing
+
+CALIBRATION = "calibration.json"
+
+
+@final
+class _File(BaseModel):
+    """The contents of calibration.json."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    weights: str
+    calibration: Calibration
+
+
+def save_calibration(calibration: Calibration, folder: Path) -> Path:
+    """Keep a calibration beside the weights it was fitted for."""
+    path = folder / CALIBRATION
+    text = _File(weights=weights_id(folder), calibration=calibration).model_dump_json(indent=1)
+    with replacing(path) as temporary:
+        temporary.write_text(text + "\n", encoding="utf-8")
+    return path
+
+
+def load_calibration(folder: Path) -> Calibration | None:
+    """The calibration of the run in `folder`; None where there is none, or one of other weights."""
+    path = folder / CALIBRATION
+    try:
+        stored = _File.model_validate(json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, ValidationError) as failure:
+        reason = str(failure).splitlines()[0]
+        raise DamagedRun(
+            f"{path} cannot be read ({reason}); make it again with: blockhole calibrate {folder}"
+        ) from None
+    return stored.calibration if stored.weights == weights_id(folder) else None
