@@ -162,3 +162,15 @@ def test_no_queries_have_no_answers(with_and_without_numba: str) -> None:
     assert holds(graph, nothing).shape == (0,)
     empty = torch.zeros(0, dtype=torch.int32)
     assert answer_mask(graph, empty, torch.zeros(0, 1, dtype=torch.int32), empty).shape == (0, 2)
+
+
+@pytest.mark.parametrize(
+    "query", [([2], [[0]], [1], [0]), ([0], [[2]], [1], [0]), ([0], [[0]], [1], [-1]), ([0], [[0]], [0], [0])]
+)
+def test_ids_outside_the_graph_are_refused(query: tuple[list[int], list[list[int]], list[int], list[int]]) -> None:
+    graph = make_graph([(0, 0, 1)], 2, 1)
+    queries = PathQueries(*(np.array(values, dtype=np.int32) for values in query))
+    with pytest.raises(ValueError, match="outside the graph's vocabularies, or paths without hops"):
+        answer_sets(graph, queries)
+    with pytest.raises(ValueError, match="outside the graph's vocabularies, or paths without hops"):
+        holds(graph, queries)

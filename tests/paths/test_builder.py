@@ -12,7 +12,7 @@ from tests.paths.graphs import graphs, make_graph
 from tests.paths.sparql import SparqlOracle
 
 from blockhole.errors import DataError
-from blockhole.graph.readers import UnseenEntities, read_split
+from blockhole.graph.readers import read_split
 from blockhole.graph.split import SplitGraph
 from blockhole.paths.builder import build_paths
 from blockhole.paths.distinct import path_codes, query_codes
@@ -23,6 +23,8 @@ Query = tuple[int, tuple[int, ...], int]
 
 # Counts of Guu et al. 2015, Table 1: train, dev, test.
 PUBLISHED = {"wn11": (2_129_539, 11_277, 46_577), "fb13": (6_266_058, 27_163, 109_557)}
+# Dev and test, each deduction and induction.
+PUBLISHED_KINDS = {"wn11": (7_873, 3_404, 24_749, 21_828), "fb13": (20_710, 6_453, 77_883, 31_674)}
 
 
 def rows(queries: PathQueries) -> list[Query]:
@@ -102,18 +104,21 @@ def small_split() -> SplitGraph:
     return SplitGraph(graph.entities, graph.relations, graph.triples[:40], graph.triples[40:50], graph.triples[50:])
 
 
+@pytest.mark.filterwarnings("ignore::blockhole.graph.readers.UnseenEntities")
 @pytest.mark.parametrize("name", ["wn11", "fb13"])
 def test_published_counts(data_root: Path, name: str) -> None:
-    """Within 0.2 % in all."""
-    with pytest.warns(UnseenEntities):
-        split = read_split(data_root / name)
-    counts = build_paths(split).counts()
+    """Within 0.2 %, with the default seed.
+
+    Another seed moves train by 0.02 %, but WN11's dev, which is small, by 0.35 % (one standard deviation).
+    """
+    counts = build_paths(read_split(data_root / name)).counts()
     totals = (
         counts["train"],
         counts["dev_deduction"] + counts["dev_induction"],
         counts["test_deduction"] + counts["test_induction"],
     )
     assert totals == pytest.approx(PUBLISHED[name], rel=0.002)
+    assert tuple(counts.values())[1:] == pytest.approx(PUBLISHED_KINDS[name], rel=0.03)
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.lists(st.integers(0, 3), min_size=1, max_size=3), st.integers(0, 2))))

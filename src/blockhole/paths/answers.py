@@ -56,6 +56,7 @@ def answer_sets(graph: KnowledgeGraph, queries: PathQueries, batch_size: int = 5
 
     FB13's sets hold a billion entities in all, so only a few batches exist at any moment.
     """
+    _check_ids(graph, queries)
     edges = edges_by_relation(graph)
     if numba_installed():
         from blockhole.paths.answer_loops import answer_rows
@@ -78,6 +79,7 @@ def answer_sets(graph: KnowledgeGraph, queries: PathQueries, batch_size: int = 5
 
 def holds(graph: KnowledgeGraph, queries: PathQueries) -> NDArray[np.bool_]:
     """Whether the target of each query is among its answers; shape [N]."""
+    _check_ids(graph, queries)
     edges = edges_by_relation(graph)
     if numba_installed():
         from blockhole.paths.answer_loops import rows_hold
@@ -111,6 +113,19 @@ def answer_mask(
     from blockhole.paths.answer_masks import AnswerMasks
 
     return AnswerMasks(graph, device)(source, path, length)
+
+
+def _check_ids(graph: KnowledgeGraph, queries: PathQueries) -> None:
+    """Refuse ids that the graph does not have: compiled loops would read past the ends of arrays."""
+    hops = np.arange(queries.path.shape[1]) < queries.length[:, None]
+    limits = (
+        (queries.source, 0, graph.num_entities - 1),
+        (queries.target, 0, graph.num_entities - 1),
+        (queries.path[hops], 0, 2 * graph.num_relations - 1),
+        (queries.length, 1, queries.path.shape[1]),
+    )
+    if any(len(values) and not low <= values.min() <= values.max() <= high for values, low, high in limits):
+        raise ValueError("queries hold ids outside the graph's vocabularies, or paths without hops")
 
 
 def _flat(graph: KnowledgeGraph, edges: EdgesByRelation) -> Edges:

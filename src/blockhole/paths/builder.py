@@ -33,8 +33,7 @@ def build_paths(
     if not len(split.train):
         raise DataError("train has no facts, so there are no paths to build; give it at least one.")
     train_graph = split.graph("train")
-    # Train's walks are those of sample_walks(seed), which takes the first state for itself.
-    _, dev_seed, test_seed = np.random.SeedSequence(seed).generate_state(3, np.uint64).tolist()
+    dev_seed, test_seed = np.random.default_rng(seed).integers(2**32, size=2).tolist()
     walks = [
         sample_walks(graph, count, lengths, walk_seed)
         for graph, count, walk_seed in zip(

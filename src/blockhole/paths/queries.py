@@ -44,10 +44,14 @@ class PathQueries:
     @classmethod
     def concatenate(cls, parts: Sequence[PathQueries]) -> PathQueries:
         """All queries of `parts`, in order, padded to the longest path."""
-        hops = max((part.path.shape[1] for part in parts), default=1)
+        path = np.zeros((sum(map(len, parts)), max(part.path.shape[1] for part in parts)), dtype=np.int32)
+        first = 0
+        for part in parts:
+            path[first : first + len(part), : part.path.shape[1]] = part.path
+            first += len(part)
         return cls(
             source=np.concatenate([part.source for part in parts]),
-            path=np.concatenate([np.pad(part.path, ((0, 0), (0, hops - part.path.shape[1]))) for part in parts]),
+            path=path,
             length=np.concatenate([part.length for part in parts]),
             target=np.concatenate([part.target for part in parts]),
         )
