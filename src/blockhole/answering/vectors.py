@@ -67,7 +67,7 @@ class Vectors:
     def queries(self, queries: PathQueries) -> Tensor:
         """The vectors of path queries: [N, width] float64."""
         path, length = (torch.from_numpy(ids.astype(np.int64)) for ids in (queries.path, queries.length))
-        return _finite(self._operators.finish_query(self._operators.walk(self.rows(queries.source), path, length)))
+        return self.finish(self._operators.walk(self.rows(queries.source), path, length))
 
     def query(self, source: int, path: list[int]) -> Tensor:
         """The vector of one query: [1, width] float64."""
@@ -77,7 +77,11 @@ class Vectors:
         """The query vectors of one path from each of the given rows: [N, entity width] → [N, width]."""
         paths = torch.tensor([path]).expand(len(rows), -1)
         walked = self._operators.walk(rows, paths, torch.full((len(rows),), len(path)))
-        return _finite(self._operators.finish_query(walked))
+        return self.finish(walked)
+
+    def finish(self, rows: Tensor) -> Tensor:
+        """The query vectors of rows that have been walked: [N, entity width] → [N, width]."""
+        return _finite(self._operators.finish_query(rows))
 
     def candidates(self, entities: NDArray[np.integer]) -> Tensor:
         """The candidate vectors of entities in float64: [count, width]."""

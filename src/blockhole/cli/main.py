@@ -22,6 +22,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "calibrate": ("blockhole.cli.calibrate", "Fit what turns a run's scores into probabilities."),
     "ask": ("blockhole.cli.ask", "Ranked answers to a path query, known and predicted."),
     "check": ("blockhole.cli.check", "Whether a path holds between two entities."),
+    "explain": ("blockhole.cli.explain", "Why an entity is an answer: chains of entities along the path."),
+    "paths": ("blockhole.cli.paths", "Which relation paths connect two entities."),
 }
 
 

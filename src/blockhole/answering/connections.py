@@ -1,0 +1,124 @@
+"""Which relation paths connect two entities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from blockhole.answering.answers import Status
+from blockhole.answering.engine import Engine, check_top
+from blockhole.answering.vectors import norms
+from blockhole.errors import ConfigError
+from blockhole.paths.language import Hop
+
+LONGEST = 4
+_PREFIXES = 20_000
+"""Paths that are extended by a further relation, at most; beyond, only those the graph knows from the source are."""
+_CHUNK = 256
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A relation path as queries write it, such as ^fatherOf/brotherOf; `score` and `probability` as of an answer."""
+
+    path: str
+    length: int
+    score: float
+    probability: float
+    status: Status
+
+
+class _Prefix(NamedTuple):
+    """A path from the source: where it leads over facts, and the walked vector [width]."""
+
+    path: tuple[int, ...]
+    reached: NDArray[np.int32]
+    row: Tensor
+
+
+class _Scored(NamedTuple):
+    path: tuple[int, ...]
+    score: float
+    probability: float
+    known: bool
+
+
+def connections(engine: Engine, source: str, target: str, *, max_length: int = 3, top: int = 20) -> list[Connection]:
+    """The relation paths of up to `max_length` hops from `source` to `target`, known ones first, then by probability.
+
+    Every path is scored where there are few enough; in a graph of many relations long ones are scored only if all but
+    their last hop is known from the source.
+    """
+    check_top(top)
+    if not 1 <= max_length <= LONGEST:
+        raise ConfigError(f"the longest path may have 1 to {LONGEST} hops, not {max_length}.")
+    start, goal = engine.graph.entities.id(source), engine.graph.entities.id(target)
+    row = engine.vectors.rows(np.array([start]))[0]
+    prefixes = [_Prefix((), np.array([start], dtype=np.int32), row)]
+    found: list[_Scored] = []
+    for length in range(1, max_length + 1):
+        found += _score_level(engine, prefixes, goal, top)
+        if length < max_length:
+            prefixes = _extend(engine, prefixes)
+    found.sort(key=lambda each: (not each.known, -each.probability, len(each.path), each.path))
+    return [_named(engine, each) for each in found[:top]]
+
+
+def _score_level(engine: Engine, prefixes: list[_Prefix], goal: int, top: int) -> list[_Scored]:
+    """The best paths that are one relation longer than the prefixes."""
+    relations = range(2 * engine.graph.num_relations)
+    before = [engine.graph.adjacency.neighbours(goal, engine.graph.inverse(relation)) for relation in relations]
+    candidate = engine.vectors.candidates(np.array([goal]))
+    best: list[_Scored] = []
+    for first in range(0, len(prefixes), _CHUNK):
+        chunk = prefixes[first : first + _CHUNK]
+        vector = engine.vectors.finish(_hops(engine, chunk))
+        score = (vector * candidate).sum(dim=1).numpy()
+        probability = engine.probability(score / norms(vector), len(chunk[0].path) + 1)
+        known = np.array([_meets(prefix, before, engine.graph.num_entities) for prefix in chunk]).reshape(-1)
+        for i in np.lexsort((-probability, ~known))[:top].tolist():
+            prefix, relation = divmod(i, len(relations))
+            path = (*chunk[prefix].path, relation)
+            certain = bool(known[i])
+            best.append(_Scored(path, float(score[i]), 1.0 if certain else float(probability[i]), certain))
+    return best
+
+
+def _meets(prefix: _Prefix, before: list[NDArray[np.int32]], num_entities: int) -> list[bool]:
+    """For each relation whether a fact of it leads from where the prefix ends to the target."""
+    reached = np.zeros(num_entities, dtype=bool)
+    reached[prefix.reached] = True
+    return [bool(reached[entities].any()) for entities in before]
+
+
+def _hops(engine: Engine, prefixes: list[_Prefix]) -> Tensor:
+    """Every relation applied to every prefix, by prefix: [P · 2R, entity width]."""
+    count = 2 * engine.graph.num_relations
+    rows = torch.stack([prefix.row for prefix in prefixes]).repeat_interleave(count, dim=0)
+    return engine.vectors.operators.hop(rows, torch.arange(count).repeat(len(prefixes)))
+
+
+def _extend(engine: Engine, prefixes: list[_Prefix]) -> list[_Prefix]:
+    """The prefixes with one more relation: all, or where those are too many, only such as the graph knows."""
+    count = 2 * engine.graph.num_relations
+    only_known = len(prefixes) * count > _PREFIXES
+    longer: list[_Prefix] = []
+    for prefix in prefixes:
+        rows = _hops(engine, [prefix])
+        for relation in range(count):
+            reached = engine.known.targets(prefix.reached, relation)
+            if len(reached) or not only_known:
+                longer.append(_Prefix((*prefix.path, relation), reached, rows[relation]))
+    return longer[:_PREFIXES]
+
+
+def _named(engine: Engine, scored: _Scored) -> Connection:
+    path = "/".join(str(Hop(*engine.graph.relation_name(relation))) for relation in scored.path)
+    status: Status = "known" if scored.known else "predicted"
+    return Connection(path, len(scored.path), scored.score, scored.probability, status)
