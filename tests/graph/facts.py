@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
@@ -11,6 +12,13 @@ from hypothesis import strategies as st
 
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
+
+if sys.version_info >= (3, 14):
+    from compression.zstd import compress as compress_zstd
+else:
+    from backports.zstd import compress as compress_zstd
+
+__all__ = ["Fact", "any_name", "compress_zstd", "fact_lists", "facts_of", "graph_of", "line_name", "small_blocks"]
 
 Fact = tuple[str, str, str]
 

@@ -8,10 +8,9 @@ import io
 from pathlib import Path
 
 import pytest
-from backports import zstd
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
-from tests.graph.facts import Fact, any_name, fact_lists, facts_of, graph_of, line_name, small_blocks
+from tests.graph.facts import Fact, any_name, compress_zstd, fact_lists, facts_of, graph_of, line_name, small_blocks
 
 from blockhole.errors import DataError
 from blockhole.graph.readers import NegativesLeftOut, read_graph
@@ -40,6 +39,8 @@ def test_tsv_is_what_stands_between_tabs(
 def test_csv_is_what_the_csv_module_writes(
     facts: list[Fact], end: str, size: int, quoting: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
+    # Without CRLF ends, the csv module leaves lone carriage returns unquoted.
+    assume(quoting or end == "\r\n" or "\r" not in "".join(name for fact in facts for name in fact))
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator=end, quoting=csv.QUOTE_ALL if quoting else csv.QUOTE_MINIMAL)
     writer.writerow(["source", "relation", "target"])
@@ -112,7 +113,7 @@ def test_packed_text_reads_like_plain_text(tmp_path: Path) -> None:
         ("a", "r", "b"),
         ("c", "r", "d"),
     ]
-    assert read_text(tmp_path, "a.txt.zst", zstd.compress(plain[:9]) + zstd.compress(plain[9:])) == [
+    assert read_text(tmp_path, "a.txt.zst", compress_zstd(plain[:9]) + compress_zstd(plain[9:])) == [
         ("a", "r", "b"),
         ("c", "r", "d"),
     ]
