@@ -206,7 +206,7 @@ def test_rows_outside_the_batch_do_not_move() -> None:
     met = {*batch.source.tolist(), *batch.target.tolist(), *draw_negatives(batch, 5).flatten().tolist()}
     assert set((model.entity != before[0]).any(dim=1).nonzero().flatten().tolist()) == met
     assert set((model.relation != before[1]).any(dim=1).nonzero().flatten().tolist()) == set(
-        batch.path.unique().tolist()
+        batch.path.flatten().tolist()
     )
 
 

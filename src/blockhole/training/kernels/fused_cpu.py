@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from typing import Literal, final
 
 import numpy as np
@@ -19,6 +18,9 @@ from blockhole.training.batch import Batch
 from blockhole.training.config import TrainConfig
 from blockhole.training.draws import Purpose, generator
 from blockhole.training.kernels.fused_arrays import CHUNKS, Positives, Rule, Tables, Work, allocate_work
+
+TURNS = 3
+"""How often a thread comes back for more of a loop: often enough to even out, seldom enough to cost nothing."""
 
 
 def supports(model: Model, config: TrainConfig) -> bool:
@@ -91,10 +93,12 @@ class FusedEngine:
         positives = self._positives(batch)
         count, tables, work = len(positives.source), self._tables, self._room(positives)
         rule = Rule(np.float32(self._learning_rate), np.float32(self._epsilon), np.float32(self._l2 / count))
-        self._share(self._loops.walk, CHUNKS, positives, tables, work)
+        finish_walk = self._share(self._loops.walk, CHUNKS, positives, tables, work)
         order = sort_occurrences(positives, work.keys, work.spare_keys, len(tables.entity))
-        self._share(self._loops.update_entities, len(work.entity_penalty), order, tables, work, rule)
-        self._share(self._loops.update_relations, len(tables.relation), tables, work, rule)
+        finish_walk()
+        finish_entities = self._share(self._loops.update_entities, len(work.entity_penalty), order, tables, work, rule)
+        self._loops.update_relations(0, len(tables.relation), tables, work, rule)
+        finish_entities()
         penalty = work.entity_penalty.sum() + work.relation_penalty.sum()
         return torch.tensor(work.loss.sum() / count + penalty, dtype=torch.float32)
 
@@ -130,15 +134,26 @@ class FusedEngine:
             self._work = allocate_work(*self._capacity, batch.objects.shape[1], self._tables)
         return self._work.fit(count)
 
-    def _share(self, loop: Callable[..., None], pieces: int, *arguments: object) -> None:
-        """Run `loop` over all pieces, an equal share on each thread, this one included."""
-        bounds = [pieces * share // self._threads for share in range(self._threads + 1)]
-        waiting = []
-        if self._pool is not None:
-            waiting = [self._pool.submit(loop, *share, *arguments) for share in pairwise(bounds[1:])]
-        loop(0, bounds[1], *arguments)
-        for share in waiting:
-            share.result()
+    def _share(self, loop: Callable[..., None], pieces: int, *arguments: object) -> Callable[[], None]:
+        """Let the other threads begin with a loop; what is returned takes part in it, and returns when all is done.
+
+        Threads take pieces as they get free. Which thread does which piece makes no difference to the result.
+        """
+        stride = pieces if self._pool is None else -(-pieces // (TURNS * self._threads))
+        starts = iter(range(0, pieces, stride))
+
+        def work() -> None:
+            for start in starts:
+                loop(start, min(start + stride, pieces), *arguments)
+
+        others = [] if self._pool is None else [self._pool.submit(work) for _ in range(self._threads - 1)]
+
+        def finish() -> None:
+            work()
+            for other in others:
+                other.result()
+
+        return finish
 
 
 def _table(parameter: Tensor) -> NDArray[np.float32]:
