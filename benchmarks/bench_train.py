@@ -1,0 +1,278 @@
+"""Training speed on the CPU, beside the peers, in one run: epoch times, losses, memory, and how time grows.
+
+    BLOCKHOLE_DATA=folder python -m benchmarks.bench_train [--peers .venv-peers/bin/python] [--quick]
+
+prints one JSON object, and writes it with a plot to benchmarks/results/train_cpu.{json,png,svg}. Every run is a process
+of its own. An epoch is one pass over WN11's train facts with five object negatives each, the logistic loss and Adagrad
+at 0.1; its time is the best of several, wall and processor. All models start at the same scale. The loss after ten
+epochs is computed for all by one function here, over one fixed draw of negatives.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.train_plots import plot_results
+
+RESULTS = Path(__file__).parent / "results"
+PEERS = Path(__file__).parent / "peers"
+NEGATIVES, RATE, EPOCHS = 5, 0.1, 10
+RUN_SECONDS = 300
+COMPLEX_50 = ("--model", "complex", "--dim", "50")
+RESCAL_50 = ("--model", "rescal", "--dim", "50")
+B2_M25 = ("--blocks", "2", "--block-size", "25")
+
+Result = dict[str, Any]
+
+
+@dataclass
+class Bench:
+    """Runs measurements one after the other, and says on standard error what it does."""
+
+    positives: Path
+    paths: Path
+    folder: Path
+    peers: Path | None
+    quick: bool
+    started: float = field(default_factory=time.perf_counter)
+
+    def run(self, label: str, command: list[str], *, epochs: int, batch: int, threads: int, loss: bool) -> Result:
+        """One measurement: best epoch, loss if asked, peak memory; or the error that kept it from running."""
+        epochs = min(epochs, 2) if self.quick else epochs
+        print(
+            f"[{time.perf_counter() - self.started:5.0f} s] {label}, batch {batch}, {threads} thread(s)",
+            file=sys.stderr,
+        )
+        weights = self.folder / "weights.npz"
+        settings = {"batch-size": batch, "epochs": epochs, "threads": threads, "rate": RATE, "negatives": NEGATIVES}
+        command = [*command, *(str(word) for name, value in settings.items() for word in (f"--{name}", value))]
+        result: Result = {"label": label, "batch_size": batch, "threads": threads}
+        environment = os.environ | {"OMP_NUM_THREADS": str(threads), "PYTHONWARNINGS": "ignore"}
+        try:
+            done = subprocess.run(
+                [*command, *(["--weights", str(weights)] if loss else [])],
+                capture_output=True, text=True, timeout=RUN_SECONDS, env=environment, check=True,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return result | {"error": f"stopped after {RUN_SECONDS} s"}
+        except subprocess.CalledProcessError as failure:
+            return result | {"error": failure.stderr.strip().splitlines()[-1:]}
+        figures = json.loads(done.stdout.splitlines()[-1])
+        wall, processor = min(figures.pop("epochs"))
+        result |= figures | {"epoch_seconds": wall, "epoch_processor_seconds": processor}
+        if loss:
+            saved = np.load(weights)
+            result[f"loss_after_{epochs}_epochs"] = common_loss(self.positives, saved["entity"], saved["relation"])
+        print(f"          {wall:.3f} s wall, {processor:.3f} s processor", file=sys.stderr)
+        return result
+
+    def ours(
+        self,
+        label: str,
+        *words: str,
+        batch: int = 8192,
+        threads: int = 1,
+        epochs: int = EPOCHS,
+        loss: bool = False,
+        paths: int = 0,
+    ) -> Result:
+        """A run of our engines over the facts, or over the first `paths` path queries."""
+        data = (
+            ["--positives", str(self.paths), "--count", str(paths)] if paths else ["--positives", str(self.positives)]
+        )
+        command = [sys.executable, "-m", "benchmarks.train_epochs", *data, *words]
+        return self.run(label, command, epochs=epochs, batch=batch, threads=threads, loss=loss)
+
+    def peer(
+        self, label: str, script: str, *words: str, batch: int, threads: int = 1, epochs: int, loss: bool = False
+    ) -> Result:
+        """A run of a peer in its own environment."""
+        command = [str(self.peers), str(PEERS / script), "--positives", str(self.positives), *words]
+        return self.run(label, command, epochs=epochs, batch=batch, threads=threads, loss=loss)
+
+
+def common_loss(positives: Path, entity: NDArray[np.float32], relation: NDArray[np.float32]) -> float:
+    """Mean over the train facts of Σ log(1 + exp(-yφ)) over the fact and five negatives, the same for every model.
+
+    The geometry follows from the widths: rows of n numbers with n² per relation are RESCAL, with n (no blocks) ComplEx,
+    with 2n BlockHolE with b = 2.
+    """
+    data = np.load(positives)
+    source, r, target = data["source"], data["path"][:, 0], data["target"]
+    negatives = np.random.default_rng(0).integers(len(entity), size=(len(source), NEGATIVES))
+    width = entity.shape[1]
+    total = 0.0
+    for start in range(0, len(source), 8192):
+        part = slice(start, start + 8192)
+        e, w = entity[source[part]], relation[r[part]]
+        if relation.shape[1] == width * width:
+            query = np.einsum("xi,xij->xj", e, w.reshape(-1, width, width))
+        else:
+            blocks = relation.shape[1] // width
+            parts = e.reshape(len(e), 2, blocks, -1), w.reshape(len(e), 2, blocks, blocks, -1)
+            vector, operator = (x[:, 0] + 1j * x[:, 1] for x in parts)
+            moved = np.einsum("xif,xijf->xjf", vector, operator)
+            query = np.stack([moved.real, moved.imag], axis=1).reshape(len(e), width)
+        objects = np.concatenate([target[part, None], negatives[part]], axis=1)
+        scores = np.einsum("xc,xoc->xo", query, entity[objects])
+        scores[:, 0] *= -1
+        total += float(np.logaddexp(0, scores).sum())
+    return total / len(source)
+
+
+def write_data(folder: Path) -> tuple[Path, Path]:
+    """WN11's train facts, and its train paths in random order, as arrays that every environment can read."""
+    from blockhole.data.load import load
+    from blockhole.paths.queries import PathQueries
+
+    data = load("wn11")
+    sizes = np.array([len(data.split.entities), len(data.split.relations)])
+    shuffled = np.random.default_rng(0).permutation(len(data.paths("train")))
+    files = folder / "facts.npz", folder / "paths.npz"
+    for file, queries in zip(
+        files, (PathQueries.from_triples(data.split.train), data.paths("train").take(shuffled)), strict=True
+    ):
+        np.savez(
+            file, source=queries.source, path=queries.path, length=queries.length, target=queries.target, sizes=sizes
+        )
+    return files
+
+
+def measure_ours(bench: Bench) -> list[Result]:
+    runs = [
+        bench.ours(
+            f"BlockHolE b=2 m=25, {optimizer}",
+            *B2_M25,
+            "--optimizer",
+            optimizer,
+            batch=batch,
+            threads=threads,
+            loss=threads == 1,
+        )
+        for optimizer in ("adagrad", "rowwise_adagrad")
+        for batch in (1024, 8192)
+        for threads in (1, 2)
+    ]
+    return [*runs, bench.ours("ComplEx-50 in our engine", *COMPLEX_50, loss=True)]
+
+
+def measure_rescal(bench: Bench) -> dict[str, Result]:
+    """b=2 m=25 and RESCAL-50 in the fused engine, over facts and over paths, and in the autograd engine."""
+    runs: dict[str, Result] = {}
+    for name, words in (("blockhole", B2_M25), ("rescal", RESCAL_50)):
+        runs[f"fused {name}, facts"] = bench.ours(f"fused, {name}, facts", *words, epochs=6)
+        runs[f"fused {name}, paths"] = bench.ours(f"fused, {name}, paths", *words, epochs=3, paths=400_000)
+        runs[f"autograd {name}, facts"] = bench.ours(
+            f"autograd, {name}, facts", *words, "--engine", "autograd", epochs=3, batch=1024
+        )
+    return runs
+
+
+def measure_peers(bench: Bench) -> list[Result]:
+    if bench.peers is None:
+        return []
+    return [
+        bench.peer("PyG ComplEx-50", "run_pyg.py", "--dim", "50", batch=1024, epochs=3),
+        bench.peer("PyG ComplEx-50", "run_pyg.py", "--dim", "50", batch=8192, epochs=EPOCHS, loss=True),
+        bench.peer("PyKEEN ComplEx-50", "run_pykeen.py", *COMPLEX_50, batch=1024, epochs=3),
+        bench.peer("PyKEEN ComplEx-50", "run_pykeen.py", *COMPLEX_50, batch=8192, epochs=EPOCHS, loss=True),
+        bench.peer("PyKEEN RESCAL-50", "run_pykeen.py", *RESCAL_50, batch=8192, epochs=2),
+    ]
+
+
+def measure_growth(bench: Bench) -> dict[str, list[list[float]]]:
+    """Epoch seconds against n at b = 2, against b at n = 200, and against the number of paths; one thread."""
+
+    def seconds(blocks: int, block_size: int, paths: int = 0) -> float:
+        words = ("--blocks", str(blocks), "--block-size", str(block_size))
+        result = bench.ours(f"growth, b={blocks} m={block_size}", *words, epochs=4, paths=paths)
+        return float(result.get("epoch_seconds", np.nan))
+
+    return {
+        "n": [[2 * m, seconds(2, m)] for m in (25, 50, 100, 200)],
+        "b": [[b, seconds(b, 200 // b, paths=100_000)] for b in (1, 2, 4, 8)],
+        "paths": [[count, seconds(2, 25, paths=count)] for count in (250_000, 500_000, 1_000_000, 2_000_000)],
+    }
+
+
+def fit_line(points: list[list[float]]) -> dict[str, float]:
+    """A line through the points, and the share of the variance it explains."""
+    x, y = np.array(points).T
+    slope, start = np.polyfit(x, y, 1)
+    rest = ((y - slope * x - start) ** 2).sum() / ((y - y.mean()) ** 2).sum()
+    return {"slope": float(slope), "start": float(start), "r_squared": float(1 - rest)}
+
+
+def compare(ours: list[Result], rescal: dict[str, Result], peers: list[Result]) -> dict[str, float]:
+    """The ratios that the project promises; a peer counts with its better batch size."""
+
+    def best(runs: list[Result], label: str, threads: int = 1) -> float:
+        times = [
+            run["epoch_seconds"]
+            for run in runs
+            if run["label"] == label and run["threads"] == threads and "error" not in run
+        ]
+        return min(times, default=float("nan"))
+
+    def seconds(name: str) -> float:
+        return float(rescal[name].get("epoch_seconds", np.nan))
+
+    full, rowwise = "BlockHolE b=2 m=25, adagrad", "BlockHolE b=2 m=25, rowwise_adagrad"
+    ratios = {
+        "one thread over two": best(ours, full) / best(ours, full, threads=2),
+        "one thread over two, row-wise": best(ours, rowwise) / best(ours, rowwise, threads=2),
+        "RESCAL-50 over b=2 m=25, fused, facts": seconds("fused rescal, facts") / seconds("fused blockhole, facts"),
+        "RESCAL-50 over b=2 m=25, fused, paths": seconds("fused rescal, paths") / seconds("fused blockhole, paths"),
+        "RESCAL-50 over b=2 m=25, autograd, facts": seconds("autograd rescal, facts")
+        / seconds("autograd blockhole, facts"),
+    }
+    for label in sorted({run["label"] for run in peers}):
+        ratios[f"{label} over ours"] = best(peers, label) / best(ours, full)
+        ratios[f"{label} over ours, row-wise"] = best(peers, label) / best(ours, rowwise)
+    return ratios
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--peers", type=Path, help="the Python of the environment that has PyKEEN and PyG; absent: no peers"
+    )
+    parser.add_argument("--quick", action="store_true", help="two epochs a run, to see that everything works")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        positives, paths = write_data(folder)
+        bench = Bench(positives, paths, folder, options.peers, options.quick)
+        # The first process compiles the loops, so that no measurement pays for it in memory.
+        bench.ours("compiling", *B2_M25, epochs=1)
+        ours, rescal, peers = measure_ours(bench), measure_rescal(bench), measure_peers(bench)
+        growth = measure_growth(bench)
+    results: Result = {
+        "ratios": compare(ours, rescal, peers),
+        "ours": ours,
+        "rescal": rescal,
+        "peers": peers,
+        "growth": growth,
+        "growth_lines": {name: fit_line(points) for name, points in growth.items()},
+        "processors": os.cpu_count(),
+    }
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "train_cpu.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    plot_results(results, RESULTS / "train_cpu")
+    print(json.dumps(results))
+
+
+if __name__ == "__main__":
+    main()

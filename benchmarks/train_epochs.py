@@ -1,0 +1,103 @@
+"""Times epochs of one model in one of our engines, and prints one JSON object.
+
+`bench_train.py` runs it in a process of its own, so that peak memory and threads are its own. An epoch is what the
+trainer does: shuffle, cut into batches, draw negatives, step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.graph.vocabulary import Vocabulary
+from blockhole.models.catalogue import build_model
+from blockhole.models.settings import ModelSettings
+from blockhole.paths.queries import PathQueries
+from blockhole.training.autograd import AutogradEngine
+from blockhole.training.config import LossConfig, OptimizerConfig, TrainConfig, TrainingConfig
+from blockhole.training.engine import Engine
+from blockhole.training.engines import build_engine
+from blockhole.training.order import EpochOrder
+
+
+def read_positives(file: Path, count: int | None) -> tuple[PathQueries, int, int]:
+    """The first `count` positives (absent: all), and how many entities and relations there are."""
+    arrays = np.load(file)
+    source, path, length, target = (arrays[key][:count] for key in ("source", "path", "length", "target"))
+    num_entities, num_relations = arrays["sizes"].tolist()
+    return PathQueries(source, path, length, target), num_entities, num_relations
+
+
+def make_config(options: argparse.Namespace) -> TrainConfig:
+    if options.model == "blockhole":
+        model = ModelSettings(name="blockhole", blocks=options.blocks, block_size=options.block_size)
+    else:
+        model = ModelSettings(name=options.model, dim=options.dim)
+    return TrainConfig(
+        model=model,
+        loss=LossConfig(negatives=options.negatives),
+        optimizer=OptimizerConfig(kind=options.optimizer, learning_rate=options.rate),
+        training=TrainingConfig(batch_size=options.batch_size, seed=0),
+    )
+
+
+def time_epochs(engine: Engine, order: EpochOrder, epochs: int) -> list[list[float]]:
+    """Wall and processor seconds of each epoch; the first may include compiling the loops."""
+    seconds = []
+    for epoch in range(epochs):
+        wall, processor = time.perf_counter(), time.process_time()
+        plan = order.plan(epoch)
+        for index in range(len(plan)):
+            engine.step(plan.batch(index))
+        seconds.append([time.perf_counter() - wall, time.process_time() - processor])
+    return seconds
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--positives", type=Path, required=True)
+    parser.add_argument("--count", type=int)
+    parser.add_argument("--engine", choices=("fused", "autograd"), default="fused")
+    parser.add_argument("--model", default="blockhole")
+    parser.add_argument("--blocks", type=int)
+    parser.add_argument("--block-size", type=int)
+    parser.add_argument("--dim", type=int)
+    parser.add_argument("--optimizer", default="adagrad")
+    parser.add_argument("--batch-size", type=int, required=True)
+    parser.add_argument("--epochs", type=int, required=True)
+    parser.add_argument("--threads", type=int, required=True)
+    parser.add_argument("--rate", type=float, required=True)
+    parser.add_argument("--negatives", type=int, required=True)
+    parser.add_argument("--weights", type=Path)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    config = make_config(options)
+    queries, num_entities, num_relations = read_positives(options.positives, options.count)
+    model = build_model(config.model, num_entities, num_relations, seed=0)
+    graph = KnowledgeGraph(
+        Vocabulary(map(str, range(num_entities)), "entity"),
+        Vocabulary(map(str, range(num_relations)), "relation"),
+        np.zeros((0, 3), dtype=np.int32),
+    )
+    order = EpochOrder(queries, options.batch_size, seed=0, device=torch.device("cpu"))
+    engine: Engine
+    if options.engine == "fused":
+        engine = build_engine(model, config, graph, options.threads)
+    else:
+        engine = AutogradEngine(model, config, graph)
+    epochs = time_epochs(engine, order, options.epochs)
+    if options.weights:
+        np.savez(options.weights, entity=model.entity.detach().numpy(), relation=model.relation.detach().numpy())
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({"epochs": epochs, "peak_rss_mb": peak, "parameters": model.parameter_count()}))
+
+
+if __name__ == "__main__":
+    main()
