@@ -37,6 +37,7 @@ CandidateKind = Literal["typed", "all"]
 _CPU_SCORES = 2**21
 """Scores in a block: 8 MB stay in the cache between the product and the comparisons."""
 _DEVICE_SCORES = 2**27
+_MOST_QUERIES = 8192
 _BYTES_PER_SCORE = 64
 """Peak memory of a block over its scores, if every candidate is an answer and every score needs float64."""
 
@@ -70,16 +71,13 @@ def rank(
     """
     if len(queries) == 0:
         raise EvaluationError("there are no queries to rank; choose a split that has some.")
-    scorer = Scorer(model, truth.graph, device)
-    groups = list(_groups(queries, truth, candidates))
-    _refuse_unscorable_candidates(scorer, queries, groups)
+    ranking = _Ranking(Scorer(model, truth.graph, device), queries, truth, memory, batch)
     ranks = Ranks(*(np.empty(len(queries), dtype=np.int64) for _ in range(3)))
-    masks = None if scorer.device.type == "cpu" else AnswerMasks(truth.graph, scorer.device)
     with torch.no_grad(), _full_float32():
-        for group in groups:
-            for finished in _rank_group(ranks, scorer, masks, queries, truth, group, memory, batch):
-                if progress is not None:
-                    progress(finished)
+        for rows, found in ranking.blocks(list(_groups(queries, truth, candidates))):
+            ranks.better[rows], ranks.tied[rows], ranks.negatives[rows] = (counts.cpu().numpy() for counts in found)
+            if progress is not None:
+                progress(len(rows))
     return ranks
 
 
@@ -97,57 +95,73 @@ def _groups(queries: PathQueries, truth: Truth, kind: CandidateKind) -> Iterator
         yield _Group(rows, np.concatenate([candidates, outside]), len(candidates))
 
 
-def _rank_group(
-    ranks: Ranks,
-    scorer: Scorer,
-    masks: AnswerMasks | None,
-    queries: PathQueries,
-    truth: Truth,
-    group: _Group,
-    memory: int | None,
-    batch: int | None,
-) -> Iterator[int]:
-    entities = group.entities
-    size = _block_size(scorer, group, truth.graph.num_entities, memory, batch)
-    columns = scorer.columns(entities)
-    column_of = np.zeros(truth.graph.num_entities, dtype=np.int64)
-    column_of[entities] = np.arange(len(entities))
-    members = queries.take(group.rows)
-    if masks is None:
-        hides = known_answers.on_cpu(truth.graph, members, size, entities)
-    else:
-        hides = known_answers.on_device(masks, members, size, entities, scorer.device)
-    for first, hide in zip(range(0, len(members), size), hides, strict=True):
-        block = members.take(slice(first, first + size))
-        vector = scorer.embed(block)
+class _Ranking:
+    """One call of `rank`: what stays the same over its blocks."""
+
+    def __init__(
+        self, scorer: Scorer, queries: PathQueries, truth: Truth, memory: int | None, batch: int | None
+    ) -> None:
+        self._scorer = scorer
+        self._queries = queries
+        self._graph = truth.graph
+        self._memory = memory
+        self._batch = batch
+        on_cpu = scorer.device.type == "cpu"
+        self._masks = None if on_cpu else AnswerMasks(truth.graph, scorer.device)
+
+    def blocks(self, groups: list[_Group]) -> Iterator[tuple[NDArray[np.intp], tuple[Tensor, Tensor, Tensor]]]:
+        """The rows of each block, and how many of their negatives are better, tied, and there at all."""
+        self._refuse_unscorable(groups)
+        for group in groups:
+            size = self._block_size(group)
+            columns = self._scorer.columns(group.entities)
+            members = self._queries.take(group.rows)
+            column_of = np.zeros(self._graph.num_entities, dtype=np.int64)
+            column_of[group.entities] = np.arange(len(group.entities))
+            hides = self._hides(members, size, group.entities)
+            for first, hide in zip(range(0, len(members), size), hides, strict=True):
+                block = members.take(slice(first, first + size))
+                target = torch.from_numpy(column_of[block.target]).to(self._scorer.device)
+                yield group.rows[first : first + size], self._rank_block(block, target, columns, group.candidates, hide)
+
+    def _rank_block(
+        self, block: PathQueries, target: Tensor, columns: Columns, candidates: int, hide: known_answers.Hide
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        vector = self._scorer.embed(block)
         if not torch.isfinite(vector).all():
-            raise scorer.refuse(queries, np.zeros(len(queries), dtype=bool))
-        target = torch.from_numpy(column_of[block.target]).to(scorer.device)
+            raise self._scorer.refuse(self._queries, np.zeros(len(self._queries), dtype=bool))
         rough = vector.float() @ columns.rough.T
-        rough[:, group.candidates :] = -torch.inf
+        rough[:, candidates:] = -torch.inf
         answers = hide(rough)
         own = target[:, None]
         unlisted = torch.isfinite(rough.gather(1, own)).squeeze(1)
         rough.scatter_(1, own, -torch.inf)
         better, tied = _count(vector, columns, rough, target)
-        rows = group.rows[first : first + size]
-        ranks.better[rows], ranks.tied[rows] = better.cpu().numpy(), tied.cpu().numpy()
-        ranks.negatives[rows] = (group.candidates - answers - unlisted.to(answers.dtype)).cpu().numpy()
-        yield len(rows)
+        return better, tied, candidates - answers - unlisted.to(answers.dtype)
 
+    def _hides(self, members: PathQueries, size: int, entities: NDArray[np.int32]) -> Iterator[known_answers.Hide]:
+        if self._masks is None:
+            return known_answers.on_cpu(self._graph, members, size, entities)
+        return known_answers.on_device(self._masks, members, size, entities, self._scorer.device)
 
-def _block_size(scorer: Scorer, group: _Group, num_entities: int, memory: int | None, batch: int | None) -> int:
-    """Queries in a block: as many as the cache likes, the memory cap allows and `batch` says."""
-    rows, width = len(group.rows), len(group.entities)
-    if scorer.device.type != "cpu":
-        size = max(1, _DEVICE_SCORES // max(width, num_entities))
-        return min(rows, size, batch or size)
-    size = min(rows, max(1, min(_CPU_SCORES // width, 8192, batch or rows)))
-    if memory is None:
-        return size
-    return rows_within(
-        memory, size, _BYTES_PER_SCORE * width + 48 * scorer.width, fixed_bytes=24 * width * scorer.width
-    )
+    def _block_size(self, group: _Group) -> int:
+        """Queries in a block: as many as the cache likes, the memory cap allows and `batch` says."""
+        rows, columns, width = len(group.rows), len(group.entities), self._scorer.width
+        on_cpu = self._scorer.device.type == "cpu"
+        fitting = _CPU_SCORES // columns if on_cpu else _DEVICE_SCORES // self._graph.num_entities
+        size = min(rows, self._batch or rows, max(1, fitting), _MOST_QUERIES)
+        if self._memory is None or not on_cpu:
+            return size
+        return rows_within(
+            self._memory, size, _BYTES_PER_SCORE * columns + 48 * width, fixed_bytes=24 * columns * width
+        )
+
+    def _refuse_unscorable(self, groups: list[_Group]) -> None:
+        unscorable = np.zeros(len(self._queries), dtype=bool)
+        for group in groups:
+            unscorable[group.rows] = not self._scorer.finite(group.entities)
+        if unscorable.any():
+            raise self._scorer.refuse(self._queries, unscorable)
 
 
 def _count(vector: Tensor, columns: Columns, rough: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
@@ -185,14 +199,6 @@ def _compare_on_cpu(rough: Tensor, low: Tensor, high: Tensor) -> tuple[Tensor, T
     above = rough.numpy() > high.numpy()
     near = np.flatnonzero((rough.numpy() >= low.numpy()) != above)
     return torch.from_numpy(above.view(np.uint8)).sum(dim=1, dtype=torch.int64), torch.from_numpy(near)
-
-
-def _refuse_unscorable_candidates(scorer: Scorer, queries: PathQueries, groups: list[_Group]) -> None:
-    unscorable = np.zeros(len(queries), dtype=bool)
-    for group in groups:
-        unscorable[group.rows] = not scorer.finite(group.entities)
-    if unscorable.any():
-        raise scorer.refuse(queries, unscorable)
 
 
 @contextmanager
