@@ -17,6 +17,7 @@
     │   └── TrainingDiverged     the loss became NaN or infinite
     ├── UndefinedPath            the model defines no score for paths of this length
     ├── EvaluationError          the queries or scores cannot be evaluated
+    ├── ExportError              vectors cannot be written to where they should go
     └── MissingExtra             an optional dependency is not installed: says which to install
 
     BlockholeWarning             work goes on, but the user should know; the command line prints one line
@@ -123,6 +124,10 @@ class UndefinedPath(BlockholeError):
 
 class EvaluationError(BlockholeError):
     """The queries or the scores cannot be evaluated."""
+
+
+class ExportError(BlockholeError):
+    """Vectors cannot be written to where they should go, such as a database that is down."""
 
 
 class MissingExtra(BlockholeError):

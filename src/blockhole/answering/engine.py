@@ -12,10 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockhole.answering.answers import Answer, Answers, Status
+from blockhole.answering.approximate import ApproximateIndex
 from blockhole.answering.batch import find_answers
 from blockhole.answering.calibration import Calibration
 from blockhole.answering.calibration_file import load_calibration
 from blockhole.answering.exact import ExactIndex
+from blockhole.answering.index_file import LoadedIndex, load_index
 from blockhole.answering.known import KnownFacts
 from blockhole.answering.run_data import graph_of
 from blockhole.answering.vectors import Vectors, norms
@@ -28,6 +30,8 @@ from blockhole.training.run import Run
 Candidates = Literal["typed", "all"]
 """Which entities can be answers: those that the last relation takes in the graph, or every one."""
 
+_MANY = 50_000
+"""Candidates that an approximate index is worth its errors for; fewer are searched exactly in a few milliseconds."""
 MAX_HOPS = 64
 """Longer queries are refused: they are mistakes, and say nothing that numbers of this precision could tell."""
 
@@ -48,17 +52,25 @@ class Engine:
     """A trained model and the facts it knows, ready for questions; open it once and ask often.
 
     `graph` holds the facts that make an answer known, by default those the run was trained on; another graph over the
-    same names may be given, such as one with newer facts. Without a `calibration` there are no probabilities.
+    same names may be given, such as one with newer facts. Without a `calibration` there are no probabilities. An
+    approximate index in `loaded` shortlists single queries over many candidates; all else is searched exactly.
     """
 
-    def __init__(self, vectors: Vectors, graph: KnowledgeGraph, calibration: Calibration | None = None) -> None:
+    def __init__(
+        self,
+        vectors: Vectors,
+        graph: KnowledgeGraph,
+        calibration: Calibration | None = None,
+        loaded: LoadedIndex | None = None,
+    ) -> None:
         if vectors.num_entities != graph.num_entities:
             raise ValueError(f"{vectors.num_entities} vectors do not fit {graph.num_entities} entities")
         self.vectors = vectors
         self.graph = graph
         self.calibration = calibration
         self.known = KnownFacts(graph)
-        self.index = ExactIndex(vectors.all_candidates())
+        self.index = (loaded and loaded.exact) or ExactIndex(vectors.all_candidates())
+        self.approximate = loaded.approximate if loaded else None
 
     @classmethod
     def open(
@@ -71,7 +83,8 @@ class Engine:
             calibration = load_calibration(run.folder)
             if calibration is None:
                 warnings.warn(_not_calibrated(run.folder) + " answers will have none.", BlockholeWarning, stacklevel=2)
-        return cls(Vectors.of(run), graph or graph_of(run), calibration)
+        loaded = load_index(run.folder) if run.folder is not None else None
+        return cls(Vectors.of(run), graph or graph_of(run), calibration, loaded)
 
     def ask(
         self,
@@ -87,7 +100,7 @@ class Engine:
         known = self.known.answers(source, path)
         allowed = self._allowed(path[-1], known, candidates, only)
         vector = self.vectors.query(source, path)
-        entities = self.index.shortlist(vector[0], min(top, self.graph.num_entities), allowed)
+        entities = self._index_for(allowed).shortlist(vector[0], min(top, self.graph.num_entities), allowed)
         scores = (vector * self.vectors.candidates(entities)).sum(dim=1).numpy()
         best = np.lexsort((entities, -scores))[:top]
         is_known = np.isin(entities[best], known)
@@ -130,6 +143,12 @@ class Engine:
             raise QueryError(f"the query has {len(parsed.hops):,} hops; a query may have {MAX_HOPS} at most.")
         return parsed, *encode(query, self.graph)
 
+    def query_vector(self, query: str | PathQuery) -> NDArray[np.float32]:
+        """The vector whose inner products with exported vectors are the scores; shape [width]."""
+        _, source, path = self.encode(query)
+        vector: NDArray[np.float32] = self.vectors.query(source, path)[0].float().numpy()
+        return vector
+
     def scores(self, queries: PathQueries) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """φ(s, p, o) of each query and its target, and the evidence for it; shapes [N], [N]."""
         vector = self.vectors.queries(queries)
@@ -154,6 +173,10 @@ class Engine:
             self.known.candidates(last) if candidates == "typed" else np.arange(self.graph.num_entities, dtype=np.int32)
         )
         return allowed if only is None else np.setdiff1d(allowed, known, assume_unique=True)
+
+    def _index_for(self, allowed: NDArray[np.int32] | None) -> ExactIndex | ApproximateIndex:
+        many = allowed is None or len(allowed) > _MANY
+        return self.approximate if self.approximate is not None and many else self.index
 
     def _name(
         self,

@@ -1,0 +1,1 @@
+"""A run's vectors for other tools: files, faiss, and PostgreSQL with pgvector."""

@@ -1,0 +1,111 @@
+"""The index in a run's folder: built once, mapped by every process that asks."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from blockhole.answering.approximate import ApproximateIndex
+from blockhole.answering.derived import weights_id
+from blockhole.answering.exact import ExactIndex
+from blockhole.answering.vectors import Vectors
+from blockhole.errors import DamagedRun, RunError
+from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.graph.replacing import replacing
+from blockhole.paths.walks import sample_walks
+
+IndexKind = Literal["exact", "hnsw", "ivf"]
+
+INDEX = "index.json"
+_QUERIES = 200
+"""Queries that the recall of an approximate index is measured on."""
+
+
+@final
+class IndexRecord(BaseModel):
+    """The contents of index.json; `file` lies beside it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    weights: str
+    kind: IndexKind
+    file: str
+    width: int | None = Field(default=None, description="efSearch of hnsw or nprobe of ivf")
+    recall: float = Field(default=1.0, description="share of the true best ten that is found")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class LoadedIndex:
+    """What a folder holds: the whole matrix of candidates for an exact index, or an approximate one."""
+
+    exact: ExactIndex | None
+    approximate: ApproximateIndex | None
+
+
+def build_index(folder: Path, vectors: Vectors, graph: KnowledgeGraph, kind: IndexKind, seed: int = 0) -> IndexRecord:
+    """Build the index of the run in `folder`; it replaces the one there was."""
+    identity = weights_id(folder)
+    name = f"index-{kind}-{identity[:12]}.{'safetensors' if kind == 'exact' else 'faiss'}"
+    candidates = vectors.all_candidates()
+    if kind == "exact":
+        record = IndexRecord(weights=identity, kind=kind, file=name)
+        with replacing(folder / name) as temporary:
+            save_file({"candidates": candidates.contiguous()}, temporary)
+    else:
+        walks = sample_walks(graph, _QUERIES, lengths=(1, 3), seed=seed)
+        index, recall = ApproximateIndex.build(kind, candidates, vectors.queries(walks))
+        record = IndexRecord(weights=identity, kind=kind, file=name, width=index.width, recall=recall)
+        with replacing(folder / name) as temporary:
+            index.save(temporary)
+    with replacing(folder / INDEX) as temporary:
+        temporary.write_text(record.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    for old in folder.glob("index-*"):
+        if old.name != name:
+            old.unlink()
+    return record
+
+
+def load_index(folder: Path) -> LoadedIndex | None:
+    """The index of the run in `folder`, if it has one; one of other weights than the run's is refused."""
+    record = _read_record(folder)
+    if record is None:
+        return None
+    if record.weights != weights_id(folder):
+        raise RunError(
+            f"the index of {folder} is older than its weights; "
+            f"build it again with: blockhole index {folder} --kind {record.kind}"
+        )
+    path = folder / record.file
+    if not path.is_file():
+        raise DamagedRun(f"{path} is missing; build it again with: blockhole index {folder} --kind {record.kind}")
+    if record.kind == "exact":
+        return LoadedIndex(ExactIndex(_mapped(path, folder)), None)
+    return LoadedIndex(None, ApproximateIndex.load(record.kind, path, record.width or 1))
+
+
+def _read_record(folder: Path) -> IndexRecord | None:
+    path = folder / INDEX
+    try:
+        return IndexRecord.model_validate(json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, ValidationError) as failure:
+        reason = str(failure).splitlines()[0]
+        raise DamagedRun(f"{path} cannot be read ({reason}); build it again with: blockhole index {folder}") from None
+
+
+def _mapped(path: Path, folder: Path) -> Tensor:
+    try:
+        with safe_open(path, framework="pt") as file:
+            candidates: Tensor = file.get_tensor("candidates")
+            return candidates
+    except SafetensorError as failure:
+        raise DamagedRun(f"{path} cannot be read ({failure}); build it again with: blockhole index {folder}") from None
