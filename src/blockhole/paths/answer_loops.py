@@ -4,6 +4,8 @@ A set is kept twice, as a list of its members and as a flag for each entity. A h
 when the set is large beside what the relation can reach, over the relation's targets, asking each for one source in
 the set (direction-optimising search, Beamer et al. 2012): from half of FB13's people to `gender` that is a glance at
 two entities instead of 50,000 look-ups.
+
+Paths come as int64, as relations are computed with: else each function is compiled for both kinds of integers.
 """
 
 from __future__ import annotations
@@ -126,7 +128,7 @@ def _write_ascending(
 
 @njit
 def answer_rows(
-    edges: Edges, source: NDArray[np.int32], path: NDArray[np.int32], length: NDArray[np.int32]
+    edges: Edges, source: NDArray[np.int32], path: NDArray[np.int64], length: NDArray[np.int32]
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """⟦s/r1/…/rk⟧ of each row, concatenated, each ascending: (indptr [rows + 1], entities)."""
     entities = len(edges.group_start) - 1
@@ -170,7 +172,7 @@ def _last_hop_holds(
 def rows_hold(
     edges: Edges,
     source: NDArray[np.int32],
-    path: NDArray[np.int32],
+    path: NDArray[np.int64],
     length: NDArray[np.int32],
     target: NDArray[np.int32],
 ) -> NDArray[np.bool_]:

@@ -65,7 +65,7 @@ def answer_sets(graph: KnowledgeGraph, queries: PathQueries, batch_size: int = 5
 
         def batch(first: int, last: int) -> AnswerSets:
             part = queries.take(slice(first, last))
-            return AnswerSets(first, *answer_rows(flat, part.source, part.path, part.length))
+            return AnswerSets(first, *answer_rows(flat, part.source, part.path.astype(np.int64), part.length))
     else:
 
         def batch(first: int, last: int) -> AnswerSets:
@@ -88,7 +88,7 @@ def holds(graph: KnowledgeGraph, queries: PathQueries) -> NDArray[np.bool_]:
 
         def batch(first: int, last: int) -> NDArray[np.bool_]:
             part = queries.take(slice(first, last))
-            return rows_hold(flat, part.source, part.path, part.length, part.target)
+            return rows_hold(flat, part.source, part.path.astype(np.int64), part.length, part.target)
     else:
 
         def batch(first: int, last: int) -> NDArray[np.bool_]:
