@@ -1,0 +1,83 @@
+"""Files of queries in, files of answers out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from blockhole.answering.answers import Answers, answers_frame
+from blockhole.errors import ConfigError, DataError, MalformedFile, QueryError
+from blockhole.graph.replacing import replacing
+from blockhole.paths.language import Hop, PathQuery, parse
+
+_REMEDY = "write one query a line, such as William/^fatherOf"
+
+
+def read_queries(path: Path) -> list[PathQuery]:
+    """The queries of a file, in order.
+
+    JSON lines (.jsonl, .ndjson) hold objects with a key "query"; any other file is read as TSV: a query a line in the
+    path language, or a source and then relations in the columns after it, ^ or ** before an inverse. Empty lines
+    are passed over.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except OSError as failure:
+        raise DataError(f"{path}: cannot be read ({failure.strerror}); name a file of queries.") from None
+    except UnicodeDecodeError:
+        raise MalformedFile(path, "it is not text in UTF-8", "save it as UTF-8") from None
+    read = _read_json if path.suffix in (".jsonl", ".ndjson") else _read_tsv
+    queries = [read(path, number, line) for number, line in enumerate(lines, start=1) if line.strip()]
+    if not queries:
+        raise MalformedFile(path, "it holds no queries", _REMEDY)
+    return queries
+
+
+def _read_json(path: Path, number: int, line: str) -> PathQuery:
+    try:
+        value = json.loads(line)
+    except ValueError:
+        raise MalformedFile(path, "this is no JSON", 'write {"query": "William/^fatherOf"}', number) from None
+    text = value.get("query") if isinstance(value, dict) else value
+    if not isinstance(text, str):
+        raise MalformedFile(path, 'there is no text under "query"', 'write {"query": "William/^fatherOf"}', number)
+    return _parse(path, number, text)
+
+
+def _read_tsv(path: Path, number: int, line: str) -> PathQuery:
+    fields = line.split("\t")
+    if len(fields) == 1:
+        return _parse(path, number, line)
+    if not all(field.strip("^*") for field in fields):
+        raise MalformedFile(path, "a column is empty", _REMEDY, number)
+    hops = (
+        Hop(field.removeprefix("**").removeprefix("^"), inverse=field.startswith(("^", "**"))) for field in fields[1:]
+    )
+    return PathQuery(fields[0], tuple(hops))
+
+
+def _parse(path: Path, number: int, text: str) -> PathQuery:
+    try:
+        return parse(text)
+    except QueryError as failure:
+        raise QueryError(f"{path}, line {number}: {failure}") from None
+
+
+def check_answers_file(path: Path) -> None:
+    """Refuse the name of a file that answers cannot be written to, before any are looked for."""
+    if path.suffix not in (".parquet", ".jsonl"):
+        raise ConfigError(f"{path}: answers are written as .parquet or .jsonl; name such a file with --out.")
+
+
+def write_answers(path: Path, answers: Sequence[Answers]) -> None:
+    """Write answers, whole or not at all: a row an answer as Parquet, or an object a query as JSON lines."""
+    check_answers_file(path)
+    with replacing(path) as temporary:
+        if path.suffix == ".parquet":
+            answers_frame(answers).write_parquet(temporary)
+        else:
+            lines = (
+                json.dumps({"query": each.query, "answers": each.to_dicts()}, ensure_ascii=False) for each in answers
+            )
+            temporary.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

@@ -1,0 +1,86 @@
+"""The prompt of `blockhole ask RUN`: queries in, answers out, with completion and history.
+
+Python's own readline does both; prompt_toolkit would draw nicer menus, but is one more package to install and to keep.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from blockhole.cli.ask import print_answers
+from blockhole.cli.completion import Completer
+from blockhole.cli.output import stderr
+from blockhole.errors import QueryError
+
+if TYPE_CHECKING:
+    from blockhole.answering.answers import Status
+    from blockhole.answering.engine import Candidates, Engine
+
+_LONGEST_HISTORY = 1000
+
+
+def open_prompt(engine: Engine, top: int, candidates: Candidates, only: Status | None) -> None:
+    """Read queries until the end of input and print the answers; a query that cannot be read is explained."""
+    graph = engine.graph
+    stderr().print(
+        f"{graph.num_entities:,} entities, {graph.num_relations:,} relations. A query is a source and then relations, "
+        "such as William/^fatherOf; Tab completes a name, Ctrl-D ends.",
+        markup=False,
+    )
+    with _line_editing(Completer(graph)):
+        while True:
+            try:
+                line = input("? ").strip()
+            except (EOFError, KeyboardInterrupt):
+                stderr().print()
+                return
+            if line:
+                _answer(engine, line, top, candidates, only)
+
+
+def _answer(engine: Engine, line: str, top: int, candidates: Candidates, only: Status | None) -> None:
+    try:
+        print_answers(engine.ask(line, top=top, candidates=candidates, only=only))
+    except QueryError as failure:
+        stderr().print(str(failure), markup=False, soft_wrap=True)
+
+
+@contextmanager
+def _line_editing(completer: Completer) -> Iterator[None]:
+    """Completion and history while the block runs, where the system has readline."""
+    try:
+        import readline
+    except ImportError:  # Windows
+        yield
+        return
+
+    def complete(text: str, state: int) -> str | None:
+        found = completer.complete(readline.get_line_buffer()[: readline.get_endidx()])
+        return found[state] if state < len(found) else None
+
+    history = history_file()
+    before = readline.get_completer(), readline.get_completer_delims()
+    readline.set_completer(complete)
+    readline.set_completer_delims("/")  # a name may hold anything else
+    readline.parse_and_bind("tab: complete")
+    with suppress(OSError):
+        readline.read_history_file(history)
+    try:
+        yield
+    finally:
+        readline.set_completer(before[0])
+        readline.set_completer_delims(before[1])
+        readline.set_history_length(_LONGEST_HISTORY)
+        with suppress(OSError):
+            history.parent.mkdir(parents=True, exist_ok=True)
+            readline.write_history_file(history)
+
+
+def history_file() -> Path:
+    """Where queries are remembered: $XDG_STATE_HOME/blockhole/queries, by default under ~/.local/state."""
+    state = os.environ.get("XDG_STATE_HOME")
+    return (Path(state) if state else Path.home() / ".local" / "state") / "blockhole" / "queries"
