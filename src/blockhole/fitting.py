@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -90,15 +90,17 @@ def fit(
         trackers: list[Tracker] = []
         if folder is not None:
             stack.enter_context(sole_writer(folder))
+            for tracker in _trackers(track, folder, config):
+                stack.callback(tracker.close)
+                trackers.append(tracker)
             writer = RunWriter(folder, model, engine)
             if is_run(folder):
                 checkpoint = writer.resume(config, split.entities, split.relations)
                 state, best = checkpoint.state, checkpoint.best
             else:
                 writer.begin(config, split.entities, split.relations)
-            trackers = [writer.metrics, *_trackers(track, folder, config)]
-        for tracker in trackers:
-            stack.callback(tracker.close)
+            stack.callback(writer.metrics.close)
+            trackers.append(writer.metrics)
         trainer = Trainer(
             model,
             engine,
@@ -186,13 +188,11 @@ def _validation(data: DataSet, config: TrainConfig) -> Validate | None:
     return validate_model
 
 
-def _trackers(names: Sequence[str], folder: Path, config: TrainConfig) -> list[Tracker]:
-    trackers: list[Tracker] = []
+def _trackers(names: Sequence[str], folder: Path, config: TrainConfig) -> Iterator[Tracker]:
     for name in names:
         if name == "tensorboard":
-            trackers.append(TensorBoardTracker(folder))
+            yield TensorBoardTracker(folder)
         elif name == "mlflow":
-            trackers.append(MlflowTracker(folder, flatten(config.model_dump(mode="json"))))
+            yield MlflowTracker(folder, flatten(config.model_dump(mode="json")))
         else:
             raise ConfigError(f"cannot log to {name!r}; the trackers are tensorboard and mlflow.")
-    return trackers

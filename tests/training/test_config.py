@@ -53,6 +53,17 @@ def test_file_formats(tmp_path: Path, name: str, text: str) -> None:
     assert read_config_file(tmp_path / name) == {"training": {"epochs": 3}}
 
 
+def test_yaml_knows_the_setting_on(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(
+        "training:\n  on: base\nloss: {mask_known_answers: true, self_adversarial: 1.5}\n", encoding="utf-8"
+    )
+    assert read_config_file(file) == {
+        "training": {"on": "base"},
+        "loss": {"mask_known_answers": True, "self_adversarial": 1.5},
+    }
+
+
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [

@@ -42,6 +42,7 @@ LOSSES: dict[str, dict[str, Any]] = {
     "softmax, corrupted paths": {"loss__kind": "softmax", "loss__corrupted_paths": 2},
     "sampled": {"loss__kind": "sampled_softmax", "loss__negatives": 5},
     "sampled, masked": {"loss__kind": "sampled_softmax", "loss__negatives": 5, "loss__mask_known_answers": True},
+    "sampled, not corrected": {"loss__kind": "sampled_softmax", "loss__negatives": 5, "loss__correct_sample": False},
     "sampled, typed": {"loss__kind": "sampled_softmax", "loss__negatives": 5, "loss__typed_share": 0.5},
 }
 PENALTIES: dict[str, dict[str, Any]] = {
@@ -93,7 +94,9 @@ def brute_force_loss(model: Model, batch: Batch, negatives: Negatives, settings:
         total = true.exp() + sum((other.exp() for other in corrupted), start=torch.zeros(()))
         for column, entity in enumerate(entities):
             if entity not in left_out | {int(target)}:
-                weight = 1.0 if negatives.log_weight is None else math.exp(negatives.log_weight[column].item())
+                weight = 1.0
+                if negatives.log_weight is not None and loss.correct_sample:
+                    weight = math.exp(negatives.log_weight[column].item())
                 total = total + weight * score(model, source, path, entity).exp()
         rows.append(total.log() - true)
     return torch.stack(rows).mean()

@@ -25,6 +25,7 @@ class TrainingBar:
     """Shows training as it goes; see training.trainer.Progress."""
 
     def __init__(self) -> None:
+        console = stderr()
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -32,8 +33,9 @@ class TrainingBar:
             _Speed(),
             TimeRemainingColumn(),
             TextColumn("{task.fields[figures]}"),
-            console=stderr(),
+            console=console,
             transient=True,
+            disable=not console.is_terminal,
         )
         self._task: TaskID | None = None
         self._before = 0

@@ -21,7 +21,7 @@ from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
 from blockhole.errors import DamagedRun, RunError
@@ -67,15 +67,14 @@ def saving(folder: Path) -> Iterator[None]:
     """Turn a failed write, such as on a full disk, into one sentence; the last checkpoint stays as it was."""
     try:
         yield
-    except (OSError, SafetensorError) as failure:
+    except OSError as failure:
         for left_over in folder.glob(f"*{NEXT}"):
             with suppress(OSError):
                 left_over.unlink()
-        reason = failure.strerror if isinstance(failure, OSError) else str(failure)
         saved = (folder / STATE).exists()
         kept = f"the checkpoint of {_read_record(folder / STATE).training} is intact" if saved else "nothing was saved"
         raise RunError(
-            f"cannot save the run in {folder}: {reason}; {kept}. Make room and continue with --resume."
+            f"cannot save the run in {folder}: {failure.strerror}; {kept}. Make room and continue with --resume."
         ) from failure
 
 
@@ -96,7 +95,7 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, *, best_changed: bool)
     with saving(folder):
         for name, tensors in parts.items():
             _write_tensors(folder / (name + NEXT), tensors, identity)
-        write_text(folder / (STATE + NEXT), record.model_dump_json(indent=1))
+        write_bytes(folder / (STATE + NEXT), record.model_dump_json(indent=1).encode() + b"\n")
         _sync_folder(folder)
     _roll_forward(folder, record)
 
@@ -149,10 +148,10 @@ def recover(folder: Path) -> None:
         left_over.unlink()
 
 
-def write_text(path: Path, text: str) -> None:
+def write_bytes(path: Path, content: bytes) -> None:
     """Write a file and wait until it is on disk."""
-    with path.open("w", encoding="utf-8") as file:
-        file.write(text + "\n")
+    with path.open("wb") as file:
+        file.write(content)
         file.flush()
         os.fsync(file.fileno())
 
@@ -174,9 +173,8 @@ def _sync_folder(folder: Path) -> None:
 
 def _write_tensors(path: Path, tensors: Mapping[str, Tensor], identity: str) -> None:
     on_cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    save_file(on_cpu, path, metadata={"checkpoint": identity})
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
+    # safetensors' own file writer goes through a hidden file that only the owner may read and a kill leaves behind.
+    write_bytes(path, save(on_cpu, metadata={"checkpoint": identity}))
 
 
 def _read_tensors(folder: Path, name: str, record: Record) -> Tensors:

@@ -36,6 +36,10 @@ class LossConfig(Section):
         ge=1,
         description="objects drawn per positive (logistic) or per batch (sampled_softmax); softmax draws none",
     )
+    correct_sample: bool = Field(
+        default=True,
+        description="weigh sampled rivals by 1 / probability of being drawn, so that they stand for all entities",
+    )
     typed_share: float = Field(
         default=0.0,
         ge=0,

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -73,13 +73,29 @@ def _parse(text: str, path: Path) -> object:
         case ".json":
             return json.loads(text)
         case ".yaml" | ".yml":
-            import yaml
-
-            try:
-                return yaml.safe_load(text)
-            except yaml.YAMLError as failure:
-                raise ValueError(str(failure).replace("\n", " ")) from None
+            return _parse_yaml(text)
     raise ConfigError(f"the config file {path} must end in .toml, .yaml or .json.")
+
+
+def _parse_yaml(text: str) -> object:
+    """YAML with the booleans of its version 1.2: in 1.1 the key `on` of `training` would be read as true."""
+    import re
+
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        yaml_implicit_resolvers: ClassVar = {
+            first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:bool"]
+            for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+        }
+
+    Loader.add_implicit_resolver(
+        "tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), "tTfF"
+    )
+    try:
+        return yaml.load(text, Loader)
+    except yaml.YAMLError as failure:
+        raise ValueError(str(failure).replace("\n", " ")) from None
 
 
 def merge(base: Mapping[str, Any], top: Mapping[str, Any]) -> Settings:

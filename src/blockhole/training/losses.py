@@ -3,7 +3,8 @@
 Logistic (the paper's): Σ log(1 + exp(-y φ)) over a positive and its negatives.
 Softmax: -log of the share that the true answer has in Σ_e exp φ(s, p, e). The sum runs over all entities, or is
 estimated from a sample in which entity e is included with probability π_e: each sampled exp φ is weighted by 1/π_e
-(Horvitz and Thompson), so the estimated sum is unbiased, and exact when all entities are sampled.
+(Horvitz and Thompson), so the estimated sum is unbiased, and exact when all entities are sampled. Without the weights
+the true answer is contrasted with the sample alone, which pushes far-off rivals less.
 
 All are means over the positives of a batch.
 """

@@ -96,6 +96,8 @@ class NegativeSampler:
         else:
             if self._config.kind == "sampled_softmax":
                 objects, inclusion = self._shared_objects(rng, batch)
+                if not self._config.correct_sample:
+                    inclusion = np.ones(len(objects))
             cells = self._answer_cells(batch, objects)
         paths, false = self._corrupted(batch) if self._config.corrupted_paths else (None, None)
         return Negatives(

@@ -19,7 +19,7 @@ from blockhole.errors import ConfigError, DamagedRun, NotARun
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.models.catalogue import build_model
 from blockhole.models.contract import Model
-from blockhole.training.checkpoint import NEXT, STATE, load_best_weights, read_record, write_text
+from blockhole.training.checkpoint import NEXT, STATE, load_best_weights, read_record, write_bytes
 from blockhole.training.config import TrainConfig
 from blockhole.training.config_sources import validate
 from blockhole.training.state import TrainingState
@@ -115,7 +115,7 @@ def check_free(folder: Path) -> None:
 def write_config(folder: Path, config: TrainConfig) -> None:
     """Write config.json."""
     text = json.dumps(config.model_dump(mode="json"), indent=1, ensure_ascii=False)
-    write_text(folder / (CONFIG + NEXT), text)
+    write_bytes(folder / (CONFIG + NEXT), text.encode() + b"\n")
     os.replace(folder / (CONFIG + NEXT), folder / CONFIG)
 
 

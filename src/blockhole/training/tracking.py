@@ -85,7 +85,7 @@ class TensorBoardTracker:
 
 @final
 class MlflowTracker:
-    """Metrics for MLflow: to the server that MLFLOW_TRACKING_URI names, else to the file RUN/mlflow.db."""
+    """Metrics for MLflow: to where MLFLOW_TRACKING_URI says, else to the database RUN/mlflow.db."""
 
     def __init__(self, folder: Path, settings: Mapping[str, object]) -> None:
         try:
