@@ -1,4 +1,4 @@
-"""One GPU: epochs of full softmax over all training paths, fused beside plain PyTorch, and the ranking of the path test.
+"""One GPU: epochs of full softmax over all paths, fused beside plain PyTorch, and the ranking of the path test.
 
 `python -m benchmarks.bench_gpu DATA.npz.xz [...]` (files written by `benchmarks.encoded`) prints one JSON object.
 Needs torch, triton, numpy and pydantic only.
