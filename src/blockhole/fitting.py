@@ -83,6 +83,8 @@ def fit(
     model = build_model(config.model, len(split.entities), len(split.relations), config.training.seed)
     model.to(choose_device(config.training.device))
     data = _with_paths(data, config)
+    positives = _positives(data, config)
+    config = _with_epochs(config, len(positives))
     with ExitStack() as stack:
         stack.enter_context(torch_threads(threads))
         engine = build_engine(model, config, split.graph("train"), threads)
@@ -104,7 +106,7 @@ def fit(
         trainer = Trainer(
             model,
             engine,
-            _positives(data, config),
+            positives,
             config,
             state,
             best,
@@ -160,6 +162,16 @@ def _positives(data: DataSet, config: TrainConfig) -> Positives:
         return FreshWalks(data.split.graph("train"), training.seed, training.reverse)
     queries = data.paths("train") if training.on == "paths" else PathQueries.from_triples(data.split.train)
     return StoredPositives(with_reversed(queries, training.reverse, relations))
+
+
+def _with_epochs(config: TrainConfig, positives: int) -> TrainConfig:
+    """The settings with the number of epochs settled, so that small graphs get as many steps as large ones."""
+    training = config.training
+    if training.epochs is not None:
+        return config
+    steps_per_epoch = -(-positives // training.batch_size)
+    epochs = -(-training.steps // steps_per_epoch)
+    return config.model_copy(update={"training": training.model_copy(update={"epochs": epochs})})
 
 
 def _validation(data: DataSet, config: TrainConfig) -> Validate | None:

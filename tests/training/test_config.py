@@ -184,3 +184,9 @@ def test_every_setting_is_described() -> None:
         ]
 
     assert undescribed(TrainConfig) == []
+
+
+def test_the_documentation_lists_every_setting() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
+    listed = {line.split("`")[1] for line in text.splitlines() if line.startswith("| `") and line.count("|") == 4}
+    assert set(known_keys()) <= listed

@@ -97,7 +97,7 @@ def test_fresh_walks_are_true_and_new_every_epoch(reverse: str) -> None:
     assert not np.array_equal(first.path, second.path)
     factor = 2 if reverse == "paths" else 1
     edges = len(graph) * (1 if reverse == "none" else 2)
-    assert len(first) == factor * WALKS_PER_EDGE * len(graph) + edges
+    assert len(walks) == len(first) == factor * WALKS_PER_EDGE * len(graph) + edges
 
 
 def test_stored_positives_stay_the_same_object() -> None:

@@ -213,6 +213,15 @@ def test_early_stopping_needs_validation_facts(settings: dict[str, Any], said: s
     assert str(caught.value) == said
 
 
+@pytest.mark.parametrize("walks", ["stored", "fresh"])
+def test_a_run_that_names_no_epochs_takes_a_number_of_steps(walks: str, tmp_path: Path) -> None:
+    settings = {**SMALL, "training.walks": walks, "training.steps": 40}
+    run = train(random_data(), settings=settings, out=tmp_path / "run")
+    per_epoch = -(-run.state.paths // run.state.epoch // 64)
+    assert run.config.training.epochs == run.state.epoch == -(-40 // per_epoch)
+    assert Run.open(tmp_path / "run").complete
+
+
 def test_accuracy_needs_paths() -> None:
     with pytest.raises(ConfigError, match="judges paths; train on them with"):
         train(random_data(), settings={**SMALL, "training.on": "base", "early_stop.metric": "accuracy"})

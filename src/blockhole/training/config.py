@@ -125,7 +125,10 @@ class TrainingConfig(Section):
     reverse: Literal["none", "edges", "paths"] = Field(
         default="edges", description="which positives are also read backwards, (o, r_k⁻¹/…/r_1⁻¹, s)"
     )
-    epochs: int = Field(default=10, ge=1, description="passes over the positives")
+    epochs: int | None = Field(
+        default=None, ge=1, description="passes over the positives; absent makes as many as come to `steps` steps"
+    )
+    steps: int = Field(default=4000, ge=1, description="optimizer steps of a run that names no epochs, at least")
     batch_size: int = Field(default=1024, ge=1, description="positives per optimizer step, at most")
     seed: int = Field(default=0, ge=0, lt=2**63, description="decides the initial weights and every random draw")
     threads: int | None = Field(

@@ -21,6 +21,9 @@ Reverse = Literal["none", "edges", "paths"]
 class Positives(Protocol):
     """The true queries of each epoch."""
 
+    def __len__(self) -> int:
+        """How many an epoch has."""
+
     def epoch(self, epoch: int) -> PathQueries:
         """The positives of an epoch; equal for equal numbers, and the same object where they do not change."""
 
@@ -31,6 +34,9 @@ class StoredPositives:
 
     def __init__(self, queries: PathQueries) -> None:
         self._queries = queries
+
+    def __len__(self) -> int:
+        return len(self._queries)
 
     def epoch(self, epoch: int) -> PathQueries:
         """See Positives."""
@@ -52,6 +58,10 @@ class FreshWalks:
         self._seed = seed
         self._reverse = reverse
         self._lengths = lengths
+
+    def __len__(self) -> int:
+        edges, walks = len(self._graph), WALKS_PER_EDGE * len(self._graph)
+        return {"none": edges + walks, "edges": 2 * edges + walks, "paths": 2 * (edges + walks)}[self._reverse]
 
     def epoch(self, epoch: int) -> PathQueries:
         """See Positives."""

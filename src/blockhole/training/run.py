@@ -79,7 +79,8 @@ class Run:
     @property
     def complete(self) -> bool:
         """Whether training came to its end."""
-        return self.state.stopped_early or self.state.epoch >= self.config.training.epochs
+        epochs = self.config.training.epochs
+        return self.state.stopped_early or (epochs is not None and self.state.epoch >= epochs)
 
     def metrics(self) -> list[dict[str, float | int | str | None]]:
         """The figures of each epoch and validation, in order; none for a run that is only in memory."""

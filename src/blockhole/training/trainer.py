@@ -69,6 +69,9 @@ class Trainer:
         progress: Progress | None = None,
         interrupted: Callable[[], bool] = lambda: False,
     ) -> None:
+        if config.training.epochs is None:
+            raise ValueError("the number of epochs must be settled before training begins")
+        self._epochs = config.training.epochs
         self.state = state
         self.best = best
         self._best_changed = False
@@ -89,7 +92,7 @@ class Trainer:
         """Train; whether it came to its end, rather than being interrupted."""
         if not self.state.paths:
             self._save()
-        while self.state.epoch < self._config.training.epochs and not self.state.stopped_early:
+        while self.state.epoch < self._epochs and not self.state.stopped_early:
             if not self._finish_epoch():
                 self._save()
                 return False
@@ -103,7 +106,7 @@ class Trainer:
         started = perf_counter()
         plan = self._plan()
         if self._progress:
-            self._progress.epoch_begins(self.state.epoch + 1, self._config.training.epochs, int(plan.bounds[-1]))
+            self._progress.epoch_begins(self.state.epoch + 1, self._epochs, int(plan.bounds[-1]))
         together = 1 if self._device.type == "cpu" else LOSSES_READ_TOGETHER
         while self.state.batch < len(plan):
             last = min(self.state.batch + together, len(plan))

@@ -25,6 +25,7 @@ import numpy as np
 
 from blockhole.compiled import njit
 from blockhole.training.kernels.fused_arrays import CHUNKS, PIECE, Floats, Keys, Positives, Rule, Tables, Work
+from blockhole.training.kernels.occurrences import PLACE_MASK, ROW_SHIFT, slot_bits
 from blockhole.training.kernels.prefetch import prefetch_row
 
 FAST = {"reassoc", "nsz", "contract", "arcp", "afn"}
@@ -39,9 +40,6 @@ POSITIVES_AHEAD, OCCURRENCES_AHEAD = 4, 8
 LONG = 64
 """Rows of fewer numbers are looped over by their length at run time: a short loop of known length is unrolled into
 single operations before it can be vectorised."""
-
-ROW_SHIFT, OCCURRENCE_MASK = np.uint64(32), np.uint64(2**32 - 1)
-"""A key of an occurrence is row << 32 | occurrence; see occurrences.py."""
 
 ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)
 
@@ -289,7 +287,9 @@ def _compile_update_entities(width: int) -> Callable[[int, int, Keys, Tables, Wo
     def update_entities(first: int, last: int, order: Keys, tables: Tables, work: Work, rule: Rule) -> None:
         entity, total = tables.entity, tables.entity_total
         queries, source_gradients, coefficients = work.queries, work.source_gradients, work.coefficients
-        count, slots, objects = len(order), coefficients.shape[1], coefficients.size
+        count, slots = len(order), coefficients.shape[1]
+        shift = slot_bits(slots)
+        slot_mask = (np.uint64(1) << shift) - np.uint64(1)
         flat = width if width >= LONG else entity.shape[1]
         gradient = np.empty(width, np.float32)
         for piece in range(first, last):
@@ -308,19 +308,14 @@ def _compile_update_entities(width: int) -> Callable[[int, int, Keys, Tables, Wo
                     ahead = order[min(t + OCCURRENCES_AHEAD, count - 1)]
                     prefetch_row(entity, np.int64(ahead >> ROW_SHIFT))
                     prefetch_row(total, np.int64(ahead >> ROW_SHIFT))
-                    at = np.int64(ahead & OCCURRENCE_MASK)
-                    if at < objects:
-                        prefetch_row(queries, at // slots)
+                    x, slot = np.int64((ahead & PLACE_MASK) >> shift), np.int64(ahead & slot_mask)
+                    prefetch_row(queries if slot < slots else source_gradients, x)
+                    x, slot = np.int64((order[t] & PLACE_MASK) >> shift), np.int64(order[t] & slot_mask)
+                    penalised += slot == 0 or slot == slots
+                    if slot < slots:
+                        add_scaled(gradient, coefficients[x, slot], queries[x], flat)
                     else:
-                        prefetch_row(source_gradients, at - objects)
-                    at = np.int64(order[t] & OCCURRENCE_MASK)
-                    if at < objects:
-                        x = at // slots
-                        penalised += x * slots == at
-                        add_scaled(gradient, coefficients[x, at - x * slots], queries[x], flat)
-                    else:
-                        penalised += 1
-                        add_scaled(gradient, ONE, source_gradients[at - objects], flat)
+                        add_scaled(gradient, ONE, source_gradients[x], flat)
                     t += 1
                 if penalised > 0 and rule.penalty > 0:
                     weight = rule.penalty * np.float32(penalised)

@@ -7,26 +7,36 @@ import numpy as np
 from blockhole.compiled import njit
 from blockhole.training.kernels.fused_arrays import Keys, Positives
 
-ROW_SHIFT = np.uint64(32)
-"""A key is row << 32 | occurrence."""
+ROW_SHIFT, PLACE_MASK = np.uint64(32), np.uint64(2**32 - 1)
+"""A key is row << 32 | place, and a place is x << slot_bits | slot: slot `slot` of positive x."""
 
 DIGIT_BITS = 11
 """Most bits of a row that one pass looks at: 2048 counters fit the nearest cache."""
 
 
+@njit(inline="always")
+def slot_bits(slots: int) -> np.uint64:
+    """How many bits the slots of a positive take: its objects 0 … slots - 1, and `slots` for its source."""
+    bits = np.uint64(0)
+    while slots >> bits:
+        bits += np.uint64(1)
+    return bits
+
+
 @njit
 def sort_occurrences(batch: Positives, keys: Keys, spare: Keys, num_entities: int) -> Keys:
-    """The keys of a batch, ascending by row; they end in `keys` or in `spare`.
+    """The keys of a batch, ascending by row, then by place; they end in `keys` or in `spare`.
 
-    Occurrence x·slots + slot is an object of positive x, and batch·slots + x its source. A radix sort, lowest digit
-    first: two passes over 16 bits of WN11's ids, a third of the time of a comparison sort.
+    A radix sort, lowest digit first: two passes over the 16 bits of WN11's ids.
     """
     source, objects = batch.source, batch.objects
     count, slots = objects.shape
+    shift = slot_bits(slots)
     for x in range(count):
-        for slot in range(slots):
-            keys[x * slots + slot] = (np.uint64(objects[x, slot]) << ROW_SHIFT) | np.uint64(x * slots + slot)
-        keys[count * slots + x] = (np.uint64(source[x]) << ROW_SHIFT) | np.uint64(count * slots + x)
+        for slot in range(slots + 1):
+            row = objects[x, slot] if slot < slots else source[x]
+            place = (np.uint64(x) << shift) | np.uint64(slot)
+            keys[x * (slots + 1) + slot] = (np.uint64(row) << ROW_SHIFT) | place
     bits = 1
     while (num_entities - 1) >> bits:
         bits += 1
