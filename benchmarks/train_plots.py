@@ -31,7 +31,7 @@ def plot_results(results: dict[str, Any], stem: Path) -> None:
         axis.plot(x, [line["start"] + line["slope"] * value for value in x], color="#999999")
         axis.set_title(f"R² = {line['r_squared']:.4f}", fontsize=10)
         axis.set_xlabel(AXES[name])
-        axis.set_ylabel("seconds per epoch, one thread")
+        axis.set_ylabel("processor seconds per epoch, one thread")
         axis.set_ylim(bottom=0)
     for suffix in (".png", ".svg"):
         figure.savefig(stem.with_suffix(suffix), dpi=130)

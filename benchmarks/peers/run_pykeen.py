@@ -65,7 +65,14 @@ def main() -> None:
         optimizer=torch.optim.Adagrad(model.parameters(), lr=options.rate),
         negative_sampler="basic",
         negative_sampler_kwargs={"num_negs_per_pos": options.negatives, "corruption_scheme": ("tail",)},
-    ).train(factory, num_epochs=options.epochs, batch_size=options.batch_size, use_tqdm=False, callbacks=stopwatch)
+    ).train(
+        factory,
+        num_epochs=options.epochs,
+        batch_size=options.batch_size,
+        use_tqdm=False,
+        callbacks=stopwatch,
+        continue_training=True,  # or it would draw the weights anew, at a scale of its own
+    )
 
     if options.weights:
         with torch.no_grad():

@@ -269,7 +269,7 @@ def test_occurrences_are_sorted_by_row(entities: int, count: int, slots: int, se
     keys, spare = np.empty((2, count * (slots + 1)), np.uint64)
     batch = Positives(source, np.zeros((count, 1), np.int64), objects)
     order = sort_occurrences(batch, keys, spare, entities)
-    rows = np.concatenate([objects.flatten(), source])
-    expected = np.argsort(rows, kind="stable")
-    np.testing.assert_array_equal(order & np.uint64(2**32 - 1), expected)
-    np.testing.assert_array_equal(order >> np.uint64(32), rows[expected])
+    rows = np.concatenate([objects, source[:, None]], axis=1)
+    expected = sorted((rows[x, slot], x, slot) for x in range(count) for slot in range(slots + 1))
+    bits = slots.bit_length()
+    assert order.tolist() == [(int(row) << 32) | (x << bits) | slot for row, x, slot in expected]
