@@ -1,0 +1,54 @@
+"""Relation paths between two entities against asking every path there is."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from tests.answering.toys import make_engine
+
+from blockhole.answering import connections as module
+from blockhole.answering.connections import connections
+from blockhole.errors import ConfigError, UnknownName
+
+
+def test_paths_are_those_that_checking_each_gives() -> None:
+    engine, _ = make_engine(E=12, R=2, facts=20, seed=4)
+    hops = ["r0", "r1", "^r0", "^r1"]
+    expected = {}
+    for length in (1, 2, 3):
+        for path in itertools.product(hops, repeat=length):
+            verdict = engine.check("/".join(["e1", *path]), "e2")
+            expected["/".join(path)] = (verdict.status, verdict.probability, verdict.score)
+    found = connections(engine, "e1", "e2", max_length=3, top=len(expected))
+    assert len(found) == len(expected)
+    for each in found:
+        status, probability, score = expected[each.path]
+        assert each.status == status
+        assert each.length == each.path.count("/") + 1
+        assert (each.probability, each.score) == (pytest.approx(probability), pytest.approx(score))
+    order = [(each.status != "known", -each.probability) for each in found]
+    assert order == sorted(order)
+    assert connections(engine, "e1", "e2", max_length=3, top=5) == found[:5]
+
+
+def test_among_many_relations_known_paths_are_still_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, _ = make_engine(E=12, R=2, facts=20, seed=4)
+    every = connections(engine, "e1", "e2", max_length=3, top=200)
+    monkeypatch.setattr(module, "_PREFIXES", 3)
+    monkeypatch.setattr(module, "_CHUNK", 2)
+    few = connections(engine, "e1", "e2", max_length=2, top=200)
+    known = {each.path for each in every if each.status == "known" and each.length <= 2}
+    assert known
+    assert {each.path for each in few if each.status == "known"} <= known
+
+
+@pytest.mark.parametrize("length", [0, 5])
+def test_lengths_out_of_range(length: int) -> None:
+    with pytest.raises(ConfigError, match=f"^the longest path may have 1 to 4 hops, not {length}.$"):
+        connections(make_engine()[0], "e1", "e2", max_length=length)
+
+
+def test_unknown_ends() -> None:
+    with pytest.raises(UnknownName, match="unknown entity 'x'"):
+        connections(make_engine()[0], "x", "e2")

@@ -1,0 +1,61 @@
+"""The exact index keeps the best, whatever float32 makes of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from blockhole.answering.exact import ExactIndex
+
+
+def _best(query: torch.Tensor, vectors: torch.Tensor, count: int, among: np.ndarray) -> set[int]:
+    """Every entity that no `count` others of `among` beat, by float64 scores."""
+    scores = (vectors.double() @ query).numpy()[among]
+    kth = np.sort(scores)[::-1][min(count, len(scores)) - 1] if len(scores) else 0.0
+    return set(among[scores >= kth].tolist())
+
+
+@given(
+    seed=st.integers(0, 2**31),
+    entities=st.sampled_from([1, 7, 300, 3000]),
+    count=st.integers(1, 12),
+    share=st.sampled_from([None, 0.0, 0.05, 0.7, 1.0]),
+    near_ties=st.booleans(),
+)
+def test_the_best_are_on_the_shortlist(
+    seed: int, entities: int, count: int, share: float | None, near_ties: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    vectors = rng.normal(size=(entities, 5)).astype(np.float32)
+    if near_ties:  # rows that float32 products cannot tell apart
+        vectors = vectors[rng.integers(3, size=entities) % entities] * np.float32(1 + 1e-7)
+        vectors[rng.random(entities) < 0.5] *= np.float32(1 - 1.2e-7)
+    query = torch.from_numpy(rng.normal(size=5))
+    index = ExactIndex(torch.from_numpy(vectors))
+    chosen = None if share is None else np.flatnonzero(rng.random(entities) < share).astype(np.int32)
+    among = np.arange(entities) if chosen is None else chosen
+    shortlist = index.shortlist(query, min(count, entities), chosen)
+    assert set(shortlist.tolist()) <= set(among.tolist())
+    assert _best(query, index.vectors, count, among) <= set(shortlist.tolist())
+
+
+@pytest.mark.parametrize("entities", [40, 4000])
+def test_hidden_positions_are_never_on_a_shortlist(entities: int) -> None:
+    rng = np.random.default_rng(1)
+    index = ExactIndex(torch.from_numpy(rng.normal(size=(entities, 6)).astype(np.float32)))
+    queries = torch.from_numpy(rng.normal(size=(4, 6)))
+    hidden = rng.choice(4 * entities, 2 * entities, replace=False)
+    row, column = index.shortlists(queries, 5, hidden)
+    assert not np.isin(row * entities + column, hidden).any()
+    for i in range(4):
+        visible = np.setdiff1d(np.arange(entities), hidden[hidden // entities == i] % entities)
+        assert _best(queries[i], index.vectors, 5, visible) <= set(column[row == i].tolist())
+
+
+def test_a_shortlist_is_short() -> None:
+    rng = np.random.default_rng(2)
+    index = ExactIndex(torch.from_numpy(rng.normal(size=(50_000, 20)).astype(np.float32)))
+    assert len(index.shortlist(torch.from_numpy(rng.normal(size=20)), 10)) < 40

@@ -1,0 +1,143 @@
+"""Exports that other tools search, with the same answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from tests.answering.toys import make_engine
+
+from blockhole.answering.engine import Engine
+from blockhole.answering.export.files import export_file
+from blockhole.answering.export.postgres import _require_pgvector, export_postgres
+from blockhole.errors import DataError, ExportError
+
+QUERIES = ("e1/r0", "e2/r0/^r1", "e3/r2/r2/r1")
+
+
+def _top(engine: Engine, query: str) -> list[str]:
+    return [answer.entity for answer in engine.ask(query, candidates="all")]
+
+
+def test_parquet_holds_names_and_vectors(tmp_path: Path) -> None:
+    engine, _ = make_engine()
+    export_file(engine, "parquet", tmp_path / "v.parquet")
+    frame = pl.read_parquet(tmp_path / "v.parquet")
+    assert frame.columns == ["id", "name", "vector"]
+    vectors = frame["vector"].to_numpy()
+    for query in QUERIES:
+        best = np.argsort(-(vectors @ engine.query_vector(query)))[:10]
+        assert [frame["name"][int(i)] for i in best] == _top(engine, query)
+
+
+@pytest.mark.parametrize("name", ["blockhole", "transe"])
+def test_npz_needs_no_pickle(tmp_path: Path, name: str) -> None:
+    engine, _ = make_engine(name)
+    export_file(engine, "npz", tmp_path / "v.npz")
+    with np.load(tmp_path / "v.npz", allow_pickle=False) as arrays:
+        for query in QUERIES:
+            best = np.argsort(-(arrays["vector"] @ engine.query_vector(query)))[:10]
+            assert arrays["entity"][best].tolist() == _top(engine, query)
+        assert arrays["relation"].tolist() == ["r0", "r1", "r2"]
+
+
+def test_faiss_finds_the_same(tmp_path: Path) -> None:
+    faiss = pytest.importorskip("faiss")
+    engine, _ = make_engine()
+    export_file(engine, "faiss", tmp_path / "v.faiss")
+    index = faiss.read_index(str(tmp_path / "v.faiss"))
+    for query in QUERIES:
+        _, found = index.search(engine.query_vector(query)[None], 10)
+        assert [engine.graph.entities[int(i)] for i in found[0]] == _top(engine, query)
+
+
+def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="is a folder; name a file to write"):
+        export_file(make_engine()[0], "npz", tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a real PostgreSQL with pgvector."""
+    pgserver = pytest.importorskip("pgserver")
+    database = pgserver.get_server(tmp_path_factory.mktemp("pg"), cleanup_mode="delete")
+    yield database.get_uri()
+    database.cleanup()
+
+
+def _rows(server: str, text: str, **values: object) -> list[Any]:
+    import psycopg
+    from pgvector.psycopg import register_vector
+
+    with psycopg.connect(server) as connection:
+        register_vector(connection)
+        return connection.execute(text, values).fetchall()  # type: ignore[arg-type]
+
+
+def test_sql_gives_the_same_top_10(server: str) -> None:
+    engine, _ = make_engine(E=300, facts=600)
+    assert export_postgres(engine, server) == 300
+    text = "SELECT name, -(vector <#> %(q)s) AS score FROM blockhole_entity ORDER BY vector <#> %(q)s LIMIT 10"
+    for query in QUERIES:
+        found = _rows(server, text, q=engine.query_vector(query))
+        answers = engine.ask(query, candidates="all")
+        assert [name for name, _ in found] == [answer.entity for answer in answers]
+        assert [score for _, score in found] == pytest.approx([answer.score for answer in answers], rel=1e-4)
+
+
+def test_an_export_replaces_an_earlier_one_and_nothing_else(server: str) -> None:
+    import psycopg
+
+    export_postgres(make_engine(E=20)[0], server, table="mine")
+    export_postgres(make_engine(E=10)[0], server, table="mine")
+    assert _rows(server, "SELECT count(*) FROM mine") == [(10,)]
+    with psycopg.connect(server) as connection:
+        connection.execute("CREATE TABLE theirs (id integer)")
+    with pytest.raises(ExportError, match="the database has a table theirs that is no export of a run; choose another"):
+        export_postgres(make_engine()[0], server, table="theirs")
+    assert _rows(server, "SELECT count(*) FROM theirs") == [(0,)]
+
+
+def test_a_failing_export_leaves_the_old_table(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    export_postgres(make_engine(E=10)[0], server, table="old")
+    engine, _ = make_engine(E=20)
+    names = ["same"] * 20
+    monkeypatch.setattr(type(engine.graph.entities), "__getitem__", lambda _, index: names[index])
+    with pytest.raises(ExportError, match=r"^the database refused the export \(.*\); it is as it was before.$"):
+        export_postgres(engine, server, table="old")
+    monkeypatch.undo()
+    assert _rows(server, "SELECT count(*) FROM old") == [(10,)]
+
+
+def test_a_database_that_is_down() -> None:
+    with pytest.raises(ExportError, match=r"^cannot reach the database \(.*\); check the address and that the server"):
+        export_postgres(make_engine()[0], "postgresql://nobody:secret@127.0.0.1:9/none")
+
+
+def test_a_password_is_not_repeated() -> None:
+    with pytest.raises(ExportError) as failure:
+        export_postgres(make_engine()[0], "postgresql://nobody:secret@127.0.0.1:9/none")
+    assert "secret" not in str(failure.value)
+
+
+def test_a_database_without_pgvector() -> None:
+    class Bare:
+        def execute(self, text: str) -> Bare:
+            assert "pg_available_extensions" in text
+            return self
+
+        def fetchone(self) -> None:
+            return None
+
+    expected = (
+        "the database server lacks the extension pgvector; install it there (its package is called "
+        "postgresql-NN-pgvector on Debian), then export again."
+    )
+    with pytest.raises(ExportError, match=f"^{re.escape(expected)}$"):
+        _require_pgvector(Bare())  # type: ignore[arg-type]

@@ -1,0 +1,72 @@
+"""Files of queries in, files of answers out."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import polars as pl
+import pytest
+from tests.answering.toys import make_engine
+
+from blockhole.answering.query_files import read_queries, write_answers
+from blockhole.errors import BlockholeError, ConfigError
+
+
+def _file(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_tsv_holds_queries_or_columns(tmp_path: Path) -> None:
+    path = _file(tmp_path, "q.tsv", "e1/r0/^r1\n\ne 2\tr0\t^r1\t**r2\n")
+    assert [str(query) for query in read_queries(path)] == ["e1/r0/^r1", '"e 2"/r0/^r1/^r2']
+
+
+def test_json_lines_hold_objects_or_texts(tmp_path: Path) -> None:
+    path = _file(tmp_path, "q.jsonl", '{"query": "e1/r0", "more": 1}\n"e2/^r1"\n')
+    assert [str(query) for query in read_queries(path)] == ["e1/r0", "e2/^r1"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("q.tsv", "", "it holds no queries; write one query a line, such as William/^fatherOf."),
+        ("q.tsv", "e1/r0\ne1\n", "line 2: a query needs at least one hop: write source/relation"),
+        ("q.tsv", "e1\t\tr0\n", "line 1: a column is empty; write one query a line, such as William/^fatherOf."),
+        ("q.jsonl", "e1/r0\n", 'line 1: this is no JSON; write {"query": "William/^fatherOf"}.'),
+        ("q.jsonl", '{"q": 1}\n', 'line 1: there is no text under "query"; write {"query": "William/^fatherOf"}.'),
+    ],
+)
+def test_bad_files_are_explained(tmp_path: Path, name: str, text: str, expected: str) -> None:
+    with pytest.raises(BlockholeError, match=re.escape(expected)):
+        read_queries(_file(tmp_path, name, text))
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(BlockholeError, match="No such file or directory"):
+        read_queries(tmp_path / "none.tsv")
+    (tmp_path / "latin.tsv").write_bytes("é/r0".encode("latin-1"))
+    with pytest.raises(BlockholeError, match="it is not text in UTF-8; save it as UTF-8"):
+        read_queries(tmp_path / "latin.tsv")
+
+
+def test_answers_as_parquet_and_as_json_lines(tmp_path: Path) -> None:
+    engine, _ = make_engine()
+    answers = engine.ask_many(["e1/r0", "e2/r1"], top=3)
+    write_answers(tmp_path / "a.parquet", answers)
+    frame = pl.read_parquet(tmp_path / "a.parquet")
+    assert frame["query"].to_list() == ["e1/r0"] * 3 + ["e2/r1"] * 3
+    assert frame["rank"].to_list() == [1, 2, 3] * 2
+    write_answers(tmp_path / "a.jsonl", answers)
+    lines = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [line["query"] for line in lines] == ["e1/r0", "e2/r1"]
+    assert [a["entity"] for line in lines for a in line["answers"]] == frame["entity"].to_list()
+
+
+def test_other_kinds_of_files_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"answers are written as \.parquet or \.jsonl; name such a file with --out"):
+        write_answers(tmp_path / "a.csv", [])
+    assert list(tmp_path.iterdir()) == []

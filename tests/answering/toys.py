@@ -1,0 +1,87 @@
+"""Small worlds to ask about: engines over random weights, and a run trained on a clockwork of numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from blockhole.answering.calibration import Calibration, LengthCalibration, PlattCurve
+from blockhole.answering.engine import Engine
+from blockhole.answering.vectors import Vectors
+from blockhole.fitting import train
+from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.graph.vocabulary import Vocabulary
+from blockhole.models.catalogue import build_model
+from blockhole.models.contract import Model
+from blockhole.models.settings import ModelSettings
+from blockhole.training.run import Run
+
+SIZES = {
+    "blockhole": ModelSettings(name="blockhole", entity_scale=0.8, blocks=3, block_size=4),
+    "rescal": ModelSettings(name="rescal", entity_scale=0.8, dim=5),
+    "transe": ModelSettings(name="transe", entity_scale=0.8, dim=6),
+    "simple": ModelSettings(name="simple", entity_scale=0.8, dim=6),
+}
+
+
+def sigmoid_calibration(slope: float = 3.0) -> Calibration:
+    """The same curve for every length, so that a test can work it out by hand."""
+    curve = PlattCurve(slope=slope, intercept=-1.0)
+    return Calibration(
+        lengths={1: LengthCalibration(curve=curve, positives=1, negatives=1, brier={"platt": 0.0, "isotonic": 0.0})}
+    )
+
+
+def make_model(name: str, E: int, R: int, seed: int) -> Model:
+    return build_model(SIZES[name], E, R, seed)
+
+
+def make_engine(
+    name: str = "blockhole", *, E: int = 30, R: int = 3, facts: int = 60, seed: int = 0, calibrated: bool = True
+) -> tuple[Engine, Model]:
+    """An engine over random weights and facts, and the model it was made from."""
+    model = make_model(name, E, R, seed)
+    rng = np.random.default_rng(seed)
+    triples = np.column_stack([rng.integers(high, size=facts) for high in (E, R, E)]).astype(np.int32)
+    graph = KnowledgeGraph(
+        Vocabulary([f"e{i}" for i in range(E)]), Vocabulary([f"r{i}" for i in range(R)], "relation"), triples
+    )
+    vectors = Vectors.of_weights(SIZES[name], dict(model.state_dict()), R)
+    return Engine(vectors, graph, sigmoid_calibration() if calibrated else None), model
+
+
+def write_clockwork(folder: Path) -> Path:
+    """Sixty numbers with successors, doubles and remainders; of the last two kinds some are for valid and test."""
+    facts = [(f"number {i}", "double", f"number {(2 * i) % 60}") for i in range(60)]
+    facts += [(f"number {i}", "mod6", f"remainder/{i % 6}") for i in range(60)]
+    order = np.random.default_rng(0).permutation(len(facts))
+    parts = {
+        part: [facts[row] for row in rows]
+        for part, rows in zip(("valid", "test", "train"), np.split(order, [18, 36]), strict=True)
+    }
+    parts["train"] += [(f"number {i}", "next", f"number {(i + 1) % 60}") for i in range(60)]
+    folder.mkdir(parents=True, exist_ok=True)
+    for part, lines in parts.items():
+        text = "".join("\t".join(line) + "\n" for line in lines)
+        (folder / f"{part}.tsv").write_text(text, encoding="utf-8")
+    return folder
+
+
+def train_clockwork(folder: Path, epochs: int = 20) -> Run:
+    """A run in `folder`/run over the data in `folder`/data."""
+    data = write_clockwork(folder / "data")
+    return train(
+        str(data),
+        preset="fast",
+        settings={
+            "model.blocks": 2,
+            "model.block_size": 8,
+            "training.epochs": epochs,
+            "training.batch_size": 128,
+            "training.threads": 1,
+            "loss.kind": "softmax",
+            "penalty.dura": 0.002,
+        },
+        out=folder / "run",
+    )
