@@ -26,8 +26,15 @@ def test_the_process_holds_memory() -> None:
 
 
 def test_rows_fill_what_is_left() -> None:
-    free = resident_bytes() + 100 * 10**6
-    assert rows_within(free, 1000, bytes_per_row=10**7, fixed_bytes=50 * 10**6) in (3, 4, 5, 6)
-    assert rows_within(free, 2, bytes_per_row=10, fixed_bytes=0) == 2
-    with pytest.raises(EvaluationError, match=r"too small for one query: the process needs .* MB; allow that "):
-        rows_within(free, 1000, bytes_per_row=10**9, fixed_bytes=0)
+    assert rows_within(1000, rows=50, bytes_per_row=90, held=100) == 10
+    assert rows_within(1000, rows=3, bytes_per_row=90, held=100) == 3
+    assert rows_within(1000, rows=3, bytes_per_row=900, held=100) == 1
+
+
+def test_a_cap_that_one_row_does_not_fit() -> None:
+    with pytest.raises(EvaluationError) as refused:
+        rows_within(10**8, rows=3, bytes_per_row=2 * 10**7, held=3 * 10**8 + 1)
+    assert str(refused.value) == (
+        "a memory cap of 100 MB is too small for one query: the process needs 321 MB; allow that much, for example "
+        "with --memory 400MB."
+    )

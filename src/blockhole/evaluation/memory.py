@@ -43,12 +43,8 @@ def peak_bytes() -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-def rows_within(memory: int, rows: int, bytes_per_row: int, fixed_bytes: int) -> int:
-    """How many of `rows` rows may be worked on together so that the process stays within `memory`.
-
-    `fixed_bytes` will be needed besides, however many rows there are.
-    """
-    held = resident_bytes() + fixed_bytes
+def rows_within(memory: int, rows: int, bytes_per_row: int, held: int) -> int:
+    """How many of `rows` rows may be worked on together within `memory` bytes, `held` of which are taken already."""
     fitting = (memory - held) // bytes_per_row
     if fitting < 1:
         least = -(-(held + bytes_per_row) // 1_000_000)

@@ -20,12 +20,13 @@ from torch import Tensor
 
 from blockhole.errors import EvaluationError
 from blockhole.evaluation import known_answers
-from blockhole.evaluation.memory import rows_within
+from blockhole.evaluation.memory import resident_bytes, rows_within
 from blockhole.evaluation.ranks import Ranks
 from blockhole.evaluation.scorer import Columns, Scorer
 from blockhole.evaluation.truth import Truth
 from blockhole.models.contract import Model
 from blockhole.paths.answer_masks import AnswerMasks
+from blockhole.paths.answers import holds
 from blockhole.paths.queries import PathQueries
 
 TOLERANCE = 2.0**-32
@@ -106,23 +107,33 @@ class _Ranking:
         self._graph = truth.graph
         self._memory = memory
         self._batch = batch
-        on_cpu = scorer.device.type == "cpu"
-        self._masks = None if on_cpu else AnswerMasks(truth.graph, scorer.device)
+        self._on_cpu = scorer.device.type == "cpu"
+        self._masks = None if self._on_cpu else AnswerMasks(truth.graph, scorer.device)
+        if memory is not None:
+            # Answers bring compiled loops and the graph's adjacency into memory, to stay: they count as held.
+            holds(truth.graph, queries.take(slice(0, 1)))
+        # Measured once: what later blocks free, the allocator may keep, but will use again.
+        self._held = resident_bytes()
 
     def blocks(self, groups: list[_Group]) -> Iterator[tuple[NDArray[np.intp], tuple[Tensor, Tensor, Tensor]]]:
         """The rows of each block, and how many of their negatives are better, tied, and there at all."""
         self._refuse_unscorable(groups)
-        for group in groups:
-            size = self._block_size(group)
-            columns = self._scorer.columns(group.entities)
-            members = self._queries.take(group.rows)
-            column_of = np.zeros(self._graph.num_entities, dtype=np.int64)
-            column_of[group.entities] = np.arange(len(group.entities))
-            hides = self._hides(members, size, group.entities)
-            for first, hide in zip(range(0, len(members), size), hides, strict=True):
-                block = members.take(slice(first, first + size))
-                target = torch.from_numpy(column_of[block.target]).to(self._scorer.device)
-                yield group.rows[first : first + size], self._rank_block(block, target, columns, group.candidates, hide)
+        # The largest first: if the memory cap is too small, it is for them, and nothing has been done in vain.
+        for group in sorted(groups, key=lambda group: -len(group.entities)):
+            yield from self._group_blocks(group, self._block_size(group))
+
+    def _group_blocks(
+        self, group: _Group, size: int
+    ) -> Iterator[tuple[NDArray[np.intp], tuple[Tensor, Tensor, Tensor]]]:
+        columns = self._scorer.columns(group.entities)
+        members = self._queries.take(group.rows)
+        column_of = np.zeros(self._graph.num_entities, dtype=np.int64)
+        column_of[group.entities] = np.arange(len(group.entities))
+        hides = self._hides(members, size, group.entities)
+        for first, hide in zip(range(0, len(members), size), hides, strict=True):
+            block = members.take(slice(first, first + size))
+            target = torch.from_numpy(column_of[block.target]).to(self._scorer.device)
+            yield group.rows[first : first + size], self._rank_block(block, target, columns, group.candidates, hide)
 
     def _rank_block(
         self, block: PathQueries, target: Tensor, columns: Columns, candidates: int, hide: known_answers.Hide
@@ -147,14 +158,12 @@ class _Ranking:
     def _block_size(self, group: _Group) -> int:
         """Queries in a block: as many as the cache likes, the memory cap allows and `batch` says."""
         rows, columns, width = len(group.rows), len(group.entities), self._scorer.width
-        on_cpu = self._scorer.device.type == "cpu"
-        fitting = _CPU_SCORES // columns if on_cpu else _DEVICE_SCORES // self._graph.num_entities
+        fitting = _CPU_SCORES // columns if self._on_cpu else _DEVICE_SCORES // self._graph.num_entities
         size = min(rows, self._batch or rows, max(1, fitting), _MOST_QUERIES)
-        if self._memory is None or not on_cpu:
+        if self._memory is None or not self._on_cpu:
             return size
-        return rows_within(
-            self._memory, size, _BYTES_PER_SCORE * columns + 48 * width, fixed_bytes=24 * columns * width
-        )
+        vectors = 20 * columns * width  # in float64, once more while they are scaled, and in float32
+        return rows_within(self._memory, size, _BYTES_PER_SCORE * columns + 48 * width, self._held + vectors)
 
     def _refuse_unscorable(self, groups: list[_Group]) -> None:
         unscorable = np.zeros(len(self._queries), dtype=bool)
