@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ def train(
     is named) < the file `config` < `settings`, a mapping of dotted keys such as {"training.epochs": 5}; `model` is
     short for the key model.name. With `out` the run is kept in that folder, and `resume` continues the one there;
     data and settings then come from the folder where they are not given. Ctrl-C ends training after the batch under
-    way; the run returned is then not `complete`.
+    way; the run returned is then not `complete`. A complete run that is kept is calibrated on the validation facts.
     """
     overrides = dict(settings or {})
     if model is not None:
@@ -64,7 +65,11 @@ def train(
         chosen = validate(gather(preset=preset or "fast", file=config, overrides=overrides))
         if folder is not None:
             check_free(folder)
-    return fit(_data_set(data, chosen), chosen, folder, track=track, progress=progress)
+    given = _data_set(data, chosen)
+    run = fit(given, chosen, folder, track=track, progress=progress)
+    if run.folder is not None and run.complete:
+        _calibrate(run, given)
+    return run
 
 
 def fit(
@@ -87,7 +92,8 @@ def fit(
     config = _with_epochs(config, len(positives))
     with ExitStack() as stack:
         stack.enter_context(torch_threads(threads))
-        engine = build_engine(model, config, split.graph("train"), threads)
+        graph = split.graph("train")
+        engine = build_engine(model, config, graph, threads)
         state, best, writer = TrainingState(), None, None
         trackers: list[Tracker] = []
         if folder is not None:
@@ -97,10 +103,10 @@ def fit(
                 trackers.append(tracker)
             writer = RunWriter(folder, model, engine)
             if is_run(folder):
-                checkpoint = writer.resume(config, split.entities, split.relations)
+                checkpoint = writer.resume(config, graph)
                 state, best = checkpoint.state, checkpoint.best
             else:
-                writer.begin(config, split.entities, split.relations)
+                writer.begin(config, graph)
             stack.callback(writer.metrics.close)
             trackers.append(writer.metrics)
         trainer = Trainer(
@@ -120,7 +126,17 @@ def fit(
     model.to("cpu")
     if trainer.best is not None:
         model.load_state_dict(trainer.best)
-    return Run(config, split.entities, split.relations, trainer.state, model=model, folder=folder)
+    return Run(config, split.entities, split.relations, trainer.state, model=model, graph=graph, folder=folder)
+
+
+def _calibrate(run: Run, data: DataSet) -> None:
+    """Keep what turns scores into probabilities beside the weights, where the data has facts to learn it from."""
+    if not len(data.split.valid) or find_spec("scipy") is None:
+        return
+    from blockhole.answering.calibrating import calibrate
+
+    with suppress(DataError):  # too few facts to say anything; `blockhole calibrate` tells which
+        calibrate(run, data)
 
 
 def _lasting_name(data: str | Path) -> str:

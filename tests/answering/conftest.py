@@ -8,14 +8,12 @@ from pathlib import Path
 import pytest
 from tests.answering.toys import train_clockwork
 
-from blockhole.answering.calibrating import calibrate
-
 
 @pytest.fixture(scope="session")
 def clockwork(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a trained and calibrated run; read it only."""
     folder = tmp_path_factory.mktemp("clockwork")
-    calibrate(train_clockwork(folder))
+    train_clockwork(folder)
     return folder / "run"
 
 

@@ -173,3 +173,41 @@ def test_curves_are_stored_as_what_they_are() -> None:
     stored = sigmoid_calibration().lengths[1].model_copy(update={"curve": curve})
     again = type(stored).model_validate_json(stored.model_dump_json())
     assert again.curve == curve
+
+
+def test_training_calibrates_what_it_keeps(clockwork: Path) -> None:
+    assert load_calibration(clockwork) == calibrate_in_memory(clockwork)
+
+
+def calibrate_in_memory(folder: Path) -> object:
+    run = Run.open(folder)
+    in_memory = Run(run.config, run.entities, run.relations, run.state, model=run.model, graph=run.graph)
+    return calibrate(in_memory, load(str(run.config.data)))
+
+
+def test_models_without_paths_are_calibrated_for_single_relations() -> None:
+    engine, _ = make_engine("simple", E=40, facts=200)
+    split = SplitGraph(
+        engine.graph.entities,
+        engine.graph.relations,
+        train=engine.graph.triples,
+        valid=np.array([[i, i % 3, (i + 1) % 40] for i in range(30)], dtype=np.int32),
+    )
+    assert set(fit(engine, DataSet("mine", split)).lengths) == {1}
+
+
+def test_validation_facts_that_train_has_say_nothing() -> None:
+    engine, _ = make_engine()
+    facts = engine.graph.triples
+    split = SplitGraph(engine.graph.entities, engine.graph.relations, train=facts, valid=facts[:1])
+    expected = r"^all validation facts of mine are in train too, so they say nothing; give others.$"
+    with pytest.raises(DataError, match=expected):
+        fit(engine, DataSet("mine", split))
+
+
+def test_a_handful_of_validation_facts_is_enough() -> None:
+    engine, _ = make_engine(E=40, facts=200)
+    valid = np.array([[1, 0, 2]], dtype=np.int32)
+    split = SplitGraph(engine.graph.entities, engine.graph.relations, train=engine.graph.triples, valid=valid)
+    probability = fit(engine, DataSet("mine", split)).probability(np.linspace(-5, 5, 7), 1)
+    assert ((probability >= 0) & (probability <= 1)).all()

@@ -26,7 +26,8 @@ def test_paths_are_those_that_checking_each_gives() -> None:
         status, probability, score = expected[each.path]
         assert each.status == status
         assert each.length == each.path.count("/") + 1
-        assert (each.probability, each.score) == (pytest.approx(probability), pytest.approx(score))
+        assert each.probability == pytest.approx(probability)
+        assert each.score == pytest.approx(score)
     order = [(each.status != "known", -each.probability) for each in found]
     assert order == sorted(order)
     assert connections(engine, "e1", "e2", max_length=3, top=5) == found[:5]

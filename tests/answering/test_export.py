@@ -77,7 +77,7 @@ def _rows(server: str, text: str, **values: object) -> list[Any]:
 
     with psycopg.connect(server) as connection:
         register_vector(connection)
-        return connection.execute(text, values).fetchall()  # type: ignore[arg-type]
+        return connection.execute(text, values).fetchall()
 
 
 def test_sql_gives_the_same_top_10(server: str) -> None:

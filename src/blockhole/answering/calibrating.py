@@ -16,6 +16,8 @@ from blockhole.answering.engine import Engine
 from blockhole.answering.run_data import data_of, require_same_names
 from blockhole.answering.vectors import Vectors
 from blockhole.data.dataset import DataSet
+from blockhole.errors import DataError, UndefinedPath
+from blockhole.paths.queries import PathQueries
 from blockhole.training.run import Run
 
 _BINS = 10
@@ -58,8 +60,10 @@ def calibrate(run: Run | Path | str, data: DataSet | None = None, *, seed: int =
 
 def fit(engine: Engine, data: DataSet, *, per_length: int = 2000, seed: int = 0) -> Calibration:
     """The calibration of `engine` by the validation facts of `data`; the curves' kind is chosen on queries held out."""
-    queries = calibration_queries(data, "dev", per_length, seed)
+    queries = _scored(engine, calibration_queries(data, "dev", per_length, seed))
     pairs = collect_pairs(engine, queries, data.split.graph("train", "valid"), seed)
+    if not pairs.label.any():
+        raise DataError(f"all validation facts of {data.name} are in train too, so they say nothing; give others.")
     held_out = np.random.default_rng(seed).random(len(queries)) < _HELD_OUT
     return fit_calibration(pairs.length, pairs.evidence, pairs.label, held_out[pairs.query])
 
@@ -69,7 +73,7 @@ def measure(engine: Engine, data: DataSet, *, per_length: int = 2000, seed: int 
 
     `all` are the targets, the ten best predicted answers and ten candidates drawn for each query.
     """
-    queries = calibration_queries(data, "test", per_length, seed)
+    queries = _scored(engine, calibration_queries(data, "test", per_length, seed))
     pairs = collect_pairs(engine, queries, data.split.graph("train", "valid", "test"), seed)
     probability = np.zeros(len(pairs))
     for length in np.unique(pairs.length).tolist():
@@ -79,6 +83,18 @@ def measure(engine: Engine, data: DataSet, *, per_length: int = 2000, seed: int 
         "all": reliability(probability, pairs.label),
         "shown": reliability(probability[pairs.shown], pairs.label[pairs.shown]),
     }
+
+
+def _scored(engine: Engine, queries: PathQueries) -> PathQueries:
+    """The queries of those lengths that the model defines scores for."""
+    defined = np.ones(len(queries), dtype=bool)
+    for length in queries.lengths():
+        of_length = queries.length == length
+        try:
+            engine.scores(queries.take(np.flatnonzero(of_length)[:1]))
+        except UndefinedPath:
+            defined[of_length] = False
+    return queries.take(defined)
 
 
 def reliability(probability: NDArray[np.float64], label: NDArray[np.bool_]) -> Reliability:

@@ -102,9 +102,13 @@ def fit_calibration(
 
 def _fit_better(evidence: Floats, label: NDArray[np.bool_], held_out: NDArray[np.bool_]) -> LengthCalibration:
     brier: dict[Kind, float] = {}
+    if held_out.all() or not held_out.any():  # a handful of queries: what they are fitted on must judge as well
+        fitted_on = judged_on = np.ones(len(label), dtype=bool)
+    else:
+        fitted_on, judged_on = ~held_out, held_out
     for kind, fit in _FITS.items():
-        curve = fit(evidence[~held_out], label[~held_out])
-        brier[kind] = float(np.mean((curve.probability(evidence[held_out]) - label[held_out]) ** 2))
+        curve = fit(evidence[fitted_on], label[fitted_on])
+        brier[kind] = float(np.mean((curve.probability(evidence[judged_on]) - label[judged_on]) ** 2))
     best = min(brier, key=lambda kind: brier[kind])
     positives = int(label.sum())
     return LengthCalibration(

@@ -19,7 +19,6 @@ from blockhole.answering.calibration_file import load_calibration
 from blockhole.answering.exact import ExactIndex
 from blockhole.answering.index_file import LoadedIndex, load_index
 from blockhole.answering.known import KnownFacts
-from blockhole.answering.run_data import graph_of
 from blockhole.answering.vectors import Vectors, norms
 from blockhole.errors import BlockholeWarning, ConfigError, QueryError, RunError
 from blockhole.graph.knowledge_graph import KnowledgeGraph
@@ -84,7 +83,7 @@ class Engine:
             if calibration is None:
                 warnings.warn(_not_calibrated(run.folder) + " answers will have none.", BlockholeWarning, stacklevel=2)
         loaded = load_index(run.folder) if run.folder is not None else None
-        return cls(Vectors.of(run), graph or graph_of(run), calibration, loaded)
+        return cls(Vectors.of(run), run.graph if graph is None else graph, calibration, loaded)
 
     def ask(
         self,

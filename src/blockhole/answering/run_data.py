@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from blockhole.data.dataset import DataSet
 from blockhole.errors import RunError
-from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.training.run import Run
 
 
@@ -23,8 +22,3 @@ def require_same_names(run: Run, data: DataSet) -> None:
     """Refuse data whose ids mean other names than the run's: they would give wrong answers, not none."""
     if (data.split.entities, data.split.relations) != (run.entities, run.relations):
         raise RunError(f"the run was trained on other data than {data.name}: its names differ; give the same data.")
-
-
-def graph_of(run: Run) -> KnowledgeGraph:
-    """The facts that the run was trained on."""
-    return data_of(run).split.graph("train")

@@ -29,12 +29,11 @@ def export(
             f"{to!r} is none of {', '.join(_FILES)}, and no postgresql:// address", param_hint="--to"
         )
     from blockhole.answering.engine import Engine
-    from blockhole.answering.run_data import graph_of
     from blockhole.answering.vectors import Vectors
     from blockhole.training.run import Run
 
     opened = Run.open(run)
-    engine = Engine(Vectors.of(opened), graph_of(opened))
+    engine = Engine(Vectors.of(opened), opened.graph)
     if database:
         from blockhole.answering.export.postgres import export_postgres
 

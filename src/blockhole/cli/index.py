@@ -29,13 +29,12 @@ def index(
     from time import perf_counter
 
     from blockhole.answering.index_file import build_index
-    from blockhole.answering.run_data import graph_of
     from blockhole.answering.vectors import Vectors
     from blockhole.training.run import Run
 
     opened = Run.open(run)
     began = perf_counter()
-    record = build_index(run, Vectors.of(opened), graph_of(opened), kind, seed)
+    record = build_index(run, Vectors.of(opened), opened.graph, kind, seed)
     seconds = round(perf_counter() - began, 3)
     size = (run / record.file).stat().st_size
     report = {

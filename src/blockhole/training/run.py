@@ -1,7 +1,7 @@
 """A run: a trained model with all that is known about it, in memory and as a folder.
 
-The folder holds config.json, vocabulary.parquet, the checkpoint (weights.safetensors, optimizer.safetensors,
-state.json, and best.safetensors where a validation figure was measured), and metrics.jsonl.
+The folder holds config.json, vocabulary.parquet, facts.parquet, the checkpoint (weights.safetensors,
+optimizer.safetensors, state.json, and best.safetensors where a validation figure was measured), and metrics.jsonl.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from blockhole.errors import ConfigError, DamagedRun, NotARun
+from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.models.catalogue import build_model
 from blockhole.models.contract import Model
@@ -27,6 +28,7 @@ from blockhole.training.tracking import read_metrics
 
 CONFIG = "config.json"
 VOCABULARY = "vocabulary.parquet"
+FACTS = "facts.parquet"
 METRICS = "metrics.jsonl"
 
 
@@ -45,16 +47,18 @@ class Run:
         state: TrainingState,
         *,
         model: Model | None = None,
+        graph: KnowledgeGraph | None = None,
         folder: Path | None = None,
     ) -> None:
-        if model is None and folder is None:
-            raise ValueError("a run has a model or a folder to load it from")
+        if (model is None or graph is None) and folder is None:
+            raise ValueError("a run has a model and a graph, or a folder to load them from")
         self.config = config
         self.entities = entities
         self.relations = relations
         self.state = state
         self.folder = folder
         self._given_model = model
+        self._given_graph = graph
 
     @classmethod
     def open(cls, folder: Path | str) -> Run:
@@ -75,6 +79,14 @@ class Run:
         model = build_model(self.config.model, len(self.entities), len(self.relations), self.config.training.seed)
         load_weights(model, load_best_weights(self.folder), self.folder)
         return model
+
+    @cached_property
+    def graph(self) -> KnowledgeGraph:
+        """The facts it was trained on."""
+        if self._given_graph is not None:
+            return self._given_graph
+        assert self.folder is not None
+        return read_facts(self.folder / FACTS, self.entities, self.relations)
 
     @property
     def complete(self) -> bool:
@@ -107,7 +119,7 @@ def check_free(folder: Path) -> None:
             f"{folder} already holds a run, at {read_record(folder).training}; "
             "add --resume to continue it, or choose another folder."
         )
-    own = {CONFIG, VOCABULARY, METRICS}
+    own = {CONFIG, VOCABULARY, FACTS, METRICS}
     foreign = sorted(path.name for path in folder.iterdir() if path.name not in own and path.suffix != NEXT)
     if foreign:
         raise NotARun(f"{folder} holds something else than a run ({foreign[0]}); choose another folder.")
@@ -155,6 +167,27 @@ def read_vocabularies(path: Path) -> tuple[Vocabulary, Vocabulary]:
         reason = str(failure).splitlines()[0]
         raise DamagedRun(f"{path} cannot be read ({reason}); restore it from a copy.") from None
     return Vocabulary(names["entity"], "entity"), Vocabulary(names["relation"], "relation")
+
+
+def write_facts(path: Path, graph: KnowledgeGraph) -> None:
+    """Write the facts of a graph in order, columns source, relation, target: ids of the vocabularies."""
+    import polars
+
+    unfinished = path.with_name(path.name + NEXT)
+    polars.DataFrame(graph.triples, schema=["source", "relation", "target"]).write_parquet(unfinished)
+    os.replace(unfinished, path)
+
+
+def read_facts(path: Path, entities: Vocabulary, relations: Vocabulary) -> KnowledgeGraph:
+    """The graph of the facts in a run's folder."""
+    import polars
+
+    try:
+        columns = polars.read_parquet(path).select("source", "relation", "target").cast(polars.Int32)
+        return KnowledgeGraph(entities, relations, columns.to_numpy())
+    except (OSError, ValueError, polars.exceptions.PolarsError) as failure:
+        reason = str(failure).splitlines()[0]
+        raise DamagedRun(f"{path} cannot be read ({reason}); restore it from a copy.") from None
 
 
 def load_weights(model: Model, weights: dict[str, Tensor], folder: Path) -> None:

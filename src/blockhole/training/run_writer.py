@@ -12,7 +12,7 @@ from typing import final
 from torch import Tensor
 
 from blockhole.errors import DamagedRun, RunError
-from blockhole.graph.vocabulary import Vocabulary
+from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.models.contract import Model
 from blockhole.training.checkpoint import (
     OPTIMIZER,
@@ -25,11 +25,14 @@ from blockhole.training.checkpoint import (
 from blockhole.training.config import TrainConfig
 from blockhole.training.engine import Engine
 from blockhole.training.run import (
+    FACTS,
     METRICS,
     VOCABULARY,
     load_weights,
+    read_facts,
     read_vocabularies,
     write_config,
+    write_facts,
     write_vocabularies,
 )
 from blockhole.training.state import TrainingState
@@ -47,20 +50,24 @@ class RunWriter:
         self._model = model
         self._engine = engine
 
-    def begin(self, config: TrainConfig, entities: Vocabulary, relations: Vocabulary) -> None:
-        """Start a new run in an empty folder."""
+    def begin(self, config: TrainConfig, graph: KnowledgeGraph) -> None:
+        """Start a new run on the facts of `graph` in an empty folder."""
         with saving(self._folder):
             recover(self._folder)
-            write_vocabularies(self._folder / VOCABULARY, entities, relations)
+            write_vocabularies(self._folder / VOCABULARY, graph.entities, graph.relations)
+            write_facts(self._folder / FACTS, graph)
             write_config(self._folder, config)
             self.metrics = MetricsFile(self._folder / METRICS)
 
-    def resume(self, config: TrainConfig, entities: Vocabulary, relations: Vocabulary) -> Checkpoint:
-        """Load model and engine from the folder, to go on with `config`; its vocabularies must be the given ones."""
+    def resume(self, config: TrainConfig, graph: KnowledgeGraph) -> Checkpoint:
+        """Load model and engine from the folder, to go on with `config`; its names and facts must be the given ones."""
         recover(self._folder)
-        if (entities, relations) != read_vocabularies(self._folder / VOCABULARY):
+        entities, relations = read_vocabularies(self._folder / VOCABULARY)
+        same_names = (entities, relations) == (graph.entities, graph.relations)
+        if not same_names or read_facts(self._folder / FACTS, entities, relations) != graph:
             raise RunError(
-                f"{self._folder} was trained on other data: its names differ; resume it with the data it began with."
+                f"{self._folder} was trained on other data: its {'facts' if same_names else 'names'} differ; "
+                "resume it with the data it began with."
             )
         checkpoint = load_checkpoint(self._folder)
         load_weights(self._model, checkpoint.weights, self._folder)
