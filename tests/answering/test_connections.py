@@ -9,7 +9,9 @@ from tests.answering.toys import make_engine
 
 from blockhole.answering import connections as module
 from blockhole.answering.connections import connections
+from blockhole.answering.engine import Engine
 from blockhole.errors import ConfigError, UnknownName
+from blockhole.graph.knowledge_graph import KnowledgeGraph
 
 
 def test_paths_are_those_that_checking_each_gives() -> None:
@@ -30,7 +32,20 @@ def test_paths_are_those_that_checking_each_gives() -> None:
         assert each.score == pytest.approx(score)
     order = [(each.status != "known", -each.probability) for each in found]
     assert order == sorted(order)
+    known = [each for each in found if each.status == "known"]
+    modelled = [_modelled(engine, each.path) for each in known]
+    assert modelled == sorted(modelled, reverse=True)
     assert connections(engine, "e1", "e2", max_length=3, top=5) == found[:5]
+
+
+def _modelled(engine: Engine, path: str) -> float:
+    """The model's probability of e1/path → e2, as if the graph knew nothing."""
+    ignorant = Engine(
+        engine.vectors,
+        KnowledgeGraph(engine.graph.entities, engine.graph.relations, engine.graph.triples[:0]),
+        engine.calibration,
+    )
+    return ignorant.check(f"e1/{path}", "e2").probability
 
 
 def test_among_many_relations_known_paths_are_still_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,6 +43,8 @@ class _Prefix(NamedTuple):
 
 
 class _Scored(NamedTuple):
+    """A whole path; `probability` is the model's, whether or not the graph knows better."""
+
     path: tuple[int, ...]
     score: float
     probability: float
@@ -50,7 +52,7 @@ class _Scored(NamedTuple):
 
 
 def connections(engine: Engine, source: str, target: str, *, max_length: int = 3, top: int = 20) -> list[Connection]:
-    """The relation paths of up to `max_length` hops from `source` to `target`, known ones first, then by probability.
+    """The relation paths of up to `max_length` hops from `source` to `target`, known ones first, each kind as the model ranks it.
 
     Every path is scored where there are few enough; in a graph of many relations long ones are scored only if all but
     their last hop is known from the source.
@@ -85,8 +87,7 @@ def _score_level(engine: Engine, prefixes: list[_Prefix], goal: int, top: int) -
         for i in np.lexsort((-probability, ~known))[:top].tolist():
             prefix, relation = divmod(i, len(relations))
             path = (*chunk[prefix].path, relation)
-            certain = bool(known[i])
-            best.append(_Scored(path, float(score[i]), 1.0 if certain else float(probability[i]), certain))
+            best.append(_Scored(path, float(score[i]), float(probability[i]), bool(known[i])))
     return best
 
 
@@ -120,5 +121,6 @@ def _extend(engine: Engine, prefixes: list[_Prefix]) -> list[_Prefix]:
 
 def _named(engine: Engine, scored: _Scored) -> Connection:
     path = "/".join(str(Hop(*engine.graph.relation_name(relation))) for relation in scored.path)
-    status: Status = "known" if scored.known else "predicted"
-    return Connection(path, len(scored.path), scored.score, scored.probability, status)
+    if scored.known:
+        return Connection(path, len(scored.path), scored.score, 1.0, "known")
+    return Connection(path, len(scored.path), scored.score, scored.probability, "predicted")

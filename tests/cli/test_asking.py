@@ -1,0 +1,260 @@
+"""ask, check, explain, paths, calibrate, index and export as their users meet them."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polars as pl
+import pytest
+from tests.answering.toys import make_engine, train_clockwork
+
+from blockhole.cli.completion import Completer
+from blockhole.cli.main import main
+from blockhole.cli.prompt import history_file
+from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.graph.vocabulary import Vocabulary
+
+QUERY = '"number 3"/next/double'
+
+
+class Outcome(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+    def json(self) -> dict[str, Any]:
+        assert self.status == 0, self.err
+        assert self.out.count("\n") == 1
+        result = json.loads(self.out)
+        assert isinstance(result, dict)
+        return result
+
+    def failure(self) -> str:
+        assert (self.status, self.out) == (1, "")
+        assert self.err.startswith("error: ")
+        return self.err.removeprefix("error: ").rstrip("\n")
+
+
+Blockhole = Callable[..., Outcome]
+
+
+@pytest.fixture
+def blockhole(capsys: pytest.CaptureFixture[str]) -> Blockhole:
+    def run(*arguments: object) -> Outcome:
+        capsys.readouterr()
+        try:
+            main([str(argument) for argument in arguments])
+            status = 0
+        except SystemExit as stop:
+            status = int(stop.code or 0)
+        return Outcome(status, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("asking")
+    train_clockwork(folder)
+    return folder / "run"
+
+
+@pytest.fixture
+def own_run(run: Path, tmp_path: Path) -> Path:
+    shutil.copytree(run, tmp_path / "run")
+    return tmp_path / "run"
+
+
+def test_ask_prints_one_object(blockhole: Blockhole, run: Path) -> None:
+    result = blockhole("ask", run, QUERY, "--top", 3, "--json").json()
+    assert set(result) == {"query", "answers", "milliseconds"}
+    assert result["query"] == QUERY
+    assert [set(answer) for answer in result["answers"]] == [{"entity", "score", "probability", "status"}] * 3
+    scores = [answer["score"] for answer in result["answers"]]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_ask_as_people_read_it(blockhole: Blockhole, run: Path) -> None:
+    outcome = blockhole("ask", run, '"number 3"/next', "--top", 2)
+    lines = outcome.out.splitlines()
+    assert lines[0].split() == ["answer", "score", "probability", "status"]
+    assert lines[1].startswith("number 4 ")
+    assert lines[1].split()[-2:] == ["1.000", "known"]
+    assert outcome.err == ""
+
+
+def test_ask_keeps_to_candidates_and_status(blockhole: Blockhole, run: Path) -> None:
+    typed = blockhole("ask", run, '"number 3"/mod6', "--top", 99, "--json").json()["answers"]
+    assert {answer["entity"] for answer in typed} == {f"remainder/{i}" for i in range(6)}
+    everything = blockhole("ask", run, '"number 3"/mod6', "--top", 99, "--candidates", "all", "--json").json()
+    assert len(everything["answers"]) == 66
+    predicted = blockhole("ask", run, '"number 3"/mod6', "--only", "predicted", "--json").json()["answers"]
+    assert {answer["status"] for answer in predicted} == {"predicted"}
+
+
+@pytest.mark.parametrize("name", ["answers.parquet", "answers.jsonl"])
+def test_a_file_of_queries_becomes_a_file_of_answers(
+    blockhole: Blockhole, run: Path, tmp_path: Path, name: str
+) -> None:
+    queries = tmp_path / "queries.tsv"
+    queries.write_text(f"{QUERY}\nnumber 4\tmod6\n", encoding="utf-8")
+    result = blockhole("ask", run, "--file", queries, "--out", tmp_path / name, "--top", 2, "--json").json()
+    assert (result["queries"], result["answers"], result["out"]) == (2, 4, str(tmp_path / name))
+    alone = [blockhole("ask", run, q, "--top", 2, "--json").json() for q in (QUERY, '"number 4"/mod6')]
+    if name.endswith("parquet"):
+        assert pl.read_parquet(tmp_path / name)["entity"].to_list() == [
+            answer["entity"] for each in alone for answer in each["answers"]
+        ]
+    else:
+        lines = (tmp_path / name).read_text(encoding="utf-8").splitlines()
+        assert [json.loads(line)["query"] for line in lines] == [QUERY, '"number 4"/mod6']
+
+
+def test_a_bad_query_in_a_file_leaves_no_output(blockhole: Blockhole, run: Path, tmp_path: Path) -> None:
+    queries = tmp_path / "queries.tsv"
+    queries.write_text('"number 3"/next\n"number 3"/nxt\n', encoding="utf-8")
+    out = tmp_path / "answers.parquet"
+    assert blockhole("ask", run, "--file", queries, "--out", out).failure().startswith("unknown relation 'nxt'")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["queries.tsv"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["Numbr 3/next"], "expected / here; put a name with spaces"),
+        (['"numbr 3"/next'], "unknown entity 'numbr 3'; did you mean 'number 3'"),
+        ([""], "a source entity is missing at the end"),
+        (["a" + "/next" * 10_000], "the query has 10,000 hops; a query may have 64 at most."),
+        ([QUERY, "--top", "0"], "top is the number of answers, at least 1; it cannot be 0."),
+        ([QUERY, "--top", "-1"], "top is the number of answers, at least 1; it cannot be -1."),
+    ],
+)
+def test_bad_questions_are_one_clear_error(
+    blockhole: Blockhole, run: Path, arguments: list[str], expected: str
+) -> None:
+    assert expected in blockhole("ask", run, *arguments).failure()
+
+
+def test_a_folder_that_is_no_run(blockhole: Blockhole, tmp_path: Path) -> None:
+    assert "there is no run" in blockhole("ask", tmp_path / "none", QUERY).failure()
+
+
+@pytest.mark.parametrize(
+    "arguments", [["a/b", "--file", "q.tsv", "--out", "a.jsonl"], ["--file", "q.tsv"], ["--json"], ["--only", "some"]]
+)
+def test_wrong_usage_is_status_2(blockhole: Blockhole, run: Path, arguments: list[str]) -> None:
+    assert blockhole("ask", run, *arguments).status == 2
+
+
+def test_check_says_yes_or_no(blockhole: Blockhole, run: Path) -> None:
+    result = blockhole("check", run, '"number 3"/next', "number 4", "--json").json()
+    assert set(result) == {"holds", "probability", "score", "status"}
+    assert (result["holds"], result["probability"], result["status"]) == (True, 1.0, "known")
+    assert blockhole("check", run, '"number 3"/next', "number 4").out.startswith("yes: probability 1.000, known")
+    assert blockhole("check", run, '"number 3"/mod6', "remainder/4").out.startswith("no: probability 0.")
+
+
+def test_a_run_without_calibration(blockhole: Blockhole, own_run: Path) -> None:
+    (own_run / "calibration.json").unlink()
+    outcome = blockhole("ask", own_run, QUERY, "--json")
+    assert {answer["probability"] for answer in outcome.json()["answers"]} == {None}
+    assert outcome.err.startswith(f"warning: {own_run} has no calibration for its weights, which turns scores into")
+    refused = blockhole("check", own_run, '"number 3"/mod6', "remainder/4")
+    assert refused.status == 1
+    assert "make it with: blockhole calibrate RUN" in refused.err
+    report = blockhole("calibrate", own_run, "--test", "--json").json()
+    assert set(report["lengths"]) == {"1", "2", "3", "4", "5"}
+    assert report["test"]["all"]["ece"] < 0.15
+    assert blockhole("check", own_run, '"number 3"/mod6', "remainder/4").status == 0
+
+
+def test_calibrate_draws_its_reliability(blockhole: Blockhole, own_run: Path, tmp_path: Path) -> None:
+    outcome = blockhole("calibrate", own_run, "--plots", tmp_path / "plots")
+    assert "expected calibration error on test, shown pairs" in outcome.out
+    assert sorted(path.name for path in (tmp_path / "plots").iterdir()) == ["reliability.png", "reliability.svg"]
+
+
+def test_explain_gives_chains(blockhole: Blockhole, run: Path) -> None:
+    result = blockhole("explain", run, '"number 3"/next/next', "number 5", "--json").json()
+    (chain,) = result["chains"]
+    assert chain["probability"] == 1.0
+    assert [hop["target"] for hop in chain["hops"]] == ["number 4", "number 5"]
+    assert set(chain["hops"][0]) == {"source", "relation", "target", "status", "probability"}
+    shown = blockhole("explain", run, '"number 3"/next/next', "number 5").out
+    assert shown == "1.000  number 3 → next → number 4 → next → number 5\n"
+    nothing = blockhole("explain", run, '"number 3"/mod6/mod6/mod6', "number 5").out
+    assert nothing.startswith("no chain is plausible: the best has probability ")
+
+
+def test_paths_connects_two_entities(blockhole: Blockhole, run: Path) -> None:
+    result = blockhole("paths", run, "number 3", "number 5", "--max-length", 2, "--json").json()
+    known = {path["path"] for path in result["paths"] if path["status"] == "known"}
+    assert {"next/next", "double/^next"} <= known
+    assert "next/next" in blockhole("paths", run, "number 3", "number 5").out
+    refused = blockhole("paths", run, "number 3", "number 5", "--max-length", 9)
+    assert refused.failure() == "the longest path may have 1 to 4 hops, not 9."
+
+
+def test_new_facts_can_be_given(blockhole: Blockhole, run: Path, tmp_path: Path) -> None:
+    facts = tmp_path / "facts.tsv"
+    facts.write_text("number 60\tnext\tnumber 1\nnumber 59\tnext\tnumber 60\n", encoding="utf-8")
+    result = blockhole("ask", run, '"number 60"/next/next', "--facts", facts, "--json").json()
+    known = [answer["entity"] for answer in result["answers"] if answer["status"] == "known"]
+    assert known == ["number 2"]
+
+
+def test_index_says_its_recall(blockhole: Blockhole, own_run: Path) -> None:
+    report = blockhole("index", own_run, "--json").json()
+    assert (report["kind"], report["recall_at_10"], report["width"]) == ("exact", 1.0, None)
+    before = blockhole("ask", own_run, QUERY, "--candidates", "all", "--json").json()["answers"]
+    report = blockhole("index", own_run, "--kind", "hnsw", "--json").json()
+    assert report["recall_at_10"] >= 0.95
+    assert blockhole("ask", own_run, QUERY, "--candidates", "all", "--json").json()["answers"] == before
+    assert "recall@10" in blockhole("index", own_run, "--kind", "ivf").out
+
+
+@pytest.mark.parametrize("kind", ["parquet", "npz", "faiss"])
+def test_export_writes_a_file(blockhole: Blockhole, run: Path, tmp_path: Path, kind: str) -> None:
+    out = tmp_path / f"vectors.{kind}"
+    report = blockhole("export", run, "--to", kind, "--out", out, "--json").json()
+    assert (report["entities"], report["place"]) == (66, str(out))
+    assert out.stat().st_size > 66 * report["width"] * 4
+
+
+def test_export_to_nowhere(blockhole: Blockhole, run: Path) -> None:
+    assert blockhole("export", run, "--to", "csv").status == 2
+    refused = blockhole("export", run, "--to", "postgresql://u:secret@127.0.0.1:9/x")
+    assert refused.failure().startswith("cannot reach the database (")
+    assert "secret" not in refused.err
+
+
+def test_the_prompt_answers_and_goes_on_after_mistakes(
+    blockhole: Blockhole, run: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr("sys.stdin", io.StringIO('"number 3"/nxt\n\n"number 3"/next\n'))
+    outcome = blockhole("ask", run, "--top", 1)
+    assert outcome.status == 0
+    assert "number 4" in outcome.out
+    assert "unknown relation 'nxt'; did you mean 'next'?" in outcome.err
+    assert history_file() == tmp_path / "blockhole" / "queries"
+
+
+def test_completion_offers_entities_then_relations() -> None:
+    graph = KnowledgeGraph(
+        Vocabulary(["Prince William", "priscilla", "Andrew"]),
+        Vocabulary(["fatherOf", "friendOf"], "relation"),
+        make_engine()[0].graph.triples[:0],
+    )
+    completer = Completer(graph)
+    assert completer.complete("PRI") == ['"Prince William"', "priscilla"]
+    assert completer.complete('"prince') == ['"Prince William"']
+    assert completer.complete("Andrew/f") == ["fatherOf", "friendOf"]
+    assert completer.complete("Andrew/fatherOf/^fr") == ["^friendOf"]
+    assert completer.complete("Andrew/x") == []
+    assert len(completer.complete("")) == 3
