@@ -43,5 +43,23 @@ format: install
 test: lint
 	$(BIN)/python -m pytest
 
+# The peers get an environment of their own, so that none of them can change ours.
+peers: $(PEERS)/.installed
+
+$(PEERS)/.installed:
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --upgrade pip
+	$(PEERS)/bin/python -m pip install --quiet torch==2.13.0
+	$(PEERS)/bin/python -m pip install --quiet pykeen torch_geometric torch==2.13.0
+	touch $@
+
+# Every benchmark prints one JSON object and keeps it in benchmarks/results/.
+bench: install peers
+	$(BIN)/python -m benchmarks.bench_readers > benchmarks/results/readers.json
+	$(BIN)/python -m benchmarks.bench_paths > benchmarks/results/paths.json
+	$(BIN)/python -m benchmarks.bench_train --peers $(PEERS)/bin/python
+	$(BIN)/python -m benchmarks.bench_evaluate --peers $(PEERS)/bin/python > benchmarks/results/evaluate.json
+	$(BIN)/python -m benchmarks.bench_ask > benchmarks/results/ask.json
+
 clean:
 	rm -rf $(VENV) $(PEERS) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
