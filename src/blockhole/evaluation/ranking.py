@@ -35,8 +35,8 @@ TOLERANCE = 2.0**-32
 CandidateKind = Literal["typed", "all"]
 """Whom the true answer is ranked against: T(r_k), or every entity."""
 
-_CPU_SCORES = 2**21
-"""Scores in a block: 8 MB stay in the cache between the product and the comparisons."""
+_CPU_SCORES = 2**22
+"""Scores in a block: rows enough for a fast product, and 16 MB still stay in the cache until they are compared."""
 _DEVICE_SCORES = 2**27
 _MOST_QUERIES = 8192
 _BYTES_PER_SCORE = 64
@@ -207,7 +207,7 @@ def _compare_on_cpu(rough: Tensor, low: Tensor, high: Tensor) -> tuple[Tensor, T
     """The same with NumPy, which compares and finds five times faster than torch does on a CPU."""
     above = rough.numpy() > high.numpy()
     near = np.flatnonzero((rough.numpy() >= low.numpy()) != above)
-    return torch.from_numpy(above.view(np.uint8)).sum(dim=1, dtype=torch.int64), torch.from_numpy(near)
+    return torch.tensor([np.count_nonzero(row) for row in above]), torch.from_numpy(near)
 
 
 @contextmanager
