@@ -22,29 +22,24 @@ SEED = 1837  # the year Victoria came to the throne
 Fact = tuple[str, str, str]
 Row = dict[str, str]
 
-# Both paths of Figure 1 lose an edge: without the first fact (b) does not reach Beatrice by following edges, without
-# the second (c) reaches nobody.
-HELD_OUT: tuple[Fact, ...] = (
-    ("Andrew", "fatherOf", "Beatrice"),
-    ("William", "brotherOf", "Harry"),
-)
-# What is left of the figure stays in train, so that a model has something to infer the held-out facts from.
+# The edge that both paths of Figure 1 take: without it, following edges takes (b) to nobody, and (c) only to Harry.
+HELD_OUT: tuple[Fact, ...] = (("Charles", "fatherOf", "William"),)
+# What is left of the figure stays in train, so that a model has something to infer the held-out fact from.
 KEPT: tuple[Fact, ...] = (
     ("Charles", "brotherOf", "Andrew"),
-    ("Andrew", "brotherOf", "Charles"),
+    ("Charles", "brotherOf", "Anne"),
     ("Charles", "brotherOf", "Edward of Edinburgh"),
-    ("Harry", "brotherOf", "William"),
-    ("Charles", "fatherOf", "William"),
     ("Charles", "fatherOf", "Harry"),
+    ("Harry", "brotherOf", "William"),
+    ("Diana", "motherOf", "William"),
+    ("Diana", "motherOf", "Harry"),
+    ("Andrew", "fatherOf", "Beatrice"),
     ("Andrew", "fatherOf", "Eugenie"),
     ("Edward of Edinburgh", "fatherOf", "Louise of Edinburgh"),
     ("Edward of Edinburgh", "fatherOf", "James of Edinburgh"),
     ("Elizabeth", "motherOf", "Charles"),
     ("Elizabeth", "motherOf", "Andrew"),
-    ("Sarah Ferguson", "motherOf", "Beatrice"),
-    ("Sarah Ferguson", "motherOf", "Eugenie"),
-    ("Beatrice", "sisterOf", "Eugenie"),
-    ("Eugenie", "sisterOf", "Beatrice"),
+    ("William", "brotherOf", "Harry"),
 )
 
 
