@@ -114,7 +114,7 @@ def bench_pykeen(python: Path, repeats: int) -> dict[str, Any]:
         file = Path(folder) / "triples.npz"
         np.savez(file, sizes=np.array([ENTITIES, RELATIONS]), train=split.train, test=split.test)
         script = Path(__file__).parent / "peers" / "evaluate_pykeen.py"
-        options = ["--triples", str(file), "--dim", "50", "--repeats", str(repeats), "--batch-sizes", "8", "32", "256"]
+        options = ["--triples", str(file), "--dim", "50", "--repeats", str(repeats), "--batch-sizes", "2", "8", "32"]
         # A fresh environment would look for the GPU and the user's configuration again; one thread is all it may use.
         done = subprocess.run(
             [str(python), str(script), *options],
