@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, final
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from blockhole.answering.answers import Status
+from blockhole.answering.exact import ExactIndex
 from blockhole.answering.vectors import norms
 from blockhole.paths.answers import AnswerSets, answer_sets
 from blockhole.paths.queries import PathQueries
@@ -18,8 +20,9 @@ from blockhole.paths.queries import PathQueries
 if TYPE_CHECKING:
     from blockhole.answering.engine import Candidates, Engine
 
-_SCORES = 2**21
-"""Scores in a block: 8 MB stay in the cache between the product and the selection."""
+_QUERIES = 512
+_SCORES = 2**22
+"""Scores in a block, at most: enough queries for a fast product, few enough to stay near the processor."""
 
 
 @final
@@ -49,64 +52,76 @@ class Found:
 _NOTHING = Found(*(np.zeros(0, dtype=dtype) for dtype in (np.int64, np.int64, np.float64, np.float64, bool)))
 
 
+class _Shared(NamedTuple):
+    """What queries with the same candidates share: `entities` [C], their index, and the column of each of them [E]."""
+
+    entities: NDArray[np.int32]
+    vectors: ExactIndex
+    column: NDArray[np.int64]
+
+
 def find_answers(
     engine: Engine, queries: PathQueries, top: int, candidates: Candidates = "typed", only: Status | None = None
 ) -> Found:
     """The `top` best answers to each query, as `Engine.ask` gives them; the targets of the queries are not read."""
+    # Blocks of one length need no masks when they are embedded, and like paths make like answer sets.
+    last = queries.last_relation if candidates == "typed" else np.zeros(len(queries), dtype=np.int32)
+    order = np.lexsort((queries.source, *queries.path.T[::-1], queries.length, last))
+    members, last = queries.take(order), last[order]
+    size = max(1, min(_QUERIES, _SCORES // max(engine.graph.num_entities, 1)))
     parts = [_NOTHING]
-    for rows, entities in _groups(engine, queries, candidates):
-        parts += _group_answers(engine, queries, rows, entities, top, only)
+    shared, shared_by = _share(engine, None), None
+    for sets in answer_sets(engine.graph, members, batch_size=size):
+        for part in _split(sets, last):
+            if candidates == "typed" and last[part.first] != shared_by:
+                shared_by = last[part.first]
+                shared = _share(engine, engine.known.candidates(int(shared_by)))
+            parts.append(_answer_block(engine, members, part, shared, top, only))
     joined = Found(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Found)))
+    joined.row[:] = order[joined.row]
     return joined.take(np.argsort(joined.row, kind="stable"))
 
 
-def _groups(
-    engine: Engine, queries: PathQueries, candidates: Candidates
-) -> Iterator[tuple[NDArray[np.intp], NDArray[np.int32]]]:
-    """Rows of the queries that share their candidates, with these candidates."""
-    # Blocks of one length need no masks when they are embedded, and like paths make like answer sets.
-    order = np.lexsort((queries.source, *queries.path.T[::-1], queries.length))
-    if candidates == "all":
-        yield order, np.arange(engine.graph.num_entities, dtype=np.int32)
-        return
-    last = queries.last_relation[order]
-    for relation in np.unique(last):
-        yield order[last == relation], engine.known.candidates(int(relation))
-
-
-def _group_answers(
-    engine: Engine,
-    queries: PathQueries,
-    rows: NDArray[np.intp],
-    entities: NDArray[np.int32],
-    top: int,
-    only: Status | None,
-) -> Iterator[Found]:
-    size = max(1, min(len(rows), _SCORES // max(len(entities), 1)))
-    members = queries.take(rows)
-    column = np.zeros(engine.graph.num_entities, dtype=np.int64)
+def _share(engine: Engine, candidates: NDArray[np.int32] | None) -> _Shared:
+    """For given candidates, or for all entities."""
+    num_entities = engine.graph.num_entities
+    entities = np.arange(num_entities, dtype=np.int32) if candidates is None else candidates
+    column = np.zeros(num_entities, dtype=np.int64)
     column[entities] = np.arange(len(entities))
-    shared = None if len(entities) == engine.graph.num_entities else entities
-    block_index = engine.index.subset(shared)
-    for sets in answer_sets(engine.graph, members, batch_size=size):
-        block = members.take(slice(sets.first, sets.first + len(sets)))
-        vector = engine.vectors.queries(block)
-        if only == "known":
-            row, entity = sets.row.astype(np.int64), sets.entities.astype(np.int64)
-        else:
-            hidden = sets.row * len(entities) + column[sets.entities] if only == "predicted" else None
-            row, picked = block_index.shortlists(vector, top, hidden)
-            entity = entities[picked].astype(np.int64)
-        score = (vector[torch.from_numpy(row)] * engine.vectors.candidates(entity)).sum(dim=1).numpy()
-        best = _best_of_rows(row, entity, score, top)
-        row, entity, score = row[best], entity[best], score[best]
-        yield Found(
-            row=rows[sets.first + row].astype(np.int64),
-            entity=entity,
-            score=score,
-            evidence=score / norms(vector)[row],
-            known=_among(sets, row, entity, engine.graph.num_entities),
-        )
+    return _Shared(entities, engine.index.subset(candidates), column)
+
+
+def _split(sets: AnswerSets, last: NDArray[np.int32]) -> Iterator[AnswerSets]:
+    """The sets in pieces whose queries have the same `last` relation."""
+    own = last[sets.first : sets.first + len(sets)]
+    bounds = [0, *(np.flatnonzero(np.diff(own)) + 1).tolist(), len(sets)]
+    for begin, end in pairwise(bounds):
+        indptr = sets.indptr[begin : end + 1]
+        yield AnswerSets(sets.first + begin, indptr - indptr[0], sets.entities[indptr[0] : indptr[-1]])
+
+
+def _answer_block(
+    engine: Engine, members: PathQueries, sets: AnswerSets, shared: _Shared, top: int, only: Status | None
+) -> Found:
+    """The answers to the queries of `sets`."""
+    vector = engine.vectors.queries(members.take(slice(sets.first, sets.first + len(sets))))
+    if only == "known":
+        row, entity = sets.row.astype(np.int64), sets.entities.astype(np.int64)
+    else:
+        width = len(shared.entities)
+        hidden = sets.row * width + shared.column[sets.entities] if only == "predicted" else None
+        row, picked = shared.vectors.shortlists(vector, top, hidden)
+        entity = shared.entities[picked].astype(np.int64)
+    score = (vector[torch.from_numpy(row)] * engine.vectors.candidates(entity)).sum(dim=1).numpy()
+    best = _best_of_rows(row, entity, score, top)
+    row, entity, score = row[best], entity[best], score[best]
+    return Found(
+        row=sets.first + row,
+        entity=entity,
+        score=score,
+        evidence=score / norms(vector)[row],
+        known=_among(sets, row, entity, engine.graph.num_entities),
+    )
 
 
 def _best_of_rows(

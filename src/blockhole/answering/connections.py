@@ -52,7 +52,7 @@ class _Scored(NamedTuple):
 
 
 def connections(engine: Engine, source: str, target: str, *, max_length: int = 3, top: int = 20) -> list[Connection]:
-    """The relation paths of up to `max_length` hops from `source` to `target`, known ones first, each kind as the model ranks it.
+    """The relation paths of up to `max_length` hops between two entities: known ones first, then as the model ranks.
 
     Every path is scored where there are few enough; in a graph of many relations long ones are scored only if all but
     their last hop is known from the source.

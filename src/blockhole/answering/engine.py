@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal, final
 
@@ -20,7 +21,7 @@ from blockhole.answering.exact import ExactIndex
 from blockhole.answering.index_file import LoadedIndex, load_index
 from blockhole.answering.known import KnownFacts
 from blockhole.answering.vectors import Vectors, norms
-from blockhole.errors import BlockholeWarning, ConfigError, QueryError, RunError
+from blockhole.errors import BlockholeWarning, ConfigError, QueryError, RunError, UnknownName
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.paths.language import PathQuery, encode, parse
 from blockhole.paths.queries import PathQueries
@@ -104,7 +105,8 @@ class Engine:
         best = np.lexsort((entities, -scores))[:top]
         is_known = np.isin(entities[best], known)
         evidence = scores[best] / norms(vector)
-        return Answers(str(parsed), self._name(entities[best], scores[best], evidence, is_known, len(path)))
+        length = np.full(len(best), len(path))
+        return Answers(str(parsed), self._name(entities[best], scores[best], evidence, is_known, length))
 
     def ask_many(
         self,
@@ -118,12 +120,13 @@ class Engine:
         check_top(top)
         encoded = [self.encode(query) for query in queries]
         found = find_answers(self, _as_arrays([(source, path) for _, source, path in encoded]), top, candidates, only)
-        starts = found.starts(len(encoded))
-        ranked = []
-        for (parsed, _, path), part in zip(encoded, map(slice, starts[:-1], starts[1:]), strict=True):
-            columns = (found.entity[part], found.score[part], found.evidence[part], found.known[part])
-            ranked.append(Answers(str(parsed), self._name(*columns, len(path))))
-        return ranked
+        length = np.array([len(path) for _, _, path in encoded], dtype=np.int64)[found.row]
+        named = self._name(found.entity, found.score, found.evidence, found.known, length)
+        starts = found.starts(len(encoded)).tolist()
+        return [
+            Answers(str(parsed), named[first:last])
+            for (parsed, _, _), (first, last) in zip(encoded, pairwise(starts), strict=True)
+        ]
 
     def check(self, query: str | PathQuery, entity: str) -> Verdict:
         """Whether the path leads from its source to `entity`."""
@@ -140,7 +143,13 @@ class Engine:
         parsed = parse(query) if isinstance(query, str) else query
         if len(parsed.hops) > MAX_HOPS:
             raise QueryError(f"the query has {len(parsed.hops):,} hops; a query may have {MAX_HOPS} at most.")
-        return parsed, *encode(query, self.graph)
+        graph = self.graph
+        try:
+            source = graph.entities.id(parsed.source)
+            return parsed, source, [graph.relation_id(hop.relation, hop.inverse) for hop in parsed.hops]
+        except UnknownName:
+            encode(query, graph)  # says the same and points at the name
+            raise
 
     def query_vector(self, query: str | PathQuery) -> NDArray[np.float32]:
         """The vector whose inner products with exported vectors are the scores; shape [width]."""
@@ -183,12 +192,16 @@ class Engine:
         scores: NDArray[np.float64],
         evidence: NDArray[np.float64],
         known: NDArray[np.bool_],
-        length: int,
+        length: NDArray[np.int64],
     ) -> tuple[Answer, ...]:
+        """Answers of these ids, in order; shapes [N]."""
         probability: list[float] | list[None] = [None] * len(entities)
         if self.calibration is not None:
-            # What follows from the facts needs no model to be believed.
-            probability = np.where(known, 1.0, self.calibration.probability(evidence, length)).tolist()
+            certain = known.astype(np.float64)  # what follows from the facts needs no model to be believed
+            for k in np.unique(length).tolist():
+                rows = ~known & (length == k)
+                certain[rows] = self.calibration.probability(evidence[rows], k)
+            probability = certain.tolist()
         return tuple(
             Answer(self.graph.entities[entity], score, p, "known" if is_known else "predicted")
             for entity, score, p, is_known in zip(

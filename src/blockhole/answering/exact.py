@@ -23,12 +23,15 @@ _LOWEST = torch.finfo(torch.float32).min
 class ExactIndex:
     """Candidate vectors, searched whole; shape [C, width] float32, read-only, often a view of a file."""
 
-    def __init__(self, vectors: Tensor) -> None:
+    def __init__(self, vectors: Tensor, of: ExactIndex | None = None) -> None:
         self.vectors = vectors
+        self._of = of
 
     def subset(self, entities: NDArray[np.int32] | None) -> ExactIndex:
         """The index of some of the candidates, gathered once for many queries; None for all."""
-        return self if entities is None else ExactIndex(self.vectors[torch.from_numpy(entities.astype(np.int64))])
+        if entities is None:
+            return self
+        return ExactIndex(self.vectors[torch.from_numpy(entities.astype(np.int64))], of=self)
 
     def shortlist(self, query: Tensor, count: int, candidates: NDArray[np.int32] | None = None) -> NDArray[np.int64]:
         """Entities among which the `count` best of `candidates` (None: of all) surely are; query [width] float64."""
@@ -57,28 +60,46 @@ class ExactIndex:
         return self._select(rough, queries, count)
 
     def _select(self, rough: Tensor, queries: Tensor, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        slack = 2 * self._slack * queries.norm(dim=1, keepdim=True).float()
+        groups = rough.shape[1] // _GROUP
+        if groups >= 4 * count:
+            return _above_kth_maximum(rough, slack, count, groups)
         if count < rough.shape[1]:
-            low = _at_most_kth(rough, count) - 2 * self._slack * queries.norm(dim=1, keepdim=True).float()
+            low = (torch.topk(rough, count, dim=1).values[:, -1:] - slack).clamp_min(_LOWEST)
         else:
             low = torch.full((len(rough), 1), _LOWEST)
-        row, column = np.nonzero(rough.numpy() >= low.clamp_min(_LOWEST).numpy())
-        return row.astype(np.int64), column.astype(np.int64)
+        return _positions(rough >= low)
 
     @cached_property
     def _slack(self) -> float:
         """A bound on |float32 score - exact score| for a query of norm 1: (width + 4) u max‖c‖, u = 2⁻²⁴."""
+        if self._of is not None:
+            return self._of._slack
         longest = max((float(part.norm(dim=1).max()) for part in torch.split(self.vectors, 2**16)), default=0.0)
         return (self.vectors.shape[1] + 4) * 2.0**-24 * longest
 
 
-def _at_most_kth(scores: Tensor, k: int) -> Tensor:
-    """A bound below the k-th largest of each row, and close to it: [B, C] → [B, 1].
+def _above_kth_maximum(
+    scores: Tensor, slack: Tensor, k: int, groups: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows and columns of all scores [B, C] that are at most `slack` [B, 1] below the k-th largest, and a few others.
 
-    It is the k-th largest of the maxima of groups, for k groups have a member at least as large. So the scores are
-    read once, where a partial sort moves them several times.
+    The k-th largest maximum of groups of columns is at most the k-th largest score, for k groups have a member at least
+    as large, and only groups whose maximum reaches it need a closer look. So the scores are read once, where a partial
+    sort moves them several times.
     """
-    groups = scores.shape[1] // _GROUP
-    if groups < 4 * k:
-        return torch.topk(scores, k, dim=1).values[:, -1:]
-    maxima = scores[:, : groups * _GROUP].reshape(len(scores), _GROUP, groups).amax(dim=1)
-    return torch.topk(maxima, k, dim=1).values[:, -1:]
+    whole = groups * _GROUP
+    maxima = scores[:, :whole].reshape(len(scores), _GROUP, groups).amax(dim=1)
+    low = (torch.topk(maxima, k, dim=1).values[:, -1:] - slack).clamp_min(_LOWEST)
+    row, group = _positions(maxima >= low)
+    members = group[:, None] + groups * np.arange(_GROUP)
+    place, member = np.nonzero(scores.numpy()[row[:, None], members] >= low.numpy()[row])
+    tail_row, tail = _positions(scores[:, whole:] >= low)
+    rows, columns = np.concatenate([row[place], tail_row]), np.concatenate([members[place, member], whole + tail])
+    order = np.argsort(rows, kind="stable")
+    return rows[order], columns[order]
+
+
+def _positions(flags: Tensor) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    row, column = np.nonzero(flags.numpy())
+    return row.astype(np.int64), column.astype(np.int64)

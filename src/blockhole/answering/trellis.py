@@ -30,6 +30,8 @@ def best_chains(
     behind = _beams(engine, target, inverses[:-1], beam)[::-1]
     ends = np.array([source]), np.array([target])
     layers = [ends[0], *(np.union1d(a, b) for a, b in zip(ahead, behind, strict=True)), ends[1]]
+    if not all(map(len, layers)):
+        return []  # a hop that no fact and no candidate makes
     steps = [_hop_probability(engine, layers[i], layers[i + 1], relation) for i, relation in enumerate(path)]
     return [
         (
