@@ -22,6 +22,7 @@ from blockhole.training.config_sources import flatten, gather, validate
 from blockhole.training.devices import available_threads, choose_device, torch_threads
 from blockhole.training.engines import build_engine
 from blockhole.training.interruption import interruptible
+from blockhole.training.penalties import dura_weight
 from blockhole.training.positives import FreshWalks, Positives, StoredPositives, with_reversed
 from blockhole.training.resuming import resumed_config
 from blockhole.training.run import Run, check_free, is_run
@@ -89,7 +90,7 @@ def fit(
     model.to(choose_device(config.training.device))
     data = _with_paths(data, config)
     positives = _positives(data, config)
-    config = _with_epochs(config, len(positives))
+    config = _settled(config, len(positives), len(split.entities))
     with ExitStack() as stack:
         stack.enter_context(torch_threads(threads))
         graph = split.graph("train")
@@ -180,14 +181,19 @@ def _positives(data: DataSet, config: TrainConfig) -> Positives:
     return StoredPositives(with_reversed(queries, training.reverse, relations))
 
 
-def _with_epochs(config: TrainConfig, positives: int) -> TrainConfig:
-    """The settings with the number of epochs settled, so that small graphs get as many steps as large ones."""
-    training = config.training
-    if training.epochs is not None:
-        return config
-    steps_per_epoch = -(-positives // training.batch_size)
-    epochs = -(-training.steps // steps_per_epoch)
-    return config.model_copy(update={"training": training.model_copy(update={"epochs": epochs})})
+def _settled(config: TrainConfig, positives: int, entities: int) -> TrainConfig:
+    """The settings with what follows from the size of the data written out, as config.json keeps them.
+
+    Epochs that are not named come from the number of steps, so that small graphs get as many as large ones.
+    """
+    training, penalty = config.training, config.penalty
+    if training.epochs is None:
+        steps_per_epoch = -(-positives // training.batch_size)
+        training = training.model_copy(update={"epochs": -(-training.steps // steps_per_epoch)})
+    if penalty.dura is None:
+        weight = dura_weight(penalty.dura_per_entity, positives / entities)
+        penalty = penalty.model_copy(update={"dura": weight})
+    return config.model_copy(update={"training": training, "penalty": penalty})
 
 
 def _validation(data: DataSet, config: TrainConfig) -> Validate | None:

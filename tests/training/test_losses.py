@@ -10,7 +10,7 @@ from torch import Tensor
 
 from blockhole.training import losses
 from blockhole.training.losses import Pairs, logistic_loss, self_adversarial_weights, softmax_loss
-from blockhole.training.penalties import cubed_norm, squared_norm
+from blockhole.training.penalties import cubed_norm, dura_weight, squared_norm
 
 
 def draw(*shape: int, seed: int = 0) -> Tensor:
@@ -106,3 +106,9 @@ def test_cubed_norm_gradient(parts: int) -> None:
     vectors[0] = 0  # the modulus itself has no derivative there, its cube has
     vectors.requires_grad_()
     assert torch.autograd.gradcheck(lambda v: cubed_norm(v, parts), vectors)
+
+
+def test_a_prior_weighs_less_per_positive_on_dense_graphs() -> None:
+    assert dura_weight(6.0, positives_per_entity=600.0) == pytest.approx(0.01)
+    assert dura_weight(6.0, positives_per_entity=6.0) == 0.02
+    assert dura_weight(0.0, positives_per_entity=6.0) == 0.0

@@ -128,7 +128,7 @@ def brute_force_penalty(model: Model, batch: Batch, settings: TrainConfig) -> Te
         query = model.embed_paths(batch.source[row : row + 1], batch.path[row : row + 1])[0]
         total = total + weights.l2 * sum(x.square().sum() for x in [*ends, *relations])
         total = total + weights.n3 * sum(cubed(x) for x in [*ends, *relations])
-        total = total + weights.dura * sum(x.square().sum() for x in [*ends, query])
+        total = total + (weights.dura or 0.0) * sum(x.square().sum() for x in [*ends, query])
     return total / len(batch.source)
 
 

@@ -222,6 +222,16 @@ def test_a_run_that_names_no_epochs_takes_a_number_of_steps(walks: str, tmp_path
     assert Run.open(tmp_path / "run").complete
 
 
+def test_a_penalty_per_entity_is_spread_over_its_positives(tmp_path: Path) -> None:
+    settings = {**SMALL, "training.epochs": 2, "penalty.dura_per_entity": 0.1}
+    run = train(random_data(), settings=settings, out=tmp_path / "run")
+    positives = run.state.paths // 2
+    assert run.config.penalty.dura == pytest.approx(0.1 * 20 / positives)
+    plain = train(random_data(), settings={**SMALL, "training.epochs": 2, "penalty.dura": run.config.penalty.dura})
+    assert torch.equal(run.model.entity, plain.model.entity)
+    assert train(random_data(), out=tmp_path / "run", resume=True, settings={"training.epochs": 3}).state.epoch == 3
+
+
 def test_accuracy_needs_paths() -> None:
     with pytest.raises(ConfigError, match="judges paths; train on them with"):
         train(random_data(), settings={**SMALL, "training.on": "base", "early_stop.metric": "accuracy"})
@@ -234,7 +244,7 @@ def test_a_graph_without_facts() -> None:
 
 def test_training_learns_the_facts() -> None:
     """After training, the facts of a small graph score above nearly all others."""
-    settings = {**SMALL, "training.on": "base", "training.epochs": 150, "loss.kind": "softmax"}
+    settings = {**SMALL, "training.on": "base", "training.epochs": 150, "loss.kind": "softmax", "penalty.dura": 0}
     run = train(SPLIT, settings=settings | {"model.block_size": 10})
     facts = PathQueries.from_triples(SPLIT.train)
     with torch.no_grad():

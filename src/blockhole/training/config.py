@@ -81,7 +81,10 @@ class PenaltyConfig(Section):
 
     l2: Weight = Field(default=0.0, description="weight of the squared norm of a positive's parameters (the paper's λ)")
     n3: Weight = Field(default=0.0, description="weight of the nuclear 3-norm of the parameters of a positive")
-    dura: Weight = Field(default=0.0, description="weight of ‖e_s‖² + ‖query vector‖² + ‖e_o‖²")
+    dura: Weight | None = Field(default=None, description="weight of ‖e_s‖² + ‖query vector‖² + ‖e_o‖²")
+    dura_per_entity: Weight = Field(
+        default=0.0, description="where dura is absent: it is this over the mean positives of an entity, 0.02 at most"
+    )
 
 
 @final

@@ -5,6 +5,15 @@ from __future__ import annotations
 from torch import Tensor
 
 
+def dura_weight(per_entity: float, positives_per_entity: float) -> float:
+    """The weight per positive of a prior with this strength per entity, 0.02 at most.
+
+    The more positives speak for an entity, the less each has to carry: a weight that serves a sparse graph wipes out a
+    dense one. Weights beyond 0.02 help some graphs (WN11 up to 0.1) and ruin others (FB13), so they have to be named.
+    """
+    return min(0.02, per_entity / positives_per_entity)
+
+
 def squared_norm(vectors: Tensor) -> Tensor:
     """Σ ‖x‖² over the rows: [count, width] → []."""
     return vectors.square().sum()
