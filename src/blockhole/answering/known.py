@@ -9,7 +9,6 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from blockhole.evaluation.truth import Truth, truth_of
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.paths.edges_by_relation import EdgesByRelation, edges_by_relation
 
@@ -20,18 +19,17 @@ class KnownFacts:
 
     def __init__(self, graph: KnowledgeGraph) -> None:
         self.graph = graph
+        self._candidates: dict[int, NDArray[np.int32]] = {}
 
     @cached_property
     def _edges(self) -> EdgesByRelation:
         return edges_by_relation(self.graph)
 
-    @cached_property
-    def _truth(self) -> Truth:
-        return truth_of(self.graph)
-
     def candidates(self, relation: int) -> NDArray[np.int32]:
         """T(r): the entities that the relation takes as object, ascending."""
-        return self._truth.candidates(relation)
+        if relation not in self._candidates:
+            self._candidates[relation] = self._distinct(self._edges.edges(relation)[1])
+        return self._candidates[relation]
 
     def targets(self, sources: NDArray[np.integer], relation: int) -> NDArray[np.int32]:
         """Every entity that an edge of `relation` leads to from one of `sources`, ascending and distinct."""
@@ -41,7 +39,7 @@ class KnownFacts:
         among[sources] = True
         groups = first + np.flatnonzero(among[edges.group_source[first:last]])
         parts = [edges.target[edges.edge_start[group] : edges.edge_start[group + 1]] for group in groups]
-        return np.unique(np.concatenate([np.zeros(0, dtype=np.int32), *parts]))
+        return self._distinct(np.concatenate([np.zeros(0, dtype=np.int32), *parts]))
 
     def answers(self, source: int, path: Sequence[int]) -> NDArray[np.int32]:
         """⟦s/r1/…/rk⟧, ascending."""
@@ -49,3 +47,9 @@ class KnownFacts:
         for relation in path:
             reached = self.targets(reached, relation)
         return reached
+
+    def _distinct(self, entities: NDArray[np.int32]) -> NDArray[np.int32]:
+        """The entities once each, ascending; flags do it in less time than sorting or hashing."""
+        flags = np.zeros(self.graph.num_entities, dtype=bool)
+        flags[entities] = True
+        return np.flatnonzero(flags).astype(np.int32)
