@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from tests.answering.toys import make_engine
 from blockhole.answering.engine import Engine
 from blockhole.answering.export.files import export_file
 from blockhole.answering.export.postgres import _require_pgvector, export_postgres
-from blockhole.errors import DataError, ExportError
+from blockhole.errors import DataError, ExportError, MissingExtra
 
 QUERIES = ("e1/r0", "e2/r0/^r1", "e3/r2/r2/r1")
 
@@ -113,6 +114,19 @@ def test_a_failing_export_leaves_the_old_table(server: str, monkeypatch: pytest.
         export_postgres(engine, server, table="old")
     monkeypatch.undo()
     assert _rows(server, "SELECT count(*) FROM old") == [(10,)]
+
+
+@pytest.mark.parametrize(("module", "extra"), [("faiss", "faiss"), ("psycopg", "postgres"), ("pgvector", "postgres")])
+def test_a_missing_extra_says_how_to_install_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, module: str, extra: str
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingExtra, match=re.escape(f"pip install 'blockhole[{extra}]'")):
+        if extra == "faiss":
+            export_file(make_engine()[0], "faiss", tmp_path / "v.faiss")
+        else:
+            export_postgres(make_engine()[0], "postgresql://127.0.0.1:9/none")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_database_that_is_down() -> None:

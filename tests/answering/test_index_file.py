@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from blockhole.answering.engine import Engine
 from blockhole.answering.exact import ExactIndex
 from blockhole.answering.index_file import INDEX, IndexKind, build_index, load_index
 from blockhole.answering.vectors import Vectors
-from blockhole.errors import DamagedRun, RunError
+from blockhole.errors import DamagedRun, MissingExtra, RunError
 from blockhole.training.run import Run
 
 
@@ -94,6 +95,15 @@ def test_an_index_older_than_its_run_is_refused(own_clockwork: Path) -> None:
     expected = f"^the index of {own_clockwork} is older than its weights; build it again with: blockhole index .* hnsw$"
     with pytest.raises(RunError, match=expected):
         Engine.open(own_clockwork)
+
+
+def test_without_faiss_an_approximate_index_says_what_to_install(
+    own_clockwork: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    with pytest.raises(MissingExtra, match=r"^an approximate index needs an optional dependency; install it with: pip"):
+        _build(own_clockwork, "hnsw")
+    assert not list(own_clockwork.glob("index*"))
 
 
 def test_damage_is_said(own_clockwork: Path) -> None:
