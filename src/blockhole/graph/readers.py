@@ -126,11 +126,11 @@ def _warn_of_negatives(path: Path, count: int) -> None:
 
 
 def _warn_of_unseen(path: Path, split: SplitGraph) -> None:
-    """Count the names of valid and test that train has not, and the triples they occur in."""
+    """Count the names in facts of valid and test that train has not, and those facts; lines labelled -1 are no facts."""
     seen_entities, seen_relations = np.zeros(len(split.entities), bool), np.zeros(len(split.relations), bool)
     seen_entities[split.train[:, 0::2]] = True
     seen_relations[split.train[:, 1]] = True
-    later = np.concatenate([split.valid, split.test, split.valid_negatives, split.test_negatives])
+    later = np.concatenate([split.valid, split.test])
     unseen = ~seen_entities[later[:, 0::2]]
     unseen_relation = ~seen_relations[later[:, 1]]
     triples = int(np.count_nonzero(unseen.any(axis=1) | unseen_relation))
