@@ -144,7 +144,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", nargs="*", default=["wn11", "fb13"])
     parser.add_argument("--encoded", nargs="*", default=[], metavar="NAME=FILE", help="instead of data sets by name")
-    parser.add_argument("--memory", nargs="*", default=["2GB", "700MB"])
+    parser.add_argument("--memory", nargs="*", default=["2GB", "1GB"])
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--peers", type=Path, help="Python of the environment that has PyKEEN")
     parser.add_argument("--repeats", type=int, default=REPEATS)
