@@ -103,7 +103,10 @@ def _answers(run: Run) -> dict[str, Any]:
     from blockhole.answering.engine import Engine
 
     engine = Engine.open(run)
-    ranked = {letter: engine.ask(query, top=engine.graph.num_entities) for letter, query in QUERIES.items()}
+    # Among all entities: with his father's edge held out, William is none of those that fatherOf is known to take.
+    ranked = {
+        letter: engine.ask(query, top=engine.graph.num_entities, candidates="all") for letter, query in QUERIES.items()
+    }
     scores = {letter: {answer.entity: answer.score for answer in answers} for letter, answers in ranked.items()}
     order = {letter: [answer.entity for answer in answers] for letter, answers in ranked.items()}
     return {
@@ -119,7 +122,7 @@ def _print(report: dict[str, Any]) -> None:
     console = stdout()
     for letter, query in QUERIES.items():
         console.print(f"({letter}) {query}   true: {', '.join(report['true'][letter])}")
-    table = Table(title="rank among all who have a father; ✓ marks a true answer", title_justify="left")
+    table = Table(title="rank among all entities; ✓ marks a true answer", title_justify="left")
     table.add_column("")
     for name in MODELS:
         for letter in QUERIES:

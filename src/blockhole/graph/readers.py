@@ -126,7 +126,7 @@ def _warn_of_negatives(path: Path, count: int) -> None:
 
 
 def _warn_of_unseen(path: Path, split: SplitGraph) -> None:
-    """Count the names in facts of valid and test that train has not, and those facts; lines labelled -1 are no facts."""
+    """Count the names in facts of valid and test that train has not, and those facts; lines labelled -1 are none."""
     seen_entities, seen_relations = np.zeros(len(split.entities), bool), np.zeros(len(split.relations), bool)
     seen_entities[split.train[:, 0::2]] = True
     seen_relations[split.train[:, 1]] = True
