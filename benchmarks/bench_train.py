@@ -154,7 +154,7 @@ def write_data(folder: Path) -> tuple[Path, Path]:
 def measure_ours(bench: Bench) -> list[Result]:
     runs = []
     for optimizer in ("adagrad", "rowwise_adagrad"):
-        for batch in (1024, 8192):
+        for batch in (1024, 8192, 16384):
             for threads in (1, 2):
                 words = (*B2_M25, "--optimizer", optimizer)
                 runs.append(bench.ours(f"{OURS}, {optimizer}", *words, batch=batch, threads=threads, loss=threads == 1))
