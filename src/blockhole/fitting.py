@@ -30,6 +30,7 @@ from blockhole.training.run_writer import RunWriter, sole_writer
 from blockhole.training.state import TrainingState
 from blockhole.training.tracking import MlflowTracker, TensorBoardTracker, Tracker
 from blockhole.training.trainer import Progress, Trainer, Validate
+from blockhole.training.unseen import seen_entities
 
 Data = DataSet | KnowledgeGraph | SplitGraph | str | Path
 
@@ -94,7 +95,8 @@ def fit(
     with ExitStack() as stack:
         stack.enter_context(torch_threads(threads))
         graph = split.graph("train")
-        engine = build_engine(model, config, graph, threads)
+        seen = seen_entities(graph, positives) if config.training.unseen_entities == "mean" else None
+        engine = build_engine(model, config, graph, threads, seen)
         state, best, writer = TrainingState(), None, None
         trackers: list[Tracker] = []
         if folder is not None:
@@ -117,6 +119,7 @@ def fit(
             config,
             state,
             best,
+            seen=seen,
             validate=_validation(data, config),
             saver=writer,
             trackers=trackers,

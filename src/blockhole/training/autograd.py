@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import final
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.func import functional_call
 
@@ -14,7 +16,8 @@ from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.models.contract import Model
 from blockhole.training.batch import Batch
 from blockhole.training.config import TrainConfig
-from blockhole.training.negatives import Negatives, NegativeSampler
+from blockhole.training.losses import Pairs
+from blockhole.training.negatives import ALL_ENTITIES, Negatives, NegativeSampler
 from blockhole.training.objective import Objective
 from blockhole.training.optimizers import build_optimizer
 
@@ -24,13 +27,17 @@ class AutogradEngine:
     """One step: draw negatives, gather the entity rows that occur, differentiate, update those rows.
 
     The objective is evaluated with the entity table replaced by the gathered rows, so no gradient of all E rows is
-    ever made; only the full softmax, which touches them all, works on the table itself.
+    ever made; only the full softmax, which touches them all, works on the table itself. Where only some entities are
+    `seen` (absent: all), it gathers those: the others rival no answer and keep their rows.
     """
 
-    def __init__(self, model: Model, config: TrainConfig, graph: KnowledgeGraph) -> None:
+    def __init__(
+        self, model: Model, config: TrainConfig, graph: KnowledgeGraph, seen: NDArray[np.int64] | None = None
+    ) -> None:
         self._model = model
         self._objective = Objective(model, config.loss, config.penalty)
-        self._sampler = NegativeSampler(config.loss, graph, config.training.seed)
+        self._sampler = NegativeSampler(config.loss, graph, config.training.seed, seen)
+        self._seen = None if seen is None else _Seen.of(seen, model)
         self._optimizer = build_optimizer(config.optimizer, dict(model.named_parameters()))
         self._dense = {name: value for name, value in model.named_parameters() if name != "entity"}
 
@@ -42,14 +49,19 @@ class AutogradEngine:
     def step(self, batch: Batch) -> Tensor:
         """See Engine."""
         negatives = self._sampler.draw(batch)
-        if negatives.objects is None:
-            entity: Tensor = self._model.entity
-            touched = None
-            source, target = batch.source, batch.target
-        else:
-            touched, (source, target, objects) = _renumber(batch.source, batch.target, negatives.objects)
-            entity = self._model.entity.detach().index_select(0, touched).requires_grad_()
+        entity: Tensor = self._model.entity
+        touched, source, target = None, batch.source, batch.target
+        if negatives.objects is not None:
+            touched, (source, target, objects) = _renumber(source, target, negatives.objects)
             negatives = replace(negatives, objects=objects)
+        elif self._seen is not None:
+            touched = self._seen.ids
+            source, target = self._seen.position[source], self._seen.position[target]
+            if negatives is not ALL_ENTITIES:
+                cells = negatives.excluded
+                negatives = replace(negatives, excluded=Pairs(cells.row, self._seen.position[cells.column]))
+        if touched is not None:
+            entity = entity.detach().index_select(0, touched).requires_grad_()
         loss = self._loss(entity, source, batch.path, target, negatives)
         gradients = torch.autograd.grad(loss, [entity, *self._dense.values()])
         self._optimizer.begin_step()
@@ -72,6 +84,23 @@ class AutogradEngine:
         """See Engine."""
         for name, value in self._optimizer.state.items():
             value.copy_(state[name])
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The entities that take part in training, ascending [count], and the position of each id among them [E]."""
+
+    ids: Tensor
+    position: Tensor
+
+    @classmethod
+    def of(cls, seen: NDArray[np.int64], model: Model) -> _Seen:
+        # An id that is not seen gets a position past the end, at which indexing fails instead of reading another row.
+        position = np.full(model.num_entities, len(seen))
+        position[seen] = np.arange(len(seen))
+        device = model.entity.device
+        return cls(torch.from_numpy(seen).to(device), torch.from_numpy(position).to(device))
 
 
 def _renumber(*ids: Tensor) -> tuple[Tensor, list[Tensor]]:

@@ -128,6 +128,11 @@ class TrainingConfig(Section):
     reverse: Literal["none", "edges", "paths"] = Field(
         default="edges", description="which positives are also read backwards, (o, r_k⁻¹/…/r_1⁻¹, s)"
     )
+    unseen_entities: Literal["mean", "own"] = Field(
+        default="own",
+        description="entities without a positive get the mean row of the others and rival none of them, "
+        "or keep rows of their own, as negatives",
+    )
     epochs: int | None = Field(
         default=None, ge=1, description="passes over the positives; absent makes as many as come to `steps` steps"
     )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.models.bilinear import BlockBilinear
 from blockhole.models.contract import Model
@@ -12,10 +15,13 @@ from blockhole.training.kernels.captured import CapturedEngine
 from blockhole.training.kernels.fused_cpu import FusedEngine, supports
 
 
-def build_engine(model: Model, config: TrainConfig, graph: KnowledgeGraph, threads: int) -> Engine:
+def build_engine(
+    model: Model, config: TrainConfig, graph: KnowledgeGraph, threads: int, seen: NDArray[np.int64] | None = None
+) -> Engine:
     """The fastest engine for this model, these settings and the device the model is on.
 
-    `graph` is the train graph, which negatives are checked against; `threads` are the fused engine's.
+    `graph` is the train graph, which negatives are checked against; `threads` are the fused engine's;
+    `seen` are the entities that take part (absent: all), see `training/unseen.py`.
     """
     optimizer = config.optimizer
     if isinstance(model, BlockBilinear) and optimizer.kind != "adam" and supports(model, config):
@@ -29,8 +35,9 @@ def build_engine(model: Model, config: TrainConfig, graph: KnowledgeGraph, threa
             epsilon=optimizer.epsilon,
             seed=config.training.seed,
             threads=threads,
+            seen=seen,
         )
-    engine = AutogradEngine(model, config, graph)
+    engine = AutogradEngine(model, config, graph, seen)
     # A recorded step repeats itself exactly: it must draw nothing, and Adam's counts its steps on the host.
     if model.entity.is_cuda and engine.draws_nothing and optimizer.kind != "adam":
         return CapturedEngine(engine)

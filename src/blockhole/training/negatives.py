@@ -72,12 +72,13 @@ class RelationObjects:
 
 @final
 class NegativeSampler:
-    """Draws the negatives of a batch as the loss asks for them."""
+    """Draws the negatives of a batch as the loss asks for them, among the entities `seen` (absent: all)."""
 
-    def __init__(self, config: LossConfig, graph: KnowledgeGraph, seed: int) -> None:
+    def __init__(self, config: LossConfig, graph: KnowledgeGraph, seed: int, seen: Ids | None = None) -> None:
         self._config = config
         self._graph = graph
         self._seed = seed
+        self._entities = np.arange(graph.num_entities) if seen is None else seen
         self._typed = RelationObjects.of(graph) if config.typed_share else None
 
     def draw(self, batch: Batch) -> Negatives:
@@ -117,7 +118,7 @@ class NegativeSampler:
     def _objects_of_each(self, rng: np.random.Generator, batch: Batch) -> Ids:
         """Objects drawn for every positive, uniform or of the last relation's type; [batch, negatives]."""
         shape = (len(batch.source), self._config.negatives)
-        objects = rng.integers(self._graph.num_entities, size=shape)
+        objects = self._entities[rng.integers(len(self._entities), size=shape)]
         if self._typed is None:
             return objects
         last = _numpy(batch.path)[:, -1]
@@ -132,15 +133,15 @@ class NegativeSampler:
         A uniform sample without replacement, and, independent of it, one of the objects that the batch's last
         relation takes (the trainer groups batches by last relation when it asks for typed negatives).
         """
-        E, count = self._graph.num_entities, min(self._config.negatives, self._graph.num_entities)
+        everyone, count = self._entities, min(self._config.negatives, len(self._entities))
         if self._typed is None:
-            return rng.choice(E, count, replace=False, shuffle=False), np.full(count, count / E)
-        pool = self._typed[int(batch.path[0, -1])]
-        wanted = min(round(count * self._config.typed_share), len(pool))
-        uniform = rng.choice(E, count - wanted, replace=False, shuffle=False)
-        objects = np.union1d(uniform, rng.choice(pool, wanted, replace=False, shuffle=False))
-        typed_inclusion = np.where(np.isin(objects, pool), wanted / max(1, len(pool)), 0.0)
-        return objects, 1 - (1 - (count - wanted) / E) * (1 - typed_inclusion)
+            return rng.choice(everyone, count, replace=False, shuffle=False), np.full(count, count / len(everyone))
+        typed = self._typed[int(batch.path[0, -1])]
+        wanted = min(round(count * self._config.typed_share), len(typed))
+        uniform = rng.choice(everyone, count - wanted, replace=False, shuffle=False)
+        objects = np.union1d(uniform, rng.choice(typed, wanted, replace=False, shuffle=False))
+        typed_inclusion = np.where(np.isin(objects, typed), wanted / max(1, len(typed)), 0.0)
+        return objects, 1 - (1 - (count - wanted) / len(everyone)) * (1 - typed_inclusion)
 
     def _answer_cells(self, batch: Batch, objects: Ids | None) -> tuple[Ids, Ids]:
         """Cells of [batch, objects (absent: all entities)] that hold the true answer, or any known one if masked."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal, Protocol, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.paths.queries import PathQueries
@@ -27,6 +28,9 @@ class Positives(Protocol):
     def epoch(self, epoch: int) -> PathQueries:
         """The positives of an epoch; equal for equal numbers, and the same object where they do not change."""
 
+    def ends(self) -> NDArray[np.int32]:
+        """The sources and targets that positives of any epoch can have, in any order and number; shape [count]."""
+
 
 @final
 class StoredPositives:
@@ -41,6 +45,10 @@ class StoredPositives:
     def epoch(self, epoch: int) -> PathQueries:
         """See Positives."""
         return self._queries
+
+    def ends(self) -> NDArray[np.int32]:
+        """See Positives."""
+        return np.concatenate([self._queries.source, self._queries.target])
 
 
 @final
@@ -71,6 +79,10 @@ class FreshWalks:
         walks = sample_walks(self._graph, WALKS_PER_EDGE * len(self._graph), lengths=self._lengths, seed=seed)
         edges = PathQueries.from_triples(self._graph.triples)
         return with_reversed(PathQueries.concatenate([edges, walks]), self._reverse, self._graph.num_relations)
+
+    def ends(self) -> NDArray[np.int32]:
+        """See Positives."""
+        return self._graph.triples[:, [0, 2]].ravel()
 
 
 def with_reversed(queries: PathQueries, which: Reverse, num_relations: int) -> PathQueries:

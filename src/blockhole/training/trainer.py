@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 from typing import NoReturn, Protocol, final
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from blockhole.errors import TrainingDiverged
@@ -19,6 +21,7 @@ from blockhole.training.order import EpochOrder, EpochPlan
 from blockhole.training.positives import Positives
 from blockhole.training.state import TrainingState
 from blockhole.training.tracking import Tracker
+from blockhole.training.unseen import give_mean_to_unseen
 
 Validate = Callable[[Model], Mapping[str, float]]
 """Figures of a model on the validation queries, among them the one early stopping looks at."""
@@ -51,7 +54,8 @@ class Saver(Protocol):
 class Trainer:
     """Takes a model from `state` to the last epoch, early stop, or interruption.
 
-    `best` holds the weights of the best validation figure, where one is measured.
+    `best` holds the weights of the best validation figure, where one is measured. Where only some entities are `seen`
+    (absent: all), the others have the mean of their rows whenever the model is measured or saved.
     """
 
     def __init__(
@@ -63,6 +67,7 @@ class Trainer:
         state: TrainingState,
         best: dict[str, Tensor] | None = None,
         *,
+        seen: NDArray[np.int64] | None = None,
         validate: Validate | None = None,
         saver: Saver | None = None,
         trackers: Sequence[Tracker] = (),
@@ -79,6 +84,7 @@ class Trainer:
         self._engine = engine
         self._positives = positives
         self._config = config
+        self._seen = seen
         self._validate = validate
         self._saver = saver
         self._trackers = trackers
@@ -160,6 +166,7 @@ class Trainer:
         stop, state = self._config.early_stop, self.state
         if self._validate is None or stop.metric is None or state.epoch % stop.every:
             return
+        self._settle_unseen()
         figures = self._validate(self._model)
         self._log("validation", figures)
         if self._progress:
@@ -173,15 +180,20 @@ class Trainer:
             state.since_best += 1
             state.stopped_early = state.since_best >= stop.patience
 
+    def _settle_unseen(self) -> None:
+        if self._seen is not None:
+            give_mean_to_unseen(self._model, self._seen)
+
     def _log(self, event: str, figures: Mapping[str, float | int | None]) -> None:
         for tracker in self._trackers:
             tracker.log(event, {"epoch": self.state.epoch, **figures})
 
     def _save_if_due(self) -> None:
-        if perf_counter() - self._last_save >= self._config.training.checkpoint_seconds:
+        if self._saver and perf_counter() - self._last_save >= self._config.training.checkpoint_seconds:
             self._save()
 
     def _save(self) -> None:
+        self._settle_unseen()
         if self._saver is None:
             return
         # A finite loss comes before its step, which may still have spoiled the weights; those must not be saved.

@@ -64,6 +64,7 @@ class FusedEngine:
         epsilon: float = 1e-10,
         seed: int,
         threads: int = 1,
+        seen: NDArray[np.int64] | None = None,
     ) -> None:
         from blockhole.training.kernels.fused_loops import compile_step
 
@@ -78,6 +79,7 @@ class FusedEngine:
             relation_total=np.full_like(relation[:, :1] if rowwise else relation, initial_accumulator, order="C"),
         )
         self._negatives = negatives
+        self._entities = np.arange(len(entity)) if seen is None else seen
         self._learning_rate, self._epsilon, self._l2 = learning_rate, epsilon, l2
         self._seed = seed
         self._threads = threads
@@ -122,7 +124,7 @@ class FusedEngine:
             if ids.size == 0 or ids.min() < 0 or ids.max() >= limit:
                 raise ValueError("a batch must hold positives with at least one hop, and ids within the model's tables")
         rng = generator(self._seed, Purpose.NEGATIVES, batch.epoch, batch.index)
-        negatives = rng.integers(E, size=(len(target), self._negatives))
+        negatives = self._entities[rng.integers(len(self._entities), size=(len(target), self._negatives))]
         return Positives(source, path, np.concatenate((target[:, None], negatives), axis=1))
 
     def _room(self, batch: Positives) -> Work:
