@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.answering.toys import make_engine, sigmoid_calibration
 
 from blockhole.answering.answers import Status
-from blockhole.answering.engine import Candidates, Engine, ask
+from blockhole.answering.engine import Candidates, Engine, Question, ask
 from blockhole.data.load import load
 from blockhole.errors import BlockholeWarning, ConfigError, QueryError, QuerySyntaxError, RunError, UnknownName
 from blockhole.evaluation.ranking import rank
@@ -99,6 +99,34 @@ def test_many_queries_are_answered_like_each_alone() -> None:
         together = engine.ask_many(queries, top=7, only=only)
         assert [[a.entity for a in each] for each in together] == [[a.entity for a in each] for each in alone]
         assert [[a.status for a in each] for each in together] == [[a.status for a in each] for each in alone]
+
+
+@settings(max_examples=25)
+@given(
+    name=st.sampled_from(["blockhole", "transe"]),
+    questions=st.lists(
+        st.tuples(
+            st.integers(0, 199),
+            st.lists(st.integers(0, 5), min_size=1, max_size=3),
+            st.integers(1, 250),
+            st.sampled_from(["typed", "all"]),
+            st.sampled_from([None, "known", "predicted"]),
+        ),
+        max_size=12,
+    ),
+)
+def test_questions_of_all_kinds_are_answered_together_like_each_alone(
+    name: str, questions: list[tuple[int, list[int], int, Candidates, Status | None]]
+) -> None:
+    # Of 200 entities a relation takes few or many, so both ways of reading the candidates are taken.
+    engine, _ = make_engine(name, E=200, facts=40)
+    posed = [
+        Question(_spell(engine, source, path), top, candidates, only)
+        for source, path, top, candidates, only in questions
+    ]
+    assert engine.ask_together(posed) == [
+        engine.ask(each.query, top=each.top, candidates=each.candidates, only=each.only) for each in posed
+    ]
 
 
 def test_no_queries_have_no_answers() -> None:

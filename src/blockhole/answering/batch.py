@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from blockhole.answering.engine import Candidates, Engine
 
 _QUERIES = 512
-_SCORES = 2**22
+SCORES = 2**22
 """Scores in a block, at most: enough queries for a fast product, few enough to stay near the processor."""
 
 
@@ -68,7 +68,7 @@ def find_answers(
     last = queries.last_relation if candidates == "typed" else np.zeros(len(queries), dtype=np.int32)
     order = np.lexsort((queries.source, *queries.path.T[::-1], queries.length, last))
     members, last = queries.take(order), last[order]
-    size = max(1, min(_QUERIES, _SCORES // max(engine.graph.num_entities, 1)))
+    size = max(1, min(_QUERIES, SCORES // max(engine.graph.num_entities, 1)))
     parts = [_NOTHING]
     shared, shared_by = _share(engine, None), None
     for sets in answer_sets(engine.graph, members, batch_size=size):

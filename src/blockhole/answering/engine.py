@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal, final
+from typing import Literal, NamedTuple, final
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from blockhole.answering.answers import Answer, Answers, Status
 from blockhole.answering.approximate import ApproximateIndex
-from blockhole.answering.batch import find_answers
+from blockhole.answering.batch import SCORES, find_answers
 from blockhole.answering.calibration import Calibration
 from blockhole.answering.calibration_file import load_calibration
 from blockhole.answering.exact import ExactIndex
@@ -32,8 +34,32 @@ Candidates = Literal["typed", "all"]
 
 _MANY = 50_000
 """Candidates that an approximate index is worth its errors for; fewer are searched exactly in a few milliseconds."""
+_SHARED = 20
+"""Rows of a shared product that cost as much as gathering one row and multiplying with it."""
 MAX_HOPS = 64
 """Longer queries are refused: they are mistakes, and say nothing that numbers of this precision could tell."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A query and what is wanted of its answers, as `Engine.ask` takes it."""
+
+    query: str | PathQuery
+    top: int = 10
+    candidates: Candidates = "typed"
+    only: Status | None = None
+
+
+class _Posed(NamedTuple):
+    """A question in ids: `known` answers, entities that may be answers (None: all), and the query vector [1, width]."""
+
+    query: str
+    length: int
+    top: int
+    known: NDArray[np.int32]
+    allowed: NDArray[np.int32] | None
+    vector: Tensor
 
 
 @final
@@ -95,18 +121,23 @@ class Engine:
         only: Status | None = None,
     ) -> Answers:
         """The `top` best answers to a query; `only` keeps those that are known, or those that are predicted."""
-        check_top(top)
-        parsed, source, path = self.encode(query)
-        known = self.known.answers(source, path)
-        allowed = self._allowed(path[-1], known, candidates, only)
-        vector = self.vectors.query(source, path)
-        entities = self._index_for(allowed).shortlist(vector[0], min(top, self.graph.num_entities), allowed)
-        scores = (vector * self.vectors.candidates(entities)).sum(dim=1).numpy()
-        best = np.lexsort((entities, -scores))[:top]
-        is_known = np.isin(entities[best], known)
-        evidence = scores[best] / norms(vector)
-        length = np.full(len(best), len(path))
-        return Answers(str(parsed), self._name(entities[best], scores[best], evidence, is_known, length))
+        return self._answer(self._pose(Question(query, top, candidates, only)))
+
+    def ask_together(self, questions: Sequence[Question]) -> list[Answers]:
+        """What `ask` gives for each question, which may all differ: one product with all entities serves them.
+
+        It is for the few questions that arrive at about the same time. `ask_many` is faster for thousands of queries
+        of one kind, which it sorts by their candidates.
+        """
+        posed = [self._pose(question) for question in questions]
+        wide = [i for i, each in enumerate(posed) if self._reads_all_rows(each)]
+        size = max(1, SCORES // max(self.graph.num_entities, 1))
+        answers: dict[int, Answers] = {}
+        for first in range(0, len(wide), size):
+            block = wide[first : first + size]
+            rough = torch.cat([posed[i].vector for i in block]).float() @ self.index.vectors.T
+            answers |= {i: self._answer(posed[i], rough[row : row + 1]) for row, i in enumerate(block)}
+        return [answers[i] if i in answers else self._answer(each) for i, each in enumerate(posed)]
 
     def ask_many(
         self,
@@ -168,6 +199,34 @@ class Engine:
         if self.calibration is None:
             raise RunError("the run has no calibration, so scores cannot become probabilities; " + _REMEDY)
         return self.calibration.probability(evidence, length)
+
+    def _pose(self, question: Question) -> _Posed:
+        check_top(question.top)
+        parsed, source, path = self.encode(question.query)
+        known = self.known.answers(source, path)
+        allowed = self._allowed(path[-1], known, question.candidates, question.only)
+        vector = self.vectors.query(source, path)
+        return _Posed(str(parsed), len(path), min(question.top, self.graph.num_entities), known, allowed, vector)
+
+    def _answer(self, posed: _Posed, rough: Tensor | None = None) -> Answers:
+        """The answers to a question; `rough` are its float32 scores of all entities [1, E], where they are at hand."""
+        vector = posed.vector
+        if rough is None:
+            entities = self._index_for(posed.allowed).shortlist(vector[0], posed.top, posed.allowed)
+        else:
+            entities = self.index.shortlist_of(rough, vector[0], posed.top, posed.allowed)
+        scores = (vector * self.vectors.candidates(entities)).sum(dim=1).numpy()
+        best = np.lexsort((entities, -scores))[: posed.top]
+        is_known = np.isin(entities[best], posed.known)
+        evidence = scores[best] / norms(vector)
+        length = np.full(len(best), posed.length)
+        return Answers(posed.query, self._name(entities[best], scores[best], evidence, is_known, length))
+
+    def _reads_all_rows(self, posed: _Posed) -> bool:
+        """Whether a product with all entities, shared with other questions, beats gathering this one's candidates."""
+        if self._index_for(posed.allowed) is not self.index:
+            return False
+        return posed.allowed is None or _SHARED * len(posed.allowed) > self.graph.num_entities
 
     def _allowed(
         self, last: int, known: NDArray[np.int32], candidates: Candidates, only: Status | None

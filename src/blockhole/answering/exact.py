@@ -42,9 +42,16 @@ class ExactIndex:
         # Gathering a row takes about four times as long as multiplying with it where it stands.
         if 4 * len(candidates) < len(self.vectors):
             column = self.subset(candidates).shortlists(query[None], count)[1]
-        else:
-            rough = query[None].float() @ self.vectors.T
-            column = self._select(rough[:, torch.from_numpy(candidates.astype(np.int64))], query[None], count)[1]
+            return candidates[column].astype(np.int64)
+        return self.shortlist_of(query[None].float() @ self.vectors.T, query, count, candidates)
+
+    def shortlist_of(
+        self, rough: Tensor, query: Tensor, count: int, candidates: NDArray[np.int32] | None
+    ) -> NDArray[np.int64]:
+        """The same where the float32 products of the query with all vectors are at hand: `rough` [1, C]."""
+        if candidates is None:
+            return self._select(rough, query[None], count)[1]
+        column = self._select(rough[:, torch.from_numpy(candidates.astype(np.int64))], query[None], count)[1]
         return candidates[column].astype(np.int64)
 
     def shortlists(
