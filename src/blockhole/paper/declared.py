@@ -1,0 +1,124 @@
+"""The declared experiments: a TOML file for each table, and the names they are asked for by."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from functools import cache
+from importlib.resources import files
+from typing import Any, final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from blockhole.errors import ConfigError
+from blockhole.paper.experiment import TABLES, Experiment, Split, Table
+from blockhole.training.config_sources import Settings, merge, nested, read_preset, validate
+
+_SEED = re.compile(r"(?P<column>.*)-seed(?P<seed>\d+)")
+
+
+@final
+class DeclaredTable(BaseModel):
+    """The columns of a table, the data sets they are trained on, and their settings.
+
+    A rule of `settings` holds `for`, a pattern of data/column, and any settings; a later rule overrides earlier ones.
+    The settings start from a `preset` of `blockhole train`, or from those that table `like` has for the same column.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    preset: str | None = None
+    like: Table | None = None
+    data: tuple[str, ...] = Field(min_length=1)
+    columns: tuple[str, ...] = Field(min_length=1)
+    seeds: tuple[int, ...] = Field(min_length=1)
+    settings: tuple[dict[str, Any], ...] = ()
+
+    def settings_of(self, data: str, column: str) -> Settings:
+        """The settings of one column on one data set, unchecked."""
+        chosen: Settings = read_preset(self.preset) if self.preset else {}
+        if self.like is not None:
+            chosen = merge(chosen, declared(self.like).settings_of(data, column))
+        for rule in self.settings:
+            if fnmatchcase(f"{data}/{column}", rule["for"]):
+                chosen = merge(chosen, {section: values for section, values in rule.items() if section != "for"})
+        return chosen
+
+
+@cache
+def declared(table: Table) -> DeclaredTable:
+    """The declaration of a table that ships with the package."""
+    text = (files("blockhole.paper") / "experiments" / f"{table}.toml").read_text(encoding="utf-8")
+    return DeclaredTable.model_validate(tomllib.loads(text))
+
+
+def experiments(
+    names: Iterable[str],
+    *,
+    seeds: Sequence[int] | None = None,
+    split: Split = "test",
+    overrides: Mapping[str, Any] | None = None,
+) -> list[Experiment]:
+    """The experiments behind names such as ranking, ranking/wn11, ranking/*/complex-50 or order/fb13/complex-50-seed1.
+
+    They come in the order of the names, each once; within a name all columns of a seed come before the next seed.
+    `seeds` replace the declared ones. `overrides` (dotted key → value) go over the declared settings.
+    """
+    found: dict[str, Experiment] = {}
+    for name in names:
+        for experiment in _behind(name, seeds, split, overrides or {}):
+            found.setdefault(experiment.name, experiment)
+    return list(found.values())
+
+
+def _behind(name: str, seeds: Sequence[int] | None, split: Split, overrides: Mapping[str, Any]) -> list[Experiment]:
+    table_name, _, rest = name.partition("/")
+    data_pattern, _, column_pattern = rest.rpartition("/") if rest.count("/") else (rest, "", "")
+    table = _table(table_name, name)
+    declaration = declared(table)
+    with_seed = _SEED.fullmatch(column_pattern)
+    if with_seed:
+        column_pattern, seeds = with_seed["column"], [int(with_seed["seed"])]
+    columns = [column for column in declaration.columns if fnmatchcase(column, column_pattern or "*")]
+    if not columns:
+        raise ConfigError(f"{name}: the table {table} has no column {column_pattern!r}; {_hint(column_pattern, table)}")
+    return [
+        _experiment(table, data, column, seed, split, overrides)
+        for seed in (declaration.seeds if seeds is None else seeds)
+        for data in _data_sets(declaration, data_pattern or "*")
+        for column in columns
+    ]
+
+
+def _table(table: str, name: str) -> Table:
+    for known in TABLES:
+        if table == known:
+            return known
+    near = get_close_matches(table, TABLES, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"the tables are {', '.join(TABLES)}."
+    raise ConfigError(f"{name}: there is no table {table!r}; {hint}")
+
+
+def _hint(column: str, table: Table) -> str:
+    columns = declared(table).columns
+    near = get_close_matches(column, columns, n=1)
+    return f"did you mean {near[0]}?" if near else f"its columns are {', '.join(columns)}."
+
+
+def _data_sets(declaration: DeclaredTable, pattern: str) -> list[str]:
+    """The declared data sets a pattern matches; a plain name means itself, so that other data can be tried."""
+    matching = [data for data in declaration.data if fnmatchcase(data, pattern)]
+    return matching or [pattern]
+
+
+def _experiment(
+    table: Table, data: str, column: str, seed: int, split: Split, overrides: Mapping[str, Any]
+) -> Experiment:
+    settings = merge(declared(table).settings_of(data, column), {"data": data})
+    for key, value in overrides.items():
+        settings = merge(settings, nested(key, value))
+    settings = merge(settings, {"training": {"seed": seed}})
+    return Experiment(table=table, data=data, column=column, split=split, config=validate(settings))

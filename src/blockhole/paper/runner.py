@@ -1,0 +1,156 @@
+"""Runs experiments one after the other, each into a record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import final
+
+import torch
+
+from blockhole.errors import BlockholeError
+from blockhole.fitting import fit
+from blockhole.paper.experiment import PATH_TABLES, Experiment
+from blockhole.paper.material import Material
+from blockhole.paper.measures import READING, measure
+from blockhole.paper.provenance import Commit, describe_device
+from blockhole.paper.record import Record, read_record, record_file, write_record
+from blockhole.training.devices import choose_device
+from blockhole.training.run import Run
+
+Say = Callable[[str], None]
+
+_SECONDS_BETWEEN_LINES = 5.0
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """Trains and measures; `results` is the folder of records, `say` hears a line now and then."""
+
+    material: Material
+    results: Path
+    device: str
+    commit: Commit
+    say: Say
+    threads: int | None = None
+
+    def run(self, experiments: Iterable[Experiment], limit_seconds: float = float("inf")) -> list[str]:
+        """Run what has no record of its settings yet; the names of those that failed.
+
+        Experiments that differ only in what is measured share one training. After `limit_seconds` no further
+        training begins.
+        """
+        start, failed = perf_counter(), []
+        for group in _same_training(experiments):
+            waiting = [experiment for experiment in group if not self._is_done(experiment)]
+            if not waiting:
+                continue
+            if perf_counter() - start > limit_seconds:
+                self.say(f"{waiting[0].name}: not begun, {limit_seconds:.0f} s are over")
+                break
+            try:
+                self._run_group(waiting)
+            except BlockholeError as failure:
+                failed += [experiment.name for experiment in waiting]
+                self.say(f"{waiting[0].name}: failed: {failure}")
+        return failed
+
+    def _is_done(self, experiment: Experiment) -> bool:
+        file = record_file(self.results, experiment.name)
+        if not file.is_file():
+            return False
+        done = experiment.has_settings(read_record(file).settings)
+        self.say(f"{experiment.name}: {'there already' if done else 'settings have changed, once more'}")
+        return done
+
+    def _run_group(self, group: list[Experiment]) -> None:
+        """One training, measured for each of the experiments."""
+        first, start = group[0], perf_counter()
+        device = choose_device(self.device)
+        data = self.material.open(first.data, paths=first.table in PATH_TABLES or first.config.training.on == "paths")
+        here = {"device": str(device), "threads": self.threads}
+        config = first.config.model_copy(update={"training": first.config.training.model_copy(update=here)})
+        run = fit(data, config, progress=_Lines(first.name, self.say))
+        if not run.complete:
+            raise KeyboardInterrupt
+        for experiment in group:
+            figures = measure(experiment.table, run.model, data, experiment.split, device)
+            seconds = perf_counter() - start
+            file = write_record(self.results, experiment.name, self._record(experiment, run, figures, seconds, device))
+            self.say(f"{experiment.name}: {seconds:.1f} s, {headline(figures)}, in {file}")
+
+    def _record(
+        self, experiment: Experiment, run: Run, figures: dict[str, object], seconds: float, device: torch.device
+    ) -> Record:
+        state = run.state
+        return Record(
+            table=experiment.table,
+            data=Path(experiment.data).name,
+            column=experiment.column,
+            seed=experiment.seed,
+            split=experiment.split,
+            truth=None if experiment.table == "triples" else READING[experiment.split],
+            settings=experiment.settings,
+            parameters=run.model.parameter_count(),
+            epochs=state.epoch,
+            best_epoch=state.best_epoch,
+            loss=state.loss,
+            seconds=round(seconds, 2),
+            training_seconds=round(state.seconds, 2),
+            device=describe_device(device),
+            torch=torch.__version__,
+            commit=self.commit.hash,
+            dirty=self.commit.dirty,
+            figures=figures,
+        )
+
+
+def _same_training(experiments: Iterable[Experiment]) -> list[list[Experiment]]:
+    """The experiments in groups of equal data and settings, in the order of each group's first."""
+    groups: dict[str, list[Experiment]] = {}
+    for experiment in experiments:
+        groups.setdefault(experiment.config.model_dump_json(), []).append(experiment)
+    return list(groups.values())
+
+
+def headline(figures: Mapping[str, object]) -> str:
+    """The figures of a record in a few words."""
+    parts = {part: each for part, each in figures.items() if isinstance(each, Mapping) and "mq" in each}
+    if parts:
+        return ", ".join(f"{part} {_shown(each['mq'])}/{_shown(each['p_at_10'])}" for part, each in parts.items())
+    names = ("accuracy", "accuracy_positive", "accuracy_negative", "mrr", "hits_at_10")
+    return ", ".join(f"{name} {_shown(figures[name], 2)}" for name in names if name in figures)
+
+
+def _shown(figure: object, digits: int = 1) -> str:
+    return f"{figure:.{digits}f}" if isinstance(figure, float) else "–"
+
+
+@final
+class _Lines:
+    """Training progress as lines, not oftener than every few seconds."""
+
+    def __init__(self, name: str, say: Say) -> None:
+        self._name = name
+        self._say = say
+        self._start = self._last = perf_counter()
+        self._epoch = "epoch 0"
+
+    def epoch_begins(self, epoch: int, epochs: int, paths: int) -> None:
+        """See Progress."""
+        self._epoch = f"epoch {epoch}/{epochs} of {paths:,} paths"
+
+    def batches_done(self, paths: int, loss: float) -> None:
+        """See Progress."""
+        now = perf_counter()
+        if now - self._last >= _SECONDS_BETWEEN_LINES:
+            self._last = now
+            self._say(f"{self._name}: {self._epoch}, {paths:,} done, loss {loss:.4f}, {now - self._start:.0f} s")
+
+    def validated(self, figures: Mapping[str, float]) -> None:
+        """See Progress."""
+        shown = ", ".join(f"{name} {value:.2f}" for name, value in figures.items())
+        self._say(f"{self._name}: {self._epoch}, dev {shown}, {perf_counter() - self._start:.0f} s")

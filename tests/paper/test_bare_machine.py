@@ -1,0 +1,68 @@
+"""Experiments run where there is nothing but torch, NumPy, safetensors, pydantic and rich, as on a lent GPU machine."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from blockhole.data.load import load
+from blockhole.paper.encoded import read_encoded, write_encoded
+from blockhole.paper.material import Material
+from blockhole.paper.run_experiments import main
+from blockhole.paths.splits import PATH_PARTS
+
+PROGRAM = """
+import sys
+for missing in ("numba", "polars", "scipy", "pyoxigraph", "pandas", "networkx", "backports", "filelock", "typer",
+                "yaml", "pooch", "requests", "matplotlib", "optuna"):
+    sys.modules[missing] = None
+from blockhole.paper.run_experiments import main
+sys.exit(main(sys.argv[1:]))
+"""
+SMALL = (
+    "--split", "test", "--seeds", "0", "--device", "cpu", "--threads", "1", "--commit", "f" * 40 + "-dirty",
+    "--set", "training.epochs=1",
+)  # fmt: skip
+
+
+def test_encoded_and_named_data_give_the_same_experiment(tmp_path: Path) -> None:
+    """The same figures to the last bit: from the data set here, from its file where hardly anything is installed."""
+    family = Material().open("family", paths=True)
+    write_encoded(family, tmp_path)
+    names = ("ranking/family/blockhole-2x25", "completion/family/blockhole")
+    here, there = tmp_path / "here", tmp_path / "there"
+    assert main([*names, *SMALL, "--out", str(here)]) == 0
+    bare = [sys.executable, "-W", "error", "-c", PROGRAM, *names, *SMALL]
+    done = subprocess.run(
+        [*bare, "--encoded", str(tmp_path), "--out", str(there)],
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    for name in names:
+        mine, theirs = (json.loads((folder / f"{name}-seed0.json").read_text()) for folder in (here, there))
+        for record in (mine, theirs):
+            assert (record["commit"], record["dirty"], record["epochs"]) == ("f" * 40, True, 1)
+            del record["seconds"], record["training_seconds"]
+        assert mine == theirs
+
+
+def test_encoded_data_is_the_data(tmp_path: Path) -> None:
+    family = Material().open("family", paths=True)
+    write_encoded(family, tmp_path)
+    again = read_encoded(tmp_path, "family")
+    assert again.split.relations == family.split.relations
+    assert len(again.split.entities) == len(family.split.entities)
+    for part in ("train", "valid", "test"):
+        assert np.array_equal(getattr(again.split, part), getattr(family.split, part))
+    for part in PATH_PARTS:
+        for axis in ("source", "path", "length", "target"):
+            expected = getattr(family.paths(part), axis)
+            if part == "train":
+                expected = expected[np.argsort(family.paths(part).source, kind="stable")]
+            assert np.array_equal(getattr(again.paths(part), axis), expected)
+    write_encoded(load("family"), tmp_path)
+    assert not read_encoded(tmp_path, "family").has_paths
