@@ -17,6 +17,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "data": ("blockhole.cli.data", "List, fetch, describe, build and convert data sets."),
     "answers": ("blockhole.cli.answers", "Exact answers to a path query over a graph."),
     "train": ("blockhole.cli.train", "Train a model into a run folder."),
+    "merge": ("blockhole.cli.merge", "Merge runs into one whose scores are the sum of theirs."),
     "show": ("blockhole.cli.show", "Say what a run is, with its training curves."),
     "evaluate": ("blockhole.cli.evaluate", "Measure a run: ranking, classification, triples, completion."),
     "compare": ("blockhole.cli.compare", "Compare runs side by side, with significance."),

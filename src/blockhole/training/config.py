@@ -129,7 +129,7 @@ class TrainingConfig(Section):
         default="edges", description="which positives are also read backwards, (o, r_k⁻¹/…/r_1⁻¹, s)"
     )
     unseen_entities: Literal["mean", "own"] = Field(
-        default="own",
+        default="mean",
         description="entities without a positive get the mean row of the others and rival none of them, "
         "or keep rows of their own, as negatives",
     )

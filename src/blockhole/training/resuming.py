@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from blockhole.errors import ConfigError
+from blockhole.errors import ConfigError, RunError
 from blockhole.training.config import TrainConfig
 from blockhole.training.config_sources import flatten, merge, validate
-from blockhole.training.run import read_config
+from blockhole.training.run import PARTS, read_config
 
 FREE_TO_CHANGE = frozenset(
     {"training.epochs", "training.threads", "training.device", "training.checkpoint_seconds", "early_stop.patience"}
@@ -19,6 +19,11 @@ FREE_TO_CHANGE = frozenset(
 
 def resumed_config(folder: Path, asked: Mapping[str, Any]) -> TrainConfig:
     """The settings of the run in `folder`, with those asked for over them where a run may change them on its way."""
+    if (folder / PARTS).exists():
+        raise RunError(
+            f"{folder} was merged from other runs and has no optimizer to go on with; "
+            f"resume the runs that its {PARTS} names, and merge them again."
+        )
     saved = read_config(folder)
     config = validate(merge(saved.model_dump(mode="json"), asked))
     before, after = flatten(saved.model_dump(mode="json")), flatten(config.model_dump(mode="json"))

@@ -30,6 +30,8 @@ CONFIG = "config.json"
 VOCABULARY = "vocabulary.parquet"
 FACTS = "facts.parquet"
 METRICS = "metrics.jsonl"
+PARTS = "parts.json"
+"""Only in a run that was merged from others: what it was merged from."""
 
 
 @final
@@ -119,7 +121,7 @@ def check_free(folder: Path) -> None:
             f"{folder} already holds a run, at {read_record(folder).training}; "
             "add --resume to continue it, or choose another folder."
         )
-    own = {CONFIG, VOCABULARY, FACTS, METRICS}
+    own = {CONFIG, VOCABULARY, FACTS, METRICS, PARTS}
     foreign = sorted(path.name for path in folder.iterdir() if path.name not in own and path.suffix != NEXT)
     if foreign:
         raise NotARun(f"{folder} holds something else than a run ({foreign[0]}); choose another folder.")
