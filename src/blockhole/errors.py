@@ -16,6 +16,7 @@
     │   ├── DamagedRun           a file of the run is cut short or does not fit the others
     │   └── TrainingDiverged     the loss became NaN or infinite
     ├── UndefinedPath            the model defines no score for paths of this length
+    ├── OutOfTime                an answer was not found within the time allowed
     ├── EvaluationError          the queries or scores cannot be evaluated
     ├── ExportError              vectors cannot be written to where they should go
     └── MissingExtra             an optional dependency is not installed: says which to install
@@ -120,6 +121,10 @@ class TrainingDiverged(RunError):
 
 class UndefinedPath(BlockholeError):
     """The model defines no score for paths of this length."""
+
+
+class OutOfTime(BlockholeError):
+    """An answer was not found within the time allowed."""
 
 
 class EvaluationError(BlockholeError):

@@ -9,8 +9,9 @@ from tests.answering.toys import make_engine
 
 from blockhole.answering import connections as module
 from blockhole.answering.connections import connections
+from blockhole.answering.deadline import Deadline
 from blockhole.answering.engine import Engine
-from blockhole.errors import ConfigError, UnknownName
+from blockhole.errors import ConfigError, OutOfTime, UnknownName
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 
 
@@ -68,3 +69,8 @@ def test_lengths_out_of_range(length: int) -> None:
 def test_unknown_ends() -> None:
     with pytest.raises(UnknownName, match="unknown entity 'x'"):
         connections(make_engine()[0], "x", "e2")
+
+
+def test_a_search_ends_at_its_deadline() -> None:
+    with pytest.raises(OutOfTime, match=r"^no answer was found within 0 s; ask for shorter paths, or again later\.$"):
+        connections(make_engine()[0], "e1", "e2", deadline=Deadline(0))

@@ -130,6 +130,10 @@ def test_an_unknown_name_suggests_known_ones() -> None:
         Vocabulary([], "relation").id("x")
 
 
+def test_a_name_of_megabytes_is_like_none() -> None:
+    assert KIN.nearest("fatherOf" * 2**18) == []
+
+
 @given(names=st.lists(any_name, unique=True, max_size=30), wanted=any_name, count=st.integers(0, 4))
 def test_nearest_names_are_known_names_and_a_known_name_is_nearest(names: list[str], wanted: str, count: int) -> None:
     found = Vocabulary(names).nearest(wanted, count)

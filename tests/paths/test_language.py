@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from blockhole.errors import QueryError, QuerySyntaxError, UnknownName
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
-from blockhole.paths.language import Hop, PathQuery, encode, parse, write_name
+from blockhole.paths.language import Hop, PathQuery, encode, encode_prefix, parse, write_name
 
 names = st.text(min_size=1)
 queries = st.builds(PathQuery, names, st.lists(st.builds(Hop, names, st.booleans()), min_size=1, max_size=4).map(tuple))
@@ -179,3 +179,14 @@ def test_an_unknown_name_is_pointed_at_and_its_neighbours_named() -> None:
         encode(PathQuery("Wiliam", (Hop("fatherOf"),)), family)
     with pytest.raises(UnknownName, match=r"unknown entity 'zzz'\.\n  zzz/fatherOf\n  \^"):
         encode("zzz/fatherOf", family)
+
+
+def test_the_beginning_of_a_query_may_be_a_source_alone() -> None:
+    family = graph(("Charles", "fatherOf", "William"), ("Charles", "brotherOf", "Andrew"))
+    assert encode_prefix("William", family) == (1, [])
+    assert encode_prefix(" William / ^fatherOf", family) == (1, [2])
+    with pytest.raises(QuerySyntaxError, match="a relation is missing at the end"):
+        encode_prefix("William/", family)
+    with pytest.raises(UnknownName) as caught:
+        encode_prefix("William/fatherof", family)
+    assert caught.value.column == 8

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from blockhole.answering.answers import Status
+from blockhole.answering.deadline import Deadline
 from blockhole.answering.engine import Engine, check_top
 from blockhole.answering.vectors import norms
 from blockhole.errors import ConfigError
@@ -51,11 +52,19 @@ class _Scored(NamedTuple):
     known: bool
 
 
-def connections(engine: Engine, source: str, target: str, *, max_length: int = 3, top: int = 20) -> list[Connection]:
+def connections(
+    engine: Engine,
+    source: str,
+    target: str,
+    *,
+    max_length: int = 3,
+    top: int = 20,
+    deadline: Deadline | None = None,
+) -> list[Connection]:
     """The relation paths of up to `max_length` hops between two entities: known ones first, then as the model ranks.
 
     Every path is scored where there are few enough; in a graph of many relations long ones are scored only if all but
-    their last hop is known from the source.
+    their last hop is known from the source. A search that passes its deadline ends with `OutOfTime`.
     """
     check_top(top)
     if not 1 <= max_length <= LONGEST:
@@ -65,20 +74,24 @@ def connections(engine: Engine, source: str, target: str, *, max_length: int = 3
     prefixes = [_Prefix((), np.array([start], dtype=np.int32), row)]
     found: list[_Scored] = []
     for length in range(1, max_length + 1):
-        found += _score_level(engine, prefixes, goal, top)
+        found += _score_level(engine, prefixes, goal, top, deadline)
         if length < max_length:
-            prefixes = _extend(engine, prefixes)
+            prefixes = _extend(engine, prefixes, deadline)
     found.sort(key=lambda each: (not each.known, -each.probability, len(each.path), each.path))
     return [_named(engine, each) for each in found[:top]]
 
 
-def _score_level(engine: Engine, prefixes: list[_Prefix], goal: int, top: int) -> list[_Scored]:
+def _score_level(
+    engine: Engine, prefixes: list[_Prefix], goal: int, top: int, deadline: Deadline | None
+) -> list[_Scored]:
     """The best paths that are one relation longer than the prefixes."""
     relations = range(2 * engine.graph.num_relations)
     before = [engine.graph.adjacency.neighbours(goal, engine.graph.inverse(relation)) for relation in relations]
     candidate = engine.vectors.candidates(np.array([goal]))
     best: list[_Scored] = []
     for first in range(0, len(prefixes), _CHUNK):
+        if deadline is not None:
+            deadline.check()
         chunk = prefixes[first : first + _CHUNK]
         vector = engine.vectors.finish(_hops(engine, chunk))
         score = (vector * candidate).sum(dim=1).numpy()
@@ -105,12 +118,14 @@ def _hops(engine: Engine, prefixes: list[_Prefix]) -> Tensor:
     return engine.vectors.operators.hop(rows, torch.arange(count).repeat(len(prefixes)))
 
 
-def _extend(engine: Engine, prefixes: list[_Prefix]) -> list[_Prefix]:
+def _extend(engine: Engine, prefixes: list[_Prefix], deadline: Deadline | None) -> list[_Prefix]:
     """The prefixes with one more relation: all, or where those are too many, only such as the graph knows."""
     count = 2 * engine.graph.num_relations
     only_known = len(prefixes) * count > _PREFIXES
     longer: list[_Prefix] = []
     for prefix in prefixes:
+        if deadline is not None:
+            deadline.check()
         rows = _hops(engine, [prefix])
         for relation in range(count):
             reached = engine.known.targets(prefix.reached, relation)

@@ -77,13 +77,16 @@ def _answer(
     only: Status | None,
     json: bool,
 ) -> None:
+    from dataclasses import asdict
     from time import perf_counter
+
+    from blockhole.answering.reports import AnswersReport
 
     began = perf_counter()
     answers = engine.ask(query, top=top, candidates=candidates, only=only)
     milliseconds = 1000 * (perf_counter() - began)
     if json:
-        print_json({"query": answers.query, "answers": answers.to_dicts(), "milliseconds": round(milliseconds, 3)})
+        print_json(asdict(AnswersReport(answers.query, answers.ranked, round(milliseconds, 3))))
     else:
         print_answers(answers)
 

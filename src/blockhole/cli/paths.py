@@ -29,10 +29,11 @@ def paths(
 
     from blockhole.answering.connections import connections
     from blockhole.answering.engine import Engine
+    from blockhole.answering.reports import PathsReport
 
     found = connections(Engine.open(run), source, target, max_length=max_length, top=top)
     if json:
-        print_json({"source": source, "target": target, "paths": [asdict(each) for each in found]})
+        print_json(asdict(PathsReport(source, target, tuple(found))))
         return
     table = Table("path", "probability", "status", box=None, pad_edge=False, header_style="bold")
     for each in found:

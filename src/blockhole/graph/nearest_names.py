@@ -40,6 +40,8 @@ def nearest_names(name: str, names: Sequence[str], count: int) -> list[str]:
 
 def _likeness(wanted: str, known: str) -> float:
     """From 0 to 1; 1 for names that differ in case alone."""
+    if 2 * len(known) < SIMILAR * (len(wanted) + len(known)):
+        return 0.0  # at most this alike by length; comparing a text of megabytes letter by letter would take minutes
     ratio = SequenceMatcher(None, wanted, known).ratio()
     if wanted != known and len(wanted) >= 3 and wanted in known:
         return min(max(ratio + WITHIN, SIMILAR), 0.99)

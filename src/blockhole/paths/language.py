@@ -14,6 +14,7 @@ that holds them is quoted. `**r` is Guu's notation of an inverse, `r^-1` the mat
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -73,12 +74,22 @@ def encode(query: PathQuery | str, graph: KnowledgeGraph) -> tuple[int, list[int
     """
     text = str(query)
     parsed, columns = _Parser(text).query()
-    source = _find(graph.entities, parsed.source, text, columns[0])
-    relations = [
+    return _encode(text, parsed.source, parsed.hops, columns, graph)
+
+
+def encode_prefix(text: str, graph: KnowledgeGraph) -> tuple[int, list[int]]:
+    """The same for the beginning of a query, a source and any number of hops."""
+    return _encode(text, *_Parser(text).prefix(), graph)
+
+
+def _encode(
+    text: str, source: str, hops: Sequence[Hop], columns: Sequence[int], graph: KnowledgeGraph
+) -> tuple[int, list[int]]:
+    relations = zip(hops, columns[1:], strict=True)
+    return _find(graph.entities, source, text, columns[0]), [
         _find(graph.relations, hop.relation, text, column) + hop.inverse * graph.num_relations
-        for hop, column in zip(parsed.hops, columns[1:], strict=True)
+        for hop, column in relations
     ]
-    return source, relations
 
 
 def write_name(name: str) -> str:
@@ -116,6 +127,13 @@ class _Parser:
 
     def query(self) -> tuple[PathQuery, list[int]]:
         """The query, and the column at which each of its names begins."""
+        source, hops, columns = self.prefix()
+        if not hops:
+            raise self._error("a query needs at least one hop: write source/relation")
+        return PathQuery(source, tuple(hops)), columns
+
+    def prefix(self) -> tuple[str, list[Hop], list[int]]:
+        """A source and any number of hops, and the column at which each of these names begins."""
         self._skip_space()
         if self._ahead("^") or self._ahead("**"):
             raise self._error("the first name is the source entity, which has no inverse")
@@ -128,9 +146,7 @@ class _Parser:
             columns.append(column)
         if self.at < len(self.text):
             raise self._stray()
-        if not hops:
-            raise self._error("a query needs at least one hop: write source/relation")
-        return PathQuery(source, tuple(hops)), columns
+        return source, hops, columns
 
     def _hop(self) -> tuple[Hop, int]:
         inverse = False
