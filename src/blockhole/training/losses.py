@@ -12,7 +12,7 @@ All are means over the positives of a batch.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, Protocol, final
 
 import torch
 from torch import Tensor
@@ -54,14 +54,39 @@ def self_adversarial_weights(negative: Tensor, counted: Tensor, temperature: flo
     return torch.where(counted, share, 0.0) * counted.sum(dim=1, keepdim=True)
 
 
-def softmax_loss(own: Tensor, query: Tensor, rivals: Tensor, log_weight: Tensor, excluded: Pairs) -> Tensor:
+class Across(Protocol):
+    """Puts the figures of all processes that hold rivals together, element by element; each gets the result."""
+
+    def highest(self, values: Tensor) -> Tensor:
+        """The highest of each."""
+
+    def total(self, values: Tensor) -> Tensor:
+        """The sum of each."""
+
+
+def softmax_loss(
+    own: Tensor,
+    query: Tensor,
+    rivals: Tensor,
+    log_weight: Tensor,
+    excluded: Pairs,
+    *,
+    across: Across | None = None,
+    rows: int | None = None,
+) -> Tensor:
     """The mean of  log(Σ_x exp own_x + Σ_c w_c exp⟨q, rival_c⟩) - own_0.
 
     `own` holds the score of the true answer first, then scores that rival it in its row alone (corrupted paths);
     `rivals` are shared by the batch, `excluded` the pairs that do not count, such as the true answer itself.
     Shapes: own [batch, 1 + x], query [batch, width], rivals [count, width], log_weight [count] → [].
+
+    With `across`, each process holds some of the rivals, and the loss and its gradients for `own` and `query` are those
+    of all rivals; `rows`, the queries taken at once (by default as many as keep the logits few), must then be equal.
     """
-    loss: Tensor = _SharedSoftmax.apply(own, query, rivals, log_weight, excluded)  # type: ignore[no-untyped-call]
+    rows = rows or max(1, CHUNK_LOGITS // max(1, len(rivals)))
+    loss: Tensor = _SharedSoftmax.apply(  # type: ignore[no-untyped-call]
+        own, query, rivals, log_weight, excluded, across, min(rows, len(query))
+    )
     return loss
 
 
@@ -69,34 +94,49 @@ class _SharedSoftmax(torch.autograd.Function):
     """The gradients are by-products of the loss: one pass computes all, and the logits of a chunk are never kept."""
 
     @staticmethod
-    def forward(ctx: Any, own: Tensor, query: Tensor, rivals: Tensor, log_weight: Tensor, excluded: Pairs) -> Tensor:
-        batch, count = len(query), len(rivals)
+    def forward(
+        ctx: Any,
+        own: Tensor,
+        query: Tensor,
+        rivals: Tensor,
+        log_weight: Tensor,
+        excluded: Pairs,
+        across: Across | None,
+        rows: int,
+    ) -> Tensor:
+        batch = len(query)
         loss = query.new_zeros(())
         own_gradient, query_gradient = torch.empty_like(own), torch.empty_like(query)
         rival_gradient = torch.zeros_like(rivals)
-        rows = min(batch, max(1, CHUNK_LOGITS // max(1, count)))
         for start in range(0, batch, rows):
             part = slice(start, min(start + rows, batch))
             chunk_own = own[part]
             share = torch.addmm(log_weight, query[part], rivals.T)
             share[_cells(excluded, part)] = -torch.inf
-            highest = torch.maximum(share.amax(dim=1, keepdim=True), chunk_own.amax(dim=1, keepdim=True))
+            highest = chunk_own.amax(dim=1, keepdim=True)
+            if len(rivals):
+                highest = torch.maximum(share.amax(dim=1, keepdim=True), highest)
+            if across:
+                highest = across.highest(highest)
             own_share = (chunk_own - highest).exp_()
-            total = share.sub_(highest).exp_().sum(dim=1, keepdim=True) + own_share.sum(dim=1, keepdim=True)
+            total = share.sub_(highest).exp_().sum(dim=1, keepdim=True)
+            total = (across.total(total) if across else total) + own_share.sum(dim=1, keepdim=True)
             loss += (total.log() + highest - chunk_own[:, :1]).sum()
             own_gradient[part] = own_share / total
             share.div_(total)
             query_gradient[part] = share @ rivals
             rival_gradient.addmm_(share.T, query[part])
         own_gradient[:, 0] -= 1
+        if across:
+            query_gradient = across.total(query_gradient)
         ctx.save_for_backward(own_gradient, query_gradient, rival_gradient)
         return loss / batch
 
     @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None, None, None]:
         own, query, rivals = ctx.saved_tensors
         scale = upstream / len(query)
-        return own * scale, query * scale, rivals * scale, None, None
+        return own * scale, query * scale, rivals * scale, None, None, None, None
 
 
 def _cells(pairs: Pairs, part: slice) -> tuple[Tensor, Tensor]:

@@ -11,7 +11,7 @@ from blockhole.models.bilinear import BlockBilinear
 from blockhole.models.contract import Model, rows
 from blockhole.training import losses
 from blockhole.training.config import LossConfig, PenaltyConfig
-from blockhole.training.kernels import softmax
+from blockhole.training.contrast import Contrast, WholeTable
 from blockhole.training.negatives import ALL_ENTITIES, Negatives
 from blockhole.training.penalties import cubed_norm, squared_norm
 
@@ -21,6 +21,7 @@ class Objective(nn.Module):
     """Mean loss per positive, penalty included; a module so that its model's parameters can be swapped for a call.
 
     The engine swaps the entity table for the few rows a batch touches; ids given to `forward` count in that table.
+    Where that table holds sources and targets alone, `contrast` says what they are contrasted with.
     """
 
     def __init__(self, model: Model, loss: LossConfig, penalty: PenaltyConfig) -> None:
@@ -29,22 +30,25 @@ class Objective(nn.Module):
         self._loss = loss
         self._penalty = penalty
         self._parts = model.geometry.parts if isinstance(model, BlockBilinear) else 1
+        self._whole = WholeTable(model)
 
-    def forward(self, source: Tensor, path: Tensor, target: Tensor, negatives: Negatives) -> Tensor:
+    def forward(
+        self, source: Tensor, path: Tensor, target: Tensor, negatives: Negatives, contrast: Contrast | None = None
+    ) -> Tensor:
         """source [batch], path [batch, hop], target [batch] and the batch's negatives → []."""
         query = self.model.embed_paths(source, path)
         if self._loss.kind == "logistic":
-            loss = self._logistic(source, target, query, negatives)
+            loss = self._logistic(source, target, query, negatives, contrast or self._whole)
         else:
-            loss = self._softmax(source, target, query, negatives)
+            loss = self._softmax(source, target, query, negatives, contrast or self._whole)
         return loss + self._penalties(source, path, target, query)
 
-    def _logistic(self, source: Tensor, target: Tensor, query: Tensor, negatives: Negatives) -> Tensor:
+    def _logistic(
+        self, source: Tensor, target: Tensor, query: Tensor, negatives: Negatives, contrast: Contrast
+    ) -> Tensor:
         """The paper's loss over the true answer, the drawn objects and the corrupted paths."""
-        assert negatives.objects is not None
         answer = self.model.candidates(target)
-        objects = self.model.candidates(negatives.objects.flatten()).view(*negatives.objects.shape, -1)
-        scores = torch.einsum("bw,bnw->bn", query, objects)
+        scores = contrast.object_scores(query, negatives)
         counted = torch.ones_like(scores, dtype=torch.bool)
         counted[negatives.excluded.row, negatives.excluded.column] = False
         if negatives.paths is not None and negatives.false is not None:
@@ -57,18 +61,18 @@ class Objective(nn.Module):
             weight = counted.to(scores.dtype)
         return losses.logistic_loss((query * answer).sum(dim=1), scores, weight)
 
-    def _softmax(self, source: Tensor, target: Tensor, query: Tensor, negatives: Negatives) -> Tensor:
+    def _softmax(
+        self, source: Tensor, target: Tensor, query: Tensor, negatives: Negatives, contrast: Contrast
+    ) -> Tensor:
         """Cross entropy over all entities or a sample of them, corrupted paths as further rivals."""
         if negatives is ALL_ENTITIES:
-            return softmax.softmax_loss(query, self.model.candidates(), target)
+            return contrast.full_softmax(query, target)
         answer = self.model.candidates(target)
         own = (query * answer).sum(dim=1, keepdim=True)
         if negatives.paths is not None and negatives.false is not None:
             corrupted = self._corrupted_scores(source, answer, negatives.paths)
             own = torch.cat((own, corrupted.masked_fill(~negatives.false, -torch.inf)), dim=1)
-        rivals = self.model.candidates(negatives.objects)
-        log_weight = query.new_zeros(len(rivals)) if negatives.log_weight is None else negatives.log_weight.to(query)
-        return losses.softmax_loss(own, query, rivals, log_weight, negatives.excluded)
+        return contrast.shared_softmax(own, query, negatives)
 
     def _corrupted_scores(self, source: Tensor, answer: Tensor, paths: Tensor) -> Tensor:
         """φ(s, p', o): source [batch], answer [batch, width], paths [batch, count, hop] → [batch, count]."""
