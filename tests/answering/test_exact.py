@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blockhole.answering.exact import ExactIndex
@@ -42,6 +42,42 @@ def test_the_best_are_on_the_shortlist(
     assert _best(query, index.vectors, count, among) <= set(shortlist.tolist())
 
 
+@given(
+    seed=st.integers(0, 2**31),
+    entities=st.sampled_from([1, 63, 1500, 2500]),
+    queries=st.sampled_from([1, 3, 600]),
+    count=st.sampled_from([1, 10, 70]),
+    distinct=st.sampled_from([3, 40, 10_000]),
+    hidden_share=st.sampled_from([0.0, 0.01, 0.9]),
+)
+@settings(max_examples=60, deadline=None)
+def test_the_best_of_many_queries_pass_every_tile(
+    seed: int, entities: int, queries: int, count: int, distinct: int, hidden_share: float
+) -> None:
+    """600 queries see 2,500 columns in three tiles; few distinct vectors make more ties than a row has room for."""
+    rng = np.random.default_rng(seed)
+    vectors = rng.normal(size=(distinct, 5)).astype(np.float32)[rng.integers(distinct, size=entities)]
+    vectors[rng.random(entities) < 0.3] *= np.float32(1 - 1.2e-7)
+    posed = torch.from_numpy(rng.normal(size=(queries, 5)))
+    is_hidden = rng.random((queries, entities)) < hidden_share
+    row, column = ExactIndex(torch.from_numpy(vectors)).shortlists(posed, count, np.flatnonzero(is_hidden))
+    listed = np.zeros((queries, entities), dtype=bool)
+    listed[row, column] = True
+    assert (np.diff(row) >= 0).all()
+    assert listed.sum() == len(row)
+    assert not (listed & is_hidden).any()
+    scores = np.where(is_hidden, -np.inf, (torch.from_numpy(vectors).double() @ posed.T).T.numpy())
+    kth = np.sort(scores, axis=1)[:, -min(count, entities)]
+    assert (listed | is_hidden | (scores < kth[:, None])).all()
+
+
+def test_equal_scores_are_all_listed() -> None:
+    index = ExactIndex(torch.zeros(5000, 4))
+    row, column = index.shortlists(torch.ones(3, 4, dtype=torch.float64), 10)
+    assert np.array_equal(row, np.repeat(np.arange(3), 5000))
+    assert np.array_equal(column, np.tile(np.arange(5000), 3))
+
+
 @pytest.mark.parametrize("entities", [40, 4000])
 def test_hidden_positions_are_never_on_a_shortlist(entities: int) -> None:
     rng = np.random.default_rng(1)
@@ -58,4 +94,6 @@ def test_hidden_positions_are_never_on_a_shortlist(entities: int) -> None:
 def test_a_shortlist_is_short() -> None:
     rng = np.random.default_rng(2)
     index = ExactIndex(torch.from_numpy(rng.normal(size=(50_000, 20)).astype(np.float32)))
-    assert len(index.shortlist(torch.from_numpy(rng.normal(size=20)), 10)) < 40
+    queries = torch.from_numpy(rng.normal(size=(30, 20)))
+    assert len(index.shortlist(queries[0], 10)) < 40
+    assert len(index.shortlists(queries, 10)[0]) < 30 * 12

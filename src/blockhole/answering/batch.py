@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from blockhole.answering.engine import Candidates, Engine
 
 _QUERIES = 512
-SCORES = 2**22
-"""Scores in a block, at most: enough queries for a fast product, few enough to stay near the processor."""
+_NUMBERS = 2**25
+"""What a block of queries may hold at once: known answers, or numbers in the vectors of its shortlists."""
 
 
 @final
@@ -68,7 +68,9 @@ def find_answers(
     last = queries.last_relation if candidates == "typed" else np.zeros(len(queries), dtype=np.int32)
     order = np.lexsort((queries.source, *queries.path.T[::-1], queries.length, last))
     members, last = queries.take(order), last[order]
-    size = max(1, min(_QUERIES, SCORES // max(engine.graph.num_entities, 1)))
+    entities, width = engine.index.vectors.shape
+    top = max(1, min(top, entities))
+    size = max(1, min(_QUERIES, _NUMBERS // max(entities, top * width, 1)))
     parts = [_NOTHING]
     shared, shared_by = _share(engine, None), None
     for sets in answer_sets(engine.graph, members, batch_size=size):

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from blockhole.answering.answers import Answer, Answers, Status
 from blockhole.answering.approximate import ApproximateIndex
-from blockhole.answering.batch import SCORES, find_answers
+from blockhole.answering.batch import find_answers
 from blockhole.answering.calibration import Calibration
 from blockhole.answering.calibration_file import load_calibration
 from blockhole.answering.exact import ExactIndex
@@ -34,6 +34,8 @@ Candidates = Literal["typed", "all"]
 
 _MANY = 50_000
 """Candidates that an approximate index is worth its errors for; fewer are searched exactly in a few milliseconds."""
+_SCORES = 2**22
+"""Scores of a product that questions share, at most."""
 _SHARED = 20
 """Rows of a shared product that cost as much as gathering one row and multiplying with it."""
 MAX_HOPS = 64
@@ -131,12 +133,12 @@ class Engine:
         """
         posed = [self._pose(question) for question in questions]
         wide = [i for i, each in enumerate(posed) if self._reads_all_rows(each)]
-        size = max(1, SCORES // max(self.graph.num_entities, 1))
+        size = max(1, _SCORES // max(self.graph.num_entities, 1))
         answers: dict[int, Answers] = {}
         for first in range(0, len(wide), size):
             block = wide[first : first + size]
             rough = torch.cat([posed[i].vector for i in block]).float() @ self.index.vectors.T
-            answers |= {i: self._answer(posed[i], rough[row : row + 1]) for row, i in enumerate(block)}
+            answers |= {i: self._answer(posed[i], rough[row]) for row, i in enumerate(block)}
         return [answers[i] if i in answers else self._answer(each) for i, each in enumerate(posed)]
 
     def ask_many(
@@ -209,7 +211,7 @@ class Engine:
         return _Posed(str(parsed), len(path), min(question.top, self.graph.num_entities), known, allowed, vector)
 
     def _answer(self, posed: _Posed, rough: Tensor | None = None) -> Answers:
-        """The answers to a question; `rough` are its float32 scores of all entities [1, E], where they are at hand."""
+        """The answers to a question; `rough` are its float32 scores of all entities [E], where they are at hand."""
         vector = posed.vector
         if rough is None:
             entities = self._index_for(posed.allowed).shortlist(vector[0], posed.top, posed.allowed)
