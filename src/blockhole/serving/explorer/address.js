@@ -1,0 +1,120 @@
+/**
+ * What the page shows, as its address: a link shows the same to whoever follows it, and back goes back.
+ *
+ * @module
+ */
+
+/**
+ * @typedef {object} Place
+ * @property {string | null} run the run that answers; null for the server's first
+ * @property {string | null} versus a second run, beside the first
+ * @property {string} query the path query; empty for none
+ * @property {string | null} answer the answer whose reason is open
+ * @property {string | null} entity the entity whose page is shown, instead of a query
+ * @property {"typed" | "all"} candidates
+ * @property {"known" | "predicted" | null} only
+ * @property {number} top
+ */
+
+export const TOPS = [5, 10, 25, 50, 100];
+const DEFAULT_TOP = 10;
+
+/**
+ * The place that an address names; what it leaves out, or has wrong, is as by default.
+ *
+ * @param {string} search such as `?run=wn11&q=William/fatherOf`
+ * @returns {Place}
+ */
+export function readPlace(search) {
+  const given = new URLSearchParams(search);
+  const only = given.get("only");
+  const top = Number(given.get("top"));
+  return {
+    run: given.get("run"),
+    versus: given.get("versus"),
+    query: given.get("q") ?? "",
+    answer: given.get("answer"),
+    entity: given.get("entity"),
+    candidates: given.get("candidates") === "all" ? "all" : "typed",
+    only: only === "known" || only === "predicted" ? only : null,
+    top: TOPS.includes(top) ? top : DEFAULT_TOP,
+  };
+}
+
+/**
+ * The address of a place, relative to the page; defaults are left out.
+ *
+ * @param {Place} place
+ * @returns {string}
+ */
+export function hrefOf(place) {
+  const given = new URLSearchParams();
+  if (place.run !== null) given.set("run", place.run);
+  if (place.versus !== null) given.set("versus", place.versus);
+  if (place.entity !== null) given.set("entity", place.entity);
+  else if (place.query) given.set("q", place.query);
+  if (place.answer !== null && place.entity === null) given.set("answer", place.answer);
+  if (place.candidates !== "typed") given.set("candidates", place.candidates);
+  if (place.only !== null) given.set("only", place.only);
+  if (place.top !== DEFAULT_TOP) given.set("top", String(place.top));
+  return "?" + given.toString().replaceAll("%2F", "/").replaceAll("%5E", "^"); // which queries may hold, and people read
+}
+
+/**
+ * The same place with a query, and no reason open.
+ *
+ * @param {Place} place
+ * @param {string} query
+ * @returns {Place}
+ */
+export function withQuery(place, query) {
+  return { ...place, query, answer: null, entity: null };
+}
+
+/**
+ * The same run's page of an entity.
+ *
+ * @param {Place} place
+ * @param {string} entity
+ * @returns {Place}
+ */
+export function withEntity(place, entity) {
+  return { ...place, query: "", answer: null, entity };
+}
+
+/** @returns {Place} */
+export function here() {
+  return readPlace(location.search);
+}
+
+/**
+ * Go to a place; `replace` leaves no way back to the one before.
+ *
+ * @param {Place} place
+ * @param {{replace?: boolean}} how
+ */
+export function go(place, { replace = false } = {}) {
+  const href = hrefOf(place);
+  if (replace || href === hrefOf(here())) history.replaceState(null, "", href);
+  else history.pushState(null, "", href);
+  dispatchEvent(new Event("place"));
+}
+
+/**
+ * Call `show` for every new place: after `go`, after back and forward, and after a click on a link within the page.
+ *
+ * @param {() => void} show
+ */
+export function onPlace(show) {
+  addEventListener("place", show);
+  addEventListener("popstate", show);
+  document.addEventListener("click", (click) => {
+    if (click.button !== 0 || click.metaKey || click.ctrlKey || click.shiftKey || click.altKey) return;
+    const link = click.target instanceof Element ? click.target.closest("a") : null;
+    // Links in drawings have an animated href, so the attribute is read.
+    const href = link?.getAttribute("href");
+    if (!href?.startsWith("?")) return;
+    click.preventDefault();
+    go(readPlace(href));
+  });
+}

@@ -1,0 +1,186 @@
+/**
+ * The server's questions and answers. Every failure becomes a `Failure` with a sentence to show.
+ *
+ * @module
+ */
+
+/** @typedef {"known" | "predicted"} Status */
+/** @typedef {{entity: string, score: number, probability: number | null, status: Status}} Answer */
+/** @typedef {{query: string, answers: Answer[], milliseconds: number}} Answers */
+/** @typedef {{source: string, relation: string, target: string, status: Status, probability: number}} ChainHop */
+/** @typedef {{hops: ChainHop[], probability: number}} Chain */
+/** @typedef {{query: string, entity: string, chains: Chain[], best: number}} Explanation */
+/** @typedef {{name: string, text: string, match: "prefix" | "within" | "similar"}} EntityName */
+/** @typedef {{name: string, inverse: boolean, text: string, known: boolean, entities: number}} RelationName */
+/** @typedef {{name: string, inverse: boolean, text: string, total: number, offset: number, entities: string[]}} Group */
+/** @typedef {{entity: string, text: string, facts: number, relations: Group[]}} Neighbourhood */
+/**
+ * @typedef {object} RunInfo
+ * @property {string} name
+ * @property {string} model
+ * @property {string | null} data
+ * @property {number} entities
+ * @property {number} relations
+ * @property {number} facts
+ * @property {boolean} calibrated
+ * @property {string | null} example
+ */
+/** @typedef {{default: string, runs: RunInfo[]}} Runs */
+/** @typedef {{field: string, text: string | null, column: number | null}} Where */
+
+const TRIES = 4;
+
+/** What went wrong, in the server's words. */
+export class Failure extends Error {
+  /**
+   * @param {string} kind
+   * @param {string} message
+   * @param {Where | null} where
+   * @param {string[]} nearest
+   */
+  constructor(kind, message, where = null, nearest = []) {
+    super(message);
+    this.kind = kind;
+    this.where = where;
+    this.nearest = nearest;
+  }
+}
+
+/**
+ * @param {AbortSignal} signal
+ * @returns {Promise<Runs>}
+ */
+export function getRuns(signal) {
+  return get("api/runs", {}, signal);
+}
+
+/**
+ * @param {{run: string, query: string, top: number, candidates: string, only: Status | null}} question
+ * @param {AbortSignal} signal
+ * @returns {Promise<Answers>}
+ */
+export function ask(question, signal) {
+  return post("api/ask", question, signal);
+}
+
+/**
+ * @param {{run: string, query: string, entity: string, top: number}} question
+ * @param {AbortSignal} signal
+ * @returns {Promise<Explanation>}
+ */
+export function explain(question, signal) {
+  return post("api/explain", question, signal);
+}
+
+/**
+ * Entities whose names begin so, hold this, or look alike.
+ *
+ * @param {{run: string, prefix: string, limit: number}} question
+ * @param {AbortSignal} signal
+ * @returns {Promise<{entities: EntityName[]}>}
+ */
+export function findEntities(question, signal) {
+  return get("api/entities", question, signal);
+}
+
+/**
+ * The relations that make sense after a query, or after its source alone.
+ *
+ * @param {{run: string, after: string}} question
+ * @param {AbortSignal} signal
+ * @returns {Promise<{relations: RelationName[]}>}
+ */
+export function findRelations(question, signal) {
+  return get("api/relations", { ...question, limit: 1000 }, signal);
+}
+
+/**
+ * An entity's facts by relation; with `relation`, those of one relation from `offset` on.
+ *
+ * @param {{run: string, name: string, limit: number, relation?: string, offset?: number}} question
+ * @param {AbortSignal} signal
+ * @returns {Promise<Neighbourhood>}
+ */
+export function getEntity(question, signal) {
+  return get("api/entity", question, signal);
+}
+
+/**
+ * @param {string} path
+ * @param {Record<string, string | number>} question
+ * @param {AbortSignal} signal
+ */
+function get(path, question, signal) {
+  const url = urlOf(path);
+  for (const [name, value] of Object.entries(question)) url.searchParams.set(name, String(value));
+  return call(url, { signal });
+}
+
+/**
+ * @param {string} path
+ * @param {object} question
+ * @param {AbortSignal} signal
+ */
+function post(path, question, signal) {
+  const headers = { "Content-Type": "application/json" };
+  return call(urlOf(path), { method: "POST", headers, body: JSON.stringify(question), signal });
+}
+
+/** @param {string} path */
+function urlOf(path) {
+  return new URL(path, location.origin + location.pathname); // without a password that the address may hold
+}
+
+/**
+ * @param {URL} url
+ * @param {RequestInit & {signal: AbortSignal}} request
+ * @returns {Promise<any>}
+ */
+async function call(url, request) {
+  for (let left = TRIES - 1; ; left -= 1) {
+    const response = await reach(url, request);
+    const body = await read(response);
+    if (response.ok) return body.result;
+    const { kind, message, place, nearest } = body.error;
+    if (kind !== "busy" || left === 0) throw new Failure(kind, message, place, nearest);
+    await pause(Number(response.headers.get("Retry-After") ?? 1), request.signal);
+  }
+}
+
+/**
+ * @param {URL} url
+ * @param {RequestInit} request
+ */
+async function reach(url, request) {
+  try {
+    return await fetch(url, request);
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+    throw new Failure("unreachable", "The server does not answer. Is blockhole serve still running?");
+  }
+}
+
+/** @param {Response} response */
+async function read(response) {
+  try {
+    return await response.json();
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+    throw new Failure("unreadable", `Something between this page and the server answered ${response.status}.`);
+  }
+}
+
+/**
+ * @param {number} seconds
+ * @param {AbortSignal} signal
+ * @returns {Promise<void>}
+ */
+function pause(seconds, signal) {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(resolve, 1000 * seconds);
+    signal.addEventListener("abort", () => {
+      clearTimeout(timer);
+      reject(signal.reason);
+    });
+  });
+}

@@ -1,0 +1,166 @@
+/**
+ * Where the nodes and edges of chains stand: one column a hop, each entity once in a column. Numbers only; nothing is
+ * drawn here.
+ *
+ * @module
+ */
+
+/** @typedef {{entity: string, label: string, x: number, y: number, width: number}} Node */
+/**
+ * @typedef {object} Edge
+ * @property {string} d the path from its source to its target
+ * @property {{x: number, y: number}} tip where the arrow ends
+ * @property {import("./api.js").Status} status
+ * @property {number} probability
+ * @property {{x: number, y: number}} note where its probability is written
+ * @property {number[]} chains the places of the chains it belongs to
+ */
+/** @typedef {{label: string, relation: string, x: number}} Heading */
+/** @typedef {{width: number, height: number, nodes: Node[], edges: Edge[], headings: Heading[]}} Layers */
+
+export const NODE_HEIGHT = 32;
+export const HEADING_HEIGHT = 34;
+const ROW = 52;
+const NODE_WIDTH = { padding: 26, least: 52, most: 190, crowded: 104 };
+const GAP = { least: 76, most: 190 };
+const ALONG = [0.5, 0.36, 0.64, 0.24, 0.76]; // where on its edge a probability may stand, best first
+const NOTE = { width: 48, height: 18 };
+
+/**
+ * @param {import("./api.js").Chain[]} chains at least one, all over the same relations
+ * @param {number} room the width to fill, if the gaps between columns can
+ * @param {(text: string) => number} measure
+ * @returns {Layers}
+ */
+export function layOut(chains, room, measure) {
+  const hops = chains[0].hops.length;
+  const columns = Array.from({ length: hops + 1 }, (_, column) => distinctEntities(chains, column));
+  const most = Math.max((room - hops * GAP.least) / (hops + 1), NODE_WIDTH.crowded);
+  const widths = columns.map((entities) => {
+    const widest = Math.max(...entities.map(measure)) + NODE_WIDTH.padding;
+    return Math.min(Math.max(widest, NODE_WIDTH.least), most, NODE_WIDTH.most);
+  });
+  const taken = widths.reduce((sum, width) => sum + width, 0);
+  const gap = Math.min(Math.max((room - taken - 2) / hops, GAP.least), GAP.most);
+  const rows = Math.max(...columns.map((entities) => entities.length));
+  const left = widths.map((_, column) => 1 + widths.slice(0, column).reduce((sum, width) => sum + width + gap, 0));
+
+  const placed = columns.map((entities, column) => {
+    const first = HEADING_HEIGHT + ((rows - entities.length) * ROW) / 2 + ROW / 2;
+    return entities.map((entity, row) => ({
+      entity,
+      label: shorten(entity, widths[column] - NODE_WIDTH.padding + 2, measure),
+      x: left[column],
+      y: first + row * ROW,
+      width: widths[column],
+    }));
+  });
+  const headings = chains[0].hops.map(({ relation }, hop) => ({
+    relation,
+    label: shorten(relation, gap + (widths[hop] + widths[hop + 1]) / 2 - 16, measure),
+    x: left[hop + 1] - gap / 2,
+  }));
+  return {
+    width: left[hops] + widths[hops] + 1,
+    height: HEADING_HEIGHT + rows * ROW,
+    nodes: placed.flat(),
+    edges: connect(chains, placed, gap),
+    headings,
+  };
+}
+
+/**
+ * The entities in a column, those of better chains higher.
+ *
+ * @param {import("./api.js").Chain[]} chains
+ * @param {number} column
+ */
+function distinctEntities(chains, column) {
+  return [...new Set(chains.map(({ hops }) => (column === 0 ? hops[0].source : hops[column - 1].target)))];
+}
+
+/**
+ * @param {import("./api.js").Chain[]} chains
+ * @param {Node[][]} placed
+ * @param {number} gap
+ * @returns {Edge[]}
+ */
+function connect(chains, placed, gap) {
+  const edges = new Map();
+  chains.forEach(({ hops }, chain) => {
+    hops.forEach(({ source, target, status, probability }, hop) => {
+      const key = JSON.stringify([hop, source, target]);
+      const edge = edges.get(key) ?? { hop, source, target, status, probability, chains: [] };
+      edge.chains.push(chain);
+      edges.set(key, edge);
+    });
+  });
+  /** @type {{x: number, y: number}[]} */
+  const notes = [];
+  return [...edges.values()].map(({ hop, source, target, ...edge }) => {
+    const from = nodeOf(placed[hop], source);
+    const to = nodeOf(placed[hop + 1], target);
+    const curve = curveBetween({ x: from.x + from.width, y: from.y }, { x: to.x, y: to.y }, gap);
+    const note = freePlace(curve.at, notes);
+    if (edge.status === "predicted") notes.push(note);
+    return { ...edge, d: curve.d, tip: { x: to.x, y: to.y }, note };
+  });
+}
+
+/**
+ * @param {Node[]} column
+ * @param {string} entity
+ */
+function nodeOf(column, entity) {
+  return /** @type {Node} */ (column.find((node) => node.entity === entity));
+}
+
+/**
+ * A curve that leaves and arrives level, and the points on it.
+ *
+ * @param {{x: number, y: number}} from
+ * @param {{x: number, y: number}} to
+ * @param {number} gap
+ */
+function curveBetween(from, to, gap) {
+  const [near, far] = [from.x + gap / 2, to.x - gap / 2];
+  const end = to.x - 6; // where the arrow head begins
+  return {
+    d: `M${from.x} ${from.y}C${near} ${from.y} ${far} ${to.y} ${end} ${to.y}`,
+    /** @param {number} t */
+    at: (t) => {
+      const [a, b, c, d] = [(1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t ** 2 * (1 - t), t ** 3];
+      return { x: a * from.x + b * near + c * far + d * end, y: (a + b) * from.y + (c + d) * to.y };
+    },
+  };
+}
+
+/**
+ * The first place along a curve where no note stands yet; the middle, where all are taken.
+ *
+ * @param {(t: number) => {x: number, y: number}} at
+ * @param {{x: number, y: number}[]} notes
+ */
+function freePlace(at, notes) {
+  const places = ALONG.map(at);
+  const free = places.find(({ x, y }) =>
+    notes.every((note) => Math.abs(note.x - x) >= NOTE.width || Math.abs(note.y - y) >= NOTE.height),
+  );
+  return free ?? places[0];
+}
+
+/**
+ * A name cut in its middle to fit, since names often differ at their ends.
+ *
+ * @param {string} name
+ * @param {number} most
+ * @param {(text: string) => number} measure
+ */
+export function shorten(name, most, measure) {
+  if (measure(name) <= most) return name;
+  const letters = [...name];
+  let kept = letters.length - 1;
+  const cut = () => `${letters.slice(0, Math.ceil(kept / 2)).join("")}…${letters.slice(letters.length - Math.floor(kept / 2)).join("")}`;
+  while (kept > 1 && measure(cut()) > most) kept -= 1;
+  return cut();
+}

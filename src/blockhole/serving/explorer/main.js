@@ -1,0 +1,145 @@
+/**
+ * The page: shows the place that the address names, and keeps the query box, the options and the view together.
+ *
+ * @module
+ */
+
+import { go, here, hrefOf, onPlace, withQuery } from "./address.js";
+import { answersView, compareView } from "./asking.js";
+import { Failure, getRuns } from "./api.js";
+import { showControls, wireControls } from "./controls.js";
+import { byId } from "./elements.js";
+import { entityView } from "./entity-page.js";
+import { problem } from "./problem.js";
+import { offsetOf } from "./query-text.js";
+import { QueryBox } from "./query-box.js";
+import { wireTheme } from "./theme.js";
+import { welcomeView } from "./welcome.js";
+
+/** @typedef {import("./address.js").Place} Place */
+/** @typedef {import("./api.js").Runs} Runs */
+/** @typedef {import("./asking.js").View} View */
+
+class Page {
+  /** @param {Runs} runs */
+  constructor(runs) {
+    this.runs = runs;
+    this.view = byId("view");
+    this.problem = byId("problem");
+    this.pending = new AbortController();
+    /** @type {{key: string, view: View} | null} */
+    this.shown = null;
+    this.box = new QueryBox({
+      run: () => this.runOf(here()),
+      ask: (query) => go(withQuery(here(), query)),
+      announce,
+    });
+    wireControls(runs);
+    onPlace(() => this.show());
+  }
+
+  /** Show what the address names; when only the open answer differs, open it in what is there. */
+  async show() {
+    const place = here();
+    this.pending.abort();
+    this.pending = new AbortController();
+    const { signal } = this.pending;
+    this.box.show(place.query);
+    showControls(place, this.runOf(place));
+    const key = hrefOf({ ...place, answer: null });
+    if (this.shown?.key === key && this.shown.view.open !== undefined) {
+      this.shown.view.open(place.answer);
+      return;
+    }
+    this.view.setAttribute("aria-busy", "true");
+    try {
+      const view = await this.make(place, signal);
+      if (!signal.aborted) this.put(view, key, place);
+    } catch (failure) {
+      if (signal.aborted) return;
+      if (!(failure instanceof Failure)) throw failure;
+      this.fail(failure);
+    }
+  }
+
+  /**
+   * @param {Place} place
+   * @param {AbortSignal} signal
+   * @returns {Promise<View>}
+   */
+  async make(place, signal) {
+    const run = this.info(this.runOf(place));
+    if (place.entity !== null) {
+      return entityView({ ...place, entity: place.entity }, run, signal, (beginning) => this.box.begin(beginning));
+    }
+    if (!place.query) return welcomeView(place, run, signal);
+    if (place.versus === null) return answersView(place, run, signal, announce);
+    return compareView(place, [run, this.info(place.versus)], signal, announce);
+  }
+
+  /**
+   * @param {View} view
+   * @param {string} key
+   * @param {Place} place
+   */
+  put(view, key, place) {
+    const before = this.shown;
+    this.shown = { key, view };
+    this.clear();
+    this.view.replaceChildren(view.node);
+    document.title = view.title ? `${view.title} · BlockHolE` : "BlockHolE explorer";
+    announce(view.summary);
+    if (before !== null && place.entity !== null) {
+      scrollTo(0, 0);
+      this.view.focus({ preventScroll: true }); // a new page: reading goes on at its top
+    }
+  }
+
+  /** @param {Failure} failure */
+  fail(failure) {
+    this.shown = null;
+    this.clear();
+    this.view.replaceChildren();
+    document.title = "BlockHolE explorer";
+    this.problem.replaceChildren(problem(failure, (query) => go(withQuery(here(), query))));
+    const { where } = failure;
+    if (where?.field !== "query" || where.text !== this.box.input.value || where.column === null) return;
+    this.box.input.setAttribute("aria-invalid", "true");
+    if (document.activeElement !== this.box.input) return;
+    const at = offsetOf(where.text, where.column);
+    this.box.input.setSelectionRange(at, at); // typing goes on where the mistake is
+  }
+
+  /** Take away what was wrong before. */
+  clear() {
+    this.view.removeAttribute("aria-busy");
+    this.problem.replaceChildren();
+    this.box.input.removeAttribute("aria-invalid");
+  }
+
+  /** @param {Place} place */
+  runOf(place) {
+    return place.run ?? this.runs.default;
+  }
+
+  /** @param {string} name */
+  info(name) {
+    const found = this.runs.runs.find((run) => run.name === name);
+    if (found !== undefined) return found;
+    const names = this.runs.runs.map((run) => run.name).join(", ");
+    throw new Failure("unknown_run", `there is no run ${name}; the server has ${names}.`);
+  }
+}
+
+/** @param {string} text */
+function announce(text) {
+  byId("announcer").textContent = text;
+}
+
+wireTheme(byId("theme"));
+try {
+  await new Page(await getRuns(new AbortController().signal)).show();
+} catch (failure) {
+  if (!(failure instanceof Failure)) throw failure;
+  byId("problem").replaceChildren(problem(failure, () => {}));
+}
