@@ -46,6 +46,7 @@ class Model(nn.Module, ABC):
         self.num_entities = num_entities
         self.num_relations = num_relations
         self.tied = tied
+        self.entity_scale, self.relation_scale = entity_scale, relation_scale
         generator = torch.Generator().manual_seed(seed)
         relation_rows = num_relations if tied else 2 * num_relations
         self.entity = _draw(num_entities, entity_width, entity_scale, generator)

@@ -1,0 +1,115 @@
+"""The processes of a run as a grid, data × entities: who has which positives, and who holds which rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from torch import Tensor
+from torch import distributed as dist
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.tensor import DTensor, Replicate, Shard
+
+from blockhole.errors import ConfigError
+
+DATA, ENTITIES = "data", "entities"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class MeshShape:
+    """D parts of every batch times P parts of the entity table: D·P processes."""
+
+    data: int
+    entities: int
+
+    @classmethod
+    def parse(cls, text: str | None, processes: int) -> MeshShape:
+        """The shape written DATAxENTITIES, for so many processes; absent puts all of them along the entities."""
+        if text is None:
+            return cls(1, processes)
+        sizes = text.lower().split("x")
+        if len(sizes) != 2 or not all(size.isdecimal() and int(size) for size in sizes):
+            raise ConfigError(f"the mesh {text!r} is no DATAxENTITIES; write two numbers such as 2x4.")
+        shape = cls(*map(int, sizes))
+        if shape.size != processes:
+            raise ConfigError(
+                f"the mesh {text} needs {shape.size} processes, and there are {processes}; start it with torchrun "
+                f"--nproc-per-node {shape.size} --no-python blockhole train …, or choose another mesh."
+            )
+        return shape
+
+    @property
+    def size(self) -> int:
+        """D·P."""
+        return self.data * self.entities
+
+    def check(self, num_entities: int) -> None:
+        """Make sure that every shard has an entity."""
+        if -(-num_entities // self.entities) * (self.entities - 1) >= num_entities:
+            raise ConfigError(
+                f"{self.entities} shards are too many for {num_entities} entities: one would hold none; start fewer "
+                f"processes, or split the batches instead with --mesh {self.size}x1."
+            )
+
+
+@final
+class EntityMesh:
+    """This process' place in the grid, and what goes along its row and its column.
+
+    Shard p of the P along the entities holds the rows p·⌈E/P⌉ … of the table; processes with the same p hold equal
+    copies and split the batches.
+    """
+
+    def __init__(self, shape: MeshShape, device: torch.device) -> None:
+        self.shape = shape
+        self.device = device
+        self._mesh = init_device_mesh(device.type, (shape.data, shape.entities), mesh_dim_names=(DATA, ENTITIES))
+        self._data, self._entities = self._mesh.get_group(DATA), self._mesh.get_group(ENTITIES)
+
+    @property
+    def entities(self) -> DeviceMesh:
+        """The processes that hold one copy of the table together."""
+        return self._mesh[ENTITIES]
+
+    def held(self, num_entities: int) -> range:
+        """The ids whose rows this process holds."""
+        size = -(-num_entities // self.shape.entities)
+        first = min(num_entities, self._mesh.get_local_rank(ENTITIES) * size)
+        return range(first, min(num_entities, first + size))
+
+    def part(self, batch: int) -> slice:
+        """The rows of a batch that are this process' own; sizes differ by one at most, and may be zero."""
+        place = self._mesh.get_local_rank(DATA)
+        return slice(batch * place // self.shape.data, batch * (place + 1) // self.shape.data)
+
+    def table(self, rows: Tensor, num_entities: int) -> DTensor:
+        """The whole table of which this process holds `rows`, without copying them: [E, …]."""
+        shape = torch.Size((num_entities, *rows.shape[1:]))
+        return DTensor.from_local(
+            rows, self._mesh, [Replicate(), Shard(0)], run_check=False, shape=shape, stride=_contiguous(shape)
+        )
+
+    def highest(self, values: Tensor) -> Tensor:
+        """The highest of each element along the entities; in place."""
+        if self.shape.entities > 1:
+            dist.all_reduce(values, dist.ReduceOp.MAX, group=self._entities)
+        return values
+
+    def total(self, values: Tensor) -> Tensor:
+        """The sum of each element along the entities; in place."""
+        if self.shape.entities > 1:
+            dist.all_reduce(values, group=self._entities)
+        return values
+
+    def sum_over_data(self, values: Tensor) -> Tensor:
+        """The sum of each element along the data; in place."""
+        if self.shape.data > 1:
+            dist.all_reduce(values, group=self._data)
+        return values
+
+
+def _contiguous(shape: torch.Size) -> tuple[int, ...]:
+    """The strides of a contiguous tensor."""
+    return torch.empty(shape, device="meta").stride()

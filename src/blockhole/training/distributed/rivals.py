@@ -1,0 +1,151 @@
+"""What a process contrasts queries with: the candidates among its own rows, put together with the other shards'.
+
+The logits of a shard never leave it. Over all entities the loss is torch's `loss_parallel`. It knows no weights of
+single candidates, no masks, and no rivals that only one row has; the losses that need those do the same by themselves
+(`losses.softmax_loss`): maximum, sum of exponentials and query gradient are reduced along the entities, and all else
+is local.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self, final
+
+import torch
+from torch import Tensor
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
+from torch.distributed.tensor.parallel import loss_parallel
+from torch.nn import functional
+
+from blockhole.models.contract import Model
+from blockhole.training import losses
+from blockhole.training.distributed.mesh import EntityMesh
+from blockhole.training.losses import CHUNK_LOGITS, Pairs
+from blockhole.training.negatives import Negatives
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ShardRivals:
+    """The rivals of a batch among the rows of one shard; a Contrast.
+
+    `answer` are the entities that answer the batch's queries. `ids` are the rivals' places in the shard, ascending or
+    as drawn (absent: every row), `rows` their rows, a leaf of autograd. `row`, `column` and `position` say which drawn object (row, column) is which of them (logistic);
+    `log_weight` and `excluded` are those of `losses.softmax_loss`.
+    """
+
+    model: Model
+    mesh: EntityMesh
+    answer: Tensor
+    rows: Tensor
+    ids: Tensor | None
+    excluded: Pairs
+    log_weight: Tensor | None = None
+    row: Tensor | None = None
+    column: Tensor | None = None
+    position: Tensor | None = None
+
+    @classmethod
+    def of(
+        cls, model: Model, mesh: EntityMesh, shard: Tensor, answer: Tensor, negatives: Negatives, counted: Tensor | None
+    ) -> Self:
+        """The rivals that `negatives` name in `shard` [count, width].
+
+        `counted` [count] is 0 for entities that take part and -inf for others (absent: all do).
+        """
+        held, objects = mesh.held(model.num_entities), negatives.objects
+        if objects is None:
+            inside = _inside(negatives.excluded.column, held)
+            cells = Pairs(negatives.excluded.row[inside], negatives.excluded.column[inside] - held.start)
+            return cls(model, mesh, answer, shard.detach().requires_grad_(), None, cells, counted)
+        own = _inside(objects, held)
+        if objects.dim() == 2:
+            row, column = own.nonzero(as_tuple=True)
+            ids, position = torch.unique(objects[own] - held.start, return_inverse=True)
+            rows = shard.index_select(0, ids).requires_grad_()
+            return cls(model, mesh, answer, rows, ids, negatives.excluded, None, row, column, position)
+        ids = objects[own] - held.start
+        place, inside = own.cumsum(0) - 1, own[negatives.excluded.column]
+        cells = Pairs(negatives.excluded.row[inside], place[negatives.excluded.column[inside]])
+        weight = None if negatives.log_weight is None else negatives.log_weight[own]
+        return cls(model, mesh, answer, shard.index_select(0, ids).requires_grad_(), ids, cells, weight)
+
+    def object_scores(self, query: Tensor, negatives: Negatives) -> Tensor:
+        """See Contrast: every process scores the objects it holds, and their sum with zeros elsewhere is the whole."""
+        assert negatives.objects is not None and self.row is not None
+        assert self.column is not None and self.position is not None
+        # What every process has gets its gradient from all of them; what is summed passes it to each as it is.
+        shared = DTensor.from_local(query, self.mesh.entities, [Replicate()], run_check=False)
+        own = shared.to_local(grad_placements=[Partial()])[self.row]
+        score = (own * self.model.finish_candidate(self.rows)[self.position]).sum(dim=1)
+        scattered = query.new_zeros(negatives.objects.shape).index_put((self.row, self.column), score)
+        summed = DTensor.from_local(scattered, self.mesh.entities, [Partial()], run_check=False)
+        return summed.redistribute(placements=[Replicate()]).to_local()
+
+    def shared_softmax(self, own: Tensor, query: Tensor, negatives: Negatives) -> Tensor:
+        """See Contrast."""
+        candidates = self.model.finish_candidate(self.rows)
+        log_weight = query.new_zeros(len(candidates)) if self.log_weight is None else self.log_weight.to(query)
+        # From figures that all processes know, so that they reduce equally often.
+        most = self.model.num_entities if negatives.objects is None else len(negatives.objects)
+        rows = max(1, CHUNK_LOGITS // -(-most // self.mesh.shape.entities))
+        return losses.softmax_loss(own, query, candidates, log_weight, self.excluded, across=self.mesh, rows=rows)
+
+    def full_softmax(self, query: Tensor, target: Tensor) -> Tensor:
+        """See Contrast; `target` counts in the rows that were fetched, `answer` in the table."""
+        candidates = self.model.finish_candidate(self.rows)
+        loss: Tensor = _LossParallel.apply(  # type: ignore[no-untyped-call]
+            query, candidates, self.answer, self.log_weight, self.mesh, self.model.num_entities
+        )
+        return loss
+
+
+class _LossParallel(torch.autograd.Function):
+    """Cross entropy over a sharded vocabulary, some queries at a time, so that few logits are held at once."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        query: Tensor,
+        candidates: Tensor,
+        target: Tensor,
+        log_weight: Tensor | None,
+        mesh: EntityMesh,
+        num_entities: int,
+    ) -> Tensor:
+        batch, shards = len(query), mesh.entities
+        rows = max(1, CHUNK_LOGITS // -(-num_entities // mesh.shape.entities))
+        loss, query_gradient = query.new_zeros(()), torch.empty_like(query)
+        candidate_gradient = torch.zeros_like(candidates)
+        weights = None if log_weight is None else _sharded(log_weight, mesh, num_entities)
+        for start in range(0, batch, rows):
+            part = slice(start, start + rows)
+            own, leaf = query[part].detach().requires_grad_(), candidates.detach().requires_grad_()
+            with torch.enable_grad(), loss_parallel():
+                vectors = DTensor.from_local(own, shards, [Replicate()], run_check=False)
+                transposed = _sharded(leaf, mesh, num_entities).T
+                logits = vectors @ transposed if weights is None else torch.addmm(weights, vectors, transposed)
+                cross = functional.cross_entropy(logits, target[part], reduction="sum")
+                query_gradient[part], gradient = torch.autograd.grad(cross, [own, leaf])
+            assert isinstance(cross, DTensor)
+            loss += cross.detach().to_local()
+            candidate_gradient += gradient
+        ctx.save_for_backward(query_gradient / batch, candidate_gradient.div_(batch))
+        return loss / batch
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, Tensor, None, None, None, None]:
+        query, candidates = ctx.saved_tensors
+        return query * upstream, candidates * upstream, None, None, None, None
+
+
+def _sharded(rows: Tensor, mesh: EntityMesh, num_entities: int) -> DTensor:
+    """One shard as the whole, along the entities alone: no process need know what others of its copy compute."""
+    shape = torch.Size((num_entities, *rows.shape[1:]))
+    stride = torch.empty(shape, device="meta").stride()
+    return DTensor.from_local(rows, mesh.entities, [Shard(0)], run_check=False, shape=shape, stride=stride)
+
+
+def _inside(ids: Tensor, held: range) -> Tensor:
+    """Which ids a shard holds: bool of the same shape."""
+    return (ids >= held.start) & (ids < held.stop)
