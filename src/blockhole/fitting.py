@@ -8,6 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from blockhole.data.dataset import DataSet
 from blockhole.errors import ConfigError, DataError
 from blockhole.evaluation.truth import truth_of
@@ -22,6 +24,7 @@ from blockhole.training.config_sources import flatten, gather, validate
 from blockhole.training.devices import available_threads, choose_device, torch_threads
 from blockhole.training.engines import build_engine
 from blockhole.training.interruption import interruptible
+from blockhole.training.path_tensors import PathTensors
 from blockhole.training.penalties import dura_weight
 from blockhole.training.positives import FreshWalks, Positives, StoredPositives, with_reversed
 from blockhole.training.resuming import resumed_config
@@ -90,7 +93,7 @@ def fit(
     model = build_model(config.model, len(split.entities), len(split.relations), config.training.seed)
     model.to(choose_device(config.training.device))
     data = _with_paths(data, config)
-    positives = _positives(data, config)
+    positives = _positives(data, config, model.entity.device)
     config = _settled(config, len(positives), len(split.entities))
     with ExitStack() as stack:
         stack.enter_context(torch_threads(threads))
@@ -176,12 +179,12 @@ def _with_paths(data: DataSet, config: TrainConfig) -> DataSet:
     return DataSet(data.name, data.split, splits=build_paths(data.split, seed=config.training.seed))
 
 
-def _positives(data: DataSet, config: TrainConfig) -> Positives:
+def _positives(data: DataSet, config: TrainConfig, device: torch.device) -> Positives:
     training, relations = config.training, len(data.split.relations)
     if training.on == "paths" and training.walks == "fresh":
-        return FreshWalks(data.split.graph("train"), training.seed, training.reverse)
+        return FreshWalks(data.split.graph("train"), training.seed, training.reverse, device)
     queries = data.paths("train") if training.on == "paths" else PathQueries.from_triples(data.split.train)
-    return StoredPositives(with_reversed(queries, training.reverse, relations))
+    return StoredPositives(with_reversed(PathTensors.of(queries, device), training.reverse, relations))
 
 
 def _settled(config: TrainConfig, positives: int, entities: int) -> TrainConfig:

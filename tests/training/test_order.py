@@ -7,11 +7,17 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
+from blockhole.errors import DataError
 from blockhole.paths.answers import holds
 from blockhole.paths.queries import PathQueries
+from blockhole.paths.walks import sample_walks
+from blockhole.training import device_walks
+from blockhole.training.device_walks import WalkSampler
 from blockhole.training.order import EpochOrder, EpochPlan
-from blockhole.training.positives import WALKS_PER_EDGE, FreshWalks, StoredPositives, with_reversed
+from blockhole.training.path_tensors import PathTensors
+from blockhole.training.positives import WALKS_PER_EDGE, FreshWalks, Reverse, StoredPositives, with_reversed
 
 from .worlds import random_queries, random_split
 
@@ -25,6 +31,14 @@ def mixed_queries(counts: list[int], seed: int = 0) -> PathQueries:
     queries = PathQueries.concatenate(parts)
     numbers = np.arange(len(queries), dtype=np.int32)
     return PathQueries(numbers, queries.path, queries.length, queries.target)
+
+
+def tensors(**ids: NDArray[np.int32]) -> PathTensors:
+    return PathTensors.of(PathQueries(**ids), CPU)
+
+
+def arrays(paths: PathTensors) -> PathQueries:
+    return PathQueries(*(ids.numpy() for ids in (paths.source, paths.path, paths.length, paths.target)))
 
 
 def sources(plan: EpochPlan) -> list[list[int]]:
@@ -72,7 +86,7 @@ def test_the_order_is_a_function_of_seed_and_epoch() -> None:
 
 
 def test_reversed_positives_by_hand() -> None:
-    queries = PathQueries(
+    queries = tensors(
         source=np.array([0, 1], dtype=np.int32),
         path=np.array([[2, 0, 0], [0, 4, 1]], dtype=np.int32),
         length=np.array([1, 3], dtype=np.int32),
@@ -80,27 +94,49 @@ def test_reversed_positives_by_hand() -> None:
     )
     assert with_reversed(queries, "none", 3) is queries
     edges = with_reversed(queries, "edges", 3)
+    assert edges.path.dtype == torch.int32
     assert (edges.source.tolist(), edges.target.tolist()) == ([0, 1, 5], [5, 6, 0])
     assert edges.path[2].tolist() == [5, 0, 0]
     everything = with_reversed(queries, "paths", 3)
     assert everything.path[3].tolist() == [4, 1, 3]
-    assert (everything.source[3], everything.target[3], everything.length[3]) == (6, 1, 3)
+    assert [ids[3].item() for ids in (everything.source, everything.target, everything.length)] == [6, 1, 3]
 
 
 @pytest.mark.parametrize("reverse", ["none", "edges", "paths"])
-def test_fresh_walks_are_true_and_new_every_epoch(reverse: str) -> None:
+def test_fresh_walks_are_true_and_new_every_epoch(reverse: Reverse) -> None:
     graph = SPLIT.graph("train")
-    walks = FreshWalks(graph, seed=1, reverse=reverse)  # type: ignore[arg-type]
-    first, again, second = walks.epoch(0), FreshWalks(graph, 1, reverse).epoch(0), walks.epoch(1)  # type: ignore[arg-type]
-    assert holds(graph, first).all()
-    assert np.array_equal(first.path, again.path)
-    assert not np.array_equal(first.path, second.path)
+    walks = FreshWalks(graph, seed=1, reverse=reverse, device=CPU)
+    first, again, second = walks.epoch(0), FreshWalks(graph, 1, reverse, CPU).epoch(0), walks.epoch(1)
+    assert holds(graph, arrays(first)).all()
+    assert torch.equal(first.path, again.path)
+    assert not torch.equal(first.path, second.path)
+    assert set(first.source.tolist() + first.target.tolist()) <= set(walks.ends().tolist())
     factor = 2 if reverse == "paths" else 1
     edges = len(graph) * (1 if reverse == "none" else 2)
     assert len(walks) == len(first) == factor * WALKS_PER_EDGE * len(graph) + edges
 
 
 def test_stored_positives_stay_the_same_object() -> None:
-    queries = mixed_queries([3])
-    stored = StoredPositives(queries)
-    assert stored.epoch(0) is stored.epoch(7) is queries
+    paths = PathTensors.of(mixed_queries([3]), CPU)
+    stored = StoredPositives(paths)
+    assert stored.epoch(0) is stored.epoch(7) is paths
+
+
+@pytest.mark.parametrize("chunk", [7, 1 << 22])
+def test_walks_sampled_on_a_device_are_those_of_the_host(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device_walks, "CHUNK", chunk)
+    for seed, lengths in ((0, (2, 5)), (2**63 - 1, (1, 1)), (12345, (3, 4))):
+        split = random_split(seed=seed % 97)
+        graph = split.graph("train")
+        expected = sample_walks(graph, 500, lengths, seed)
+        found = arrays(WalkSampler(graph, CPU).sample(500, lengths, seed))
+        for name in ("source", "path", "length", "target"):
+            assert np.array_equal(getattr(found, name), getattr(expected, name)), name
+
+
+def test_no_walks_and_no_edges() -> None:
+    graph = SPLIT.graph("train")
+    assert len(WalkSampler(graph, CPU).sample(0, (2, 5), 0)) == 0
+    empty = type(graph)(graph.entities, graph.relations, graph.triples[:0])
+    with pytest.raises(DataError, match="the graph has no edges, so there is nothing to walk on"):
+        WalkSampler(empty, CPU)

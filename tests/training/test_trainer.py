@@ -21,6 +21,7 @@ from blockhole.paths.queries import PathQueries
 from blockhole.training.batch import Batch
 from blockhole.training.checkpoint import load_checkpoint
 from blockhole.training.interruption import interruptible
+from blockhole.training.path_tensors import PathTensors
 from blockhole.training.positives import StoredPositives
 from blockhole.training.run import Run
 from blockhole.training.state import TrainingState
@@ -60,7 +61,7 @@ class ScriptedEngine:
 
 
 def queries(count: int = 12) -> StoredPositives:
-    return StoredPositives(random_queries(SPLIT, count, hops=2))
+    return StoredPositives(PathTensors.of(random_queries(SPLIT, count, hops=2), torch.device("cpu")))
 
 
 def test_early_stopping_keeps_the_best_weights() -> None:

@@ -21,6 +21,7 @@ from blockhole.training.checkpoint import load_checkpoint
 from blockhole.training.engine import Engine
 from blockhole.training.engines import build_engine
 from blockhole.training.kernels.fused_cpu import FusedEngine
+from blockhole.training.path_tensors import PathTensors
 from blockhole.training.positives import FreshWalks, StoredPositives
 from blockhole.training.run import Run
 from blockhole.training.unseen import give_mean_to_unseen, seen_entities
@@ -111,13 +112,17 @@ def test_the_fused_engine_leaves_them_out_too() -> None:
 
 def test_entities_of_facts_and_of_positives_are_seen() -> None:
     graph = WIDE.graph("train")
-    assert seen_entities(graph, FreshWalks(graph, 0, "none")).tolist() == SEEN.tolist()  # type: ignore[union-attr]
+    walked = seen_entities(graph, FreshWalks(graph, 0, "none", torch.device("cpu")))
+    assert walked is not None
+    assert walked.tolist() == SEEN.tolist()
     further = random_queries(WIDE, 1, hops=2).take(np.array([0]))
     further = type(further)(np.array([2], np.int32), further.path, further.length, np.array([5], np.int32))
-    seen = seen_entities(graph, StoredPositives(further))
+    stored = StoredPositives(PathTensors.of(further, torch.device("cpu")))
+    seen = seen_entities(graph, stored)
     assert seen is not None
     assert set(range(12)) - set(seen.tolist()) == {10}
-    assert seen_entities(SMALL.graph("train"), StoredPositives(further)) is None
+    known = random_queries(SMALL, 3, hops=2)
+    assert seen_entities(SMALL.graph("train"), StoredPositives(PathTensors.of(known, torch.device("cpu")))) is None
 
 
 @pytest.mark.parametrize("name", ["blockhole", "rescal", "transe"])

@@ -13,6 +13,7 @@ from torch import Tensor
 from blockhole.paths.queries import PathQueries
 from blockhole.training.batch import Batch
 from blockhole.training.draws import Purpose, generator
+from blockhole.training.path_tensors import PathTensors
 
 
 @final
@@ -24,29 +25,32 @@ class EpochOrder:
     """
 
     def __init__(
-        self, queries: PathQueries, batch_size: int, seed: int, device: torch.device, *, by_last_relation: bool = False
+        self,
+        queries: PathQueries | PathTensors,
+        batch_size: int,
+        seed: int,
+        device: torch.device,
+        *,
+        by_last_relation: bool = False,
     ) -> None:
+        self._paths = paths = PathTensors.of(queries, device)
         self._seed = seed
         self._batch_size = batch_size
-        key = queries.length.astype(np.int64)
-        if by_last_relation:
-            key = key * (int(queries.path.max(initial=0)) + 1) + queries.last_relation
-        by_key = np.argsort(key, kind="stable")
-        bounds = np.flatnonzero(np.diff(key[by_key])) + 1
-        self._groups = [group for group in np.split(by_key, bounds) if len(group)]
-        self._lengths = [int(queries.length[group[0]]) for group in self._groups]
-        # One copy on the device; int32 halves what a batch reads.
-        self._source = torch.tensor(queries.source, device=device)
-        self._path = torch.tensor(queries.path, device=device)
-        self._target = torch.tensor(queries.target, device=device)
+        ids = int(paths.path.max()) + 1 if by_last_relation and len(paths) else 1
+        # Few distinct numbers of few bits: a stable sort of them is a radix sort.
+        key = paths.length * ids + paths.last_relation if by_last_relation else paths.length.short()
+        by_key = torch.argsort(key, stable=True)
+        keys, sizes = torch.unique_consecutive(key[by_key], return_counts=True)
+        self._groups = torch.split(by_key, sizes.tolist())
+        self._lengths = [each // ids for each in keys.tolist()]
 
     def plan(self, epoch: int) -> EpochPlan:
         """The batches of an epoch."""
         rng = generator(self._seed, Purpose.ORDER, epoch)
-        batches: list[NDArray[np.intp]] = []
+        batches: list[Tensor] = []
         lengths: list[int] = []
         for group, length in zip(self._groups, self._lengths, strict=True):
-            cut = np.array_split(rng.permutation(group), -(-len(group) // self._batch_size))
+            cut = _shuffled(group, rng).tensor_split(-(-len(group) // self._batch_size))
             batches += cut
             lengths += [length] * len(cut)
         shuffled = rng.permutation(len(batches))
@@ -55,11 +59,17 @@ class EpochOrder:
             epoch=epoch,
             bounds=np.concatenate([[0], np.cumsum(sizes)]),
             lengths=[lengths[i] for i in shuffled],
-            members=torch.from_numpy(np.concatenate([batches[i] for i in shuffled])).to(self._source.device),
-            source=self._source,
-            path=self._path,
-            target=self._target,
+            members=torch.cat([batches[i] for i in shuffled]),
+            paths=self._paths,
         )
+
+
+def _shuffled(group: Tensor, rng: np.random.Generator) -> Tensor:
+    """The members of a group in random order; a GPU draws its own, since the host needs a tenth of an epoch for it."""
+    if not group.is_cuda:
+        return torch.from_numpy(rng.permutation(group.cpu().numpy())).to(group.device)
+    drawn = torch.Generator(group.device).manual_seed(int(rng.integers(2**63)))
+    return group[torch.randperm(len(group), generator=drawn, device=group.device)]
 
 
 @final
@@ -71,9 +81,7 @@ class EpochPlan:
     bounds: NDArray[np.int64]
     lengths: list[int]
     members: Tensor
-    source: Tensor
-    path: Tensor
-    target: Tensor
+    paths: PathTensors
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -86,9 +94,9 @@ class EpochPlan:
         """Batch `index`, gathered on the device."""
         members = self.members[self.bounds[index] : self.bounds[index + 1]]
         return Batch(
-            source=self.source.index_select(0, members).long(),
-            path=self.path.index_select(0, members)[:, : self.lengths[index]].long(),
-            target=self.target.index_select(0, members).long(),
+            source=self.paths.source.index_select(0, members).long(),
+            path=self.paths.path.index_select(0, members)[:, : self.lengths[index]].long(),
+            target=self.paths.target.index_select(0, members).long(),
             epoch=self.epoch,
             index=index,
         )

@@ -14,10 +14,10 @@ from torch import Tensor
 
 from blockhole.errors import TrainingDiverged
 from blockhole.models.contract import Model
-from blockhole.paths.queries import PathQueries
 from blockhole.training.config import TrainConfig
 from blockhole.training.engine import Engine
 from blockhole.training.order import EpochOrder, EpochPlan
+from blockhole.training.path_tensors import PathTensors
 from blockhole.training.positives import Positives
 from blockhole.training.state import TrainingState
 from blockhole.training.tracking import Tracker
@@ -91,7 +91,7 @@ class Trainer:
         self._progress = progress
         self._interrupted = interrupted
         self._device = model.entity.device
-        self._order: tuple[PathQueries, EpochOrder] | None = None
+        self._order: tuple[PathTensors, EpochOrder] | None = None
         self._last_save = perf_counter()
 
     def run(self) -> bool:
@@ -129,16 +129,16 @@ class Trainer:
         return True
 
     def _plan(self) -> EpochPlan:
-        queries = self._positives.epoch(self.state.epoch)
-        if self._order is None or self._order[0] is not queries:
+        paths = self._positives.epoch(self.state.epoch)
+        if self._order is None or self._order[0] is not paths:
             order = EpochOrder(
-                queries,
+                paths,
                 self._config.training.batch_size,
                 self._config.training.seed,
                 self._device,
                 by_last_relation=self._config.loss.kind == "sampled_softmax" and self._config.loss.typed_share > 0,
             )
-            self._order = (queries, order)
+            self._order = (paths, order)
         return self._order[1].plan(self.state.epoch)
 
     def _account(self, plan: EpochPlan, losses: Sequence[Tensor]) -> None:

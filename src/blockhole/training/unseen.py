@@ -15,7 +15,7 @@ def seen_entities(graph: KnowledgeGraph, positives: Positives) -> NDArray[np.int
     """The entities of the train facts and of the positives, ascending; absent where these are all there are."""
     met = np.zeros(graph.num_entities, dtype=bool)
     met[graph.triples[:, [0, 2]]] = True
-    met[positives.ends()] = True
+    met[positives.ends().cpu().numpy()] = True
     return None if met.all() else np.flatnonzero(met)
 
 
