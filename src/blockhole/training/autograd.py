@@ -16,6 +16,7 @@ from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.models.contract import Model
 from blockhole.training.batch import Batch
 from blockhole.training.config import TrainConfig
+from blockhole.training.dropout import Dropout
 from blockhole.training.losses import Pairs
 from blockhole.training.negatives import ALL_ENTITIES, Negatives, NegativeSampler
 from blockhole.training.objective import Objective
@@ -40,14 +41,27 @@ class AutogradEngine:
         self._seen = None if seen is None else _Seen.of(seen, model)
         self._optimizer = build_optimizer(config.optimizer, dict(model.named_parameters()))
         self._dense = {name: value for name, value in model.named_parameters() if name != "entity"}
+        rate, (_, width) = config.loss.query_dropout, model.entity.shape
+        self._dropout = Dropout(rate, width, config.training.seed, model.entity.device) if rate else None
 
     @property
     def draws_nothing(self) -> bool:
-        """Whether a step is a function of the batch's ids alone, without random draws."""
+        """Whether a step draws no negatives, so that `advance` is a function of what lies on the device alone."""
         return self._sampler.draws_nothing
 
     def step(self, batch: Batch) -> Tensor:
         """See Engine."""
+        self.begin(batch)
+        return self.advance(batch)
+
+    def begin(self, batch: Batch) -> None:
+        """Leave on the device what the step needs to know of the batch beside its ids."""
+        if self._dropout is not None:
+            self._dropout.begin(batch)
+
+    def advance(self, batch: Batch) -> Tensor:
+        """The step itself, after `begin`: on a GPU, without negatives to draw, it can be recorded and replayed."""
+        kept = None if self._dropout is None else self._dropout.draw(batch.source, batch.target)
         negatives = self._sampler.draw(batch)
         entity: Tensor = self._model.entity
         touched, source, target = None, batch.source, batch.target
@@ -62,7 +76,7 @@ class AutogradEngine:
                 negatives = replace(negatives, excluded=Pairs(cells.row, self._seen.position[cells.column]))
         if touched is not None:
             entity = entity.detach().index_select(0, touched).requires_grad_()
-        loss = self._loss(entity, source, batch.path, target, negatives)
+        loss = self._loss(entity, source, batch.path, target, negatives, kept)
         gradients = torch.autograd.grad(loss, [entity, *self._dense.values()])
         self._optimizer.begin_step()
         self._optimizer.update("entity", touched, gradients[0])
@@ -70,9 +84,17 @@ class AutogradEngine:
             self._optimizer.update(name, None, gradient)
         return loss.detach()
 
-    def _loss(self, entity: Tensor, source: Tensor, path: Tensor, target: Tensor, negatives: Negatives) -> Tensor:
+    def _loss(
+        self,
+        entity: Tensor,
+        source: Tensor,
+        path: Tensor,
+        target: Tensor,
+        negatives: Negatives,
+        kept: Tensor | None,
+    ) -> Tensor:
         loss: Tensor = functional_call(
-            self._objective, {"model.entity": entity}, (source, path, target, negatives), strict=False
+            self._objective, {"model.entity": entity}, (source, path, target, negatives, None, kept), strict=False
         )
         return loss
 

@@ -17,6 +17,10 @@ Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
+RELATION_LINEAR = ("blockhole", "complex", "distmult", "rescal")
+"""Models whose scores are linear in the stored numbers of a relation, so that all relations are scored at once."""
+
+
 class Section(BaseModel):
     """A group of settings: immutable, and a key it does not know is an error."""
 
@@ -62,6 +66,16 @@ class LossConfig(Section):
     )
     mask_known_answers: bool = Field(
         default=False, description="never count an entity as negative that answers the query in the train graph"
+    )
+    query_dropout: float = Field(
+        default=0.0,
+        ge=0,
+        lt=1,
+        description="share of the coordinates of a query vector that are set to zero, others for every positive",
+    )
+    relation_weight: Weight = Field(
+        default=0.0,
+        description="weight of predicting the relation of an edge from its ends, beside its object from the rest",
     )
 
     @model_validator(mode="after")
@@ -159,3 +173,10 @@ class TrainConfig(Section):
     optimizer: OptimizerConfig = Field(default_factory=OptimizerConfig, description="how a gradient becomes a step")
     training: TrainingConfig = Field(default_factory=TrainingConfig, description="what is trained on, and for how long")
     early_stop: EarlyStopConfig = Field(default_factory=EarlyStopConfig, description="when to stop early")
+
+    @model_validator(mode="after")
+    def _check(self) -> TrainConfig:
+        if self.loss.relation_weight and self.model.name not in RELATION_LINEAR:
+            names = ", ".join(RELATION_LINEAR)
+            raise ValueError(f"loss.relation_weight needs one of the models {names}; {self.model.name} is none of them")
+        return self

@@ -14,6 +14,7 @@ class Purpose(IntEnum):
     NEGATIVES = 2
     CORRUPTION = 3
     WALKS = 4
+    DROPOUT = 5
 
 
 def generator(seed: int, purpose: Purpose, epoch: int = 0, batch: int = 0) -> np.random.Generator:

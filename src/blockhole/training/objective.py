@@ -14,6 +14,7 @@ from blockhole.training.config import LossConfig, PenaltyConfig
 from blockhole.training.contrast import Contrast, WholeTable
 from blockhole.training.negatives import ALL_ENTITIES, Negatives
 from blockhole.training.penalties import cubed_norm, squared_norm
+from blockhole.training.relation_prediction import relation_loss
 
 
 @final
@@ -33,14 +34,26 @@ class Objective(nn.Module):
         self._whole = WholeTable(model)
 
     def forward(
-        self, source: Tensor, path: Tensor, target: Tensor, negatives: Negatives, contrast: Contrast | None = None
+        self,
+        source: Tensor,
+        path: Tensor,
+        target: Tensor,
+        negatives: Negatives,
+        contrast: Contrast | None = None,
+        kept: Tensor | None = None,
     ) -> Tensor:
-        """source [batch], path [batch, hop], target [batch] and the batch's negatives → []."""
+        """source [batch], path [batch, hop], target [batch] and the batch's negatives → [].
+
+        `kept` [batch, width], if given, is multiplied with the query vectors before they meet candidates (dropout).
+        """
         query = self.model.embed_paths(source, path)
+        asked = query if kept is None else query * kept
         if self._loss.kind == "logistic":
-            loss = self._logistic(source, target, query, negatives, contrast or self._whole)
+            loss = self._logistic(source, target, asked, negatives, contrast or self._whole)
         else:
-            loss = self._softmax(source, target, query, negatives, contrast or self._whole)
+            loss = self._softmax(source, target, asked, negatives, contrast or self._whole)
+        if self._loss.relation_weight and path.shape[1] == 1 and isinstance(self.model, BlockBilinear):
+            loss = loss + self._loss.relation_weight * relation_loss(self.model, source, path[:, 0], target)
         return loss + self._penalties(source, path, target, query)
 
     def _logistic(

@@ -8,8 +8,8 @@ from typing import final
 import torch
 from torch import Tensor
 
+from blockhole.training.autograd import AutogradEngine
 from blockhole.training.batch import Batch
-from blockhole.training.engine import Engine
 
 
 @final
@@ -27,11 +27,11 @@ class CapturedEngine:
     """Runs another engine's step once per shape of batch, records it, and from then on replays the recording.
 
     A step is some hundred small kernels around two large ones; launched one by one from Python they take as long as
-    the large ones compute. Replaying a recording launches them all at once. The wrapped engine's step must draw no
-    random numbers and read nothing back to the host.
+    the large ones compute. Replaying a recording launches them all at once. The wrapped engine must draw no negatives
+    and read nothing back to the host.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: AutogradEngine) -> None:
         self._engine = engine
         self._captures: dict[torch.Size, _Capture] = {}
         self._warm: set[torch.Size] = set()
@@ -49,6 +49,7 @@ class CapturedEngine:
         capture.batch.source.copy_(batch.source)
         capture.batch.path.copy_(batch.path)
         capture.batch.target.copy_(batch.target)
+        self._engine.begin(batch)
         capture.graph.replay()
         return capture.loss.clone()
 
@@ -64,7 +65,7 @@ class CapturedEngine:
         pool = next(iter(self._captures.values())).graph.pool() if self._captures else None
         torch.cuda.synchronize()
         with torch.cuda.graph(graph, pool=pool):
-            loss = self._engine.step(static)
+            loss = self._engine.advance(static)
         return _Capture(graph, static, loss)
 
     def optimizer_state(self) -> dict[str, Tensor]:
