@@ -24,9 +24,9 @@ def choose_device(name: str) -> torch.device:
         "mps": int(torch.backends.mps.is_available()),
     }
     if kind not in present or (number and not number.isdecimal()):
-        raise ConfigError(f"training.device = {name!r} is no device; use auto, cpu, cuda, cuda:N or mps.")
+        raise ConfigError(f"{name!r} is no device; use auto, cpu, cuda, cuda:N or mps.")
     if int(number or 0) >= present[kind]:
-        raise ConfigError(f"training.device = {name!r} is not on this machine; use auto, or cpu.")
+        raise ConfigError(f"the device {name!r} is not on this machine; use auto, or cpu.")
     return torch.device(name)
 
 
