@@ -130,7 +130,7 @@ def test_options_go_over_the_config_file(blockhole: Command, facts: Path, tmp_pa
         (("--preset", "quick"), "unknown preset 'quick'; the presets are paper, fast, best."),
         (("--config", "none.toml"), "cannot read the config file none.toml: No such file or directory."),
         (("--track", "wandb"), "cannot log to 'wandb'; the trackers are tensorboard and mlflow."),
-        (("--device", "gpu"), "training.device = 'gpu' is no device; use auto, cpu, cuda, cuda:N or mps."),
+        (("--device", "gpu"), "'gpu' is no device; use auto, cpu, cuda, cuda:N or mps."),
     ],
 )
 def test_bad_options(options: tuple[str, ...], said: str, blockhole: Command, facts: Path, tmp_path: Path) -> None:
