@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from blockhole.errors import QueryError, QuerySyntaxError, UnknownName
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
-from blockhole.paths.language import Hop, PathQuery, encode, encode_prefix, parse, write_name
+from blockhole.paths.language import Hop, PathQuery, encode, encode_hop, encode_prefix, parse, write_name
 
 names = st.text(min_size=1)
 queries = st.builds(PathQuery, names, st.lists(st.builds(Hop, names, st.booleans()), min_size=1, max_size=4).map(tuple))
@@ -190,3 +190,17 @@ def test_the_beginning_of_a_query_may_be_a_source_alone() -> None:
     with pytest.raises(UnknownName) as caught:
         encode_prefix("William/fatherof", family)
     assert caught.value.column == 8
+
+
+def test_a_hop_alone() -> None:
+    family = graph(("Charles", "fatherOf", "William"), ("Charles", "brotherOf", "Andrew"))
+    assert [encode_hop(text, family) for text in ("fatherOf", " ^fatherOf ", "**brotherOf", "brotherOf^-1")] == [
+        0,
+        2,
+        3,
+        3,
+    ]
+    with pytest.raises(QuerySyntaxError, match="expected the end here"):
+        encode_hop("fatherOf/brotherOf", family)
+    with pytest.raises(UnknownName, match="unknown relation 'fatherof'"):
+        encode_hop("^fatherof", family)

@@ -82,6 +82,12 @@ def encode_prefix(text: str, graph: KnowledgeGraph) -> tuple[int, list[int]]:
     return _encode(text, *_Parser(text).prefix(), graph)
 
 
+def encode_hop(text: str, graph: KnowledgeGraph) -> int:
+    """The id of a relation as queries write it, such as ^fatherOf."""
+    hop, column = _Parser(text).hop()
+    return _find(graph.relations, hop.relation, text, column) + hop.inverse * graph.num_relations
+
+
 def _encode(
     text: str, source: str, hops: Sequence[Hop], columns: Sequence[int], graph: KnowledgeGraph
 ) -> tuple[int, list[int]]:
@@ -147,6 +153,14 @@ class _Parser:
         if self.at < len(self.text):
             raise self._stray()
         return source, hops, columns
+
+    def hop(self) -> tuple[Hop, int]:
+        """A hop and nothing else, and the column of its name."""
+        self._skip_space()
+        found = self._hop()
+        if self.at < len(self.text):
+            raise self._unquoted("expected the end here")
+        return found
 
     def _hop(self) -> tuple[Hop, int]:
         inverse = False

@@ -1,0 +1,77 @@
+"""`blockhole serve`: an HTTP API and the explorer page."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from blockhole.cli.output import JsonFlag, print_json, stdout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+app = typer.Typer(add_completion=False)
+
+KEY_VARIABLE = "BLOCKHOLE_API_KEY"
+
+
+@app.command()
+def serve(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs; the first is the default.")],
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for every one.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 for a free one.")] = 8000,
+    api_key_file: Annotated[
+        Path | None, typer.Option(help=f"File with a key that requests must carry; ${KEY_VARIABLE} holds one as well.")
+    ] = None,
+    max_length: Annotated[int, typer.Option(help="Hops of the longest query.")] = 16,
+    timeout: Annotated[float, typer.Option(help="Seconds that a request may take.")] = 10.0,
+    queue: Annotated[int, typer.Option(help="Requests that may wait or be worked on, of each kind.")] = 128,
+    threads: Annotated[int | None, typer.Option(help="Threads that work, of each kind; as many as processors.")] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Answer questions over HTTP, and show the explorer page, until Ctrl-C or SIGTERM.
+
+    Requests under way are finished before it ends. SIGHUP loads runs that were trained again. Logs are JSON lines on
+    standard error.
+    """
+    from blockhole.errors import MissingExtra
+
+    try:
+        from blockhole.serving.access import check_key, read_key
+        from blockhole.serving.server import serve as serve_runs
+        from blockhole.serving.settings import ServerSettings, processors
+    except ModuleNotFoundError as missing:
+        if missing.name not in ("fastapi", "uvicorn", "httptools", "prometheus_client", "starlette"):
+            raise
+        raise MissingExtra("serving", "serve") from None
+
+    key = os.environ.get(KEY_VARIABLE)
+    if api_key_file is not None:
+        key = read_key(api_key_file)
+    elif key is not None:
+        key = check_key(key, f"${KEY_VARIABLE}")
+    settings = ServerSettings(
+        api_key=key,
+        max_length=max_length,
+        timeout=timeout,
+        queue=queue,
+        threads=processors() if threads is None else threads,
+    )
+    serve_runs(runs, host, port, settings, _announce(json))
+
+
+def _announce(json: bool) -> Callable[[str, tuple[str, ...]], None]:
+    def announce(url: str, names: tuple[str, ...]) -> None:
+        if json:
+            print_json({"url": url, "runs": list(names)})
+        else:
+            console = stdout()
+            console.print(f"serving {', '.join(names)} at {url}", markup=False, soft_wrap=True)
+        import sys
+
+        sys.stdout.flush()  # whoever started the server may wait for this line
+
+    return announce

@@ -1,0 +1,1 @@
+"""Runs over HTTP: an API, and the explorer page that uses it."""

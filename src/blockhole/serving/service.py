@@ -1,0 +1,163 @@
+"""What the routes ask for: questions in the shapes of requests, results in those of the command line."""
+
+from __future__ import annotations
+
+from functools import partial
+from time import perf_counter
+from typing import Literal, TypeVar, final
+
+from blockhole.answering.connections import connections
+from blockhole.answering.deadline import Deadline
+from blockhole.answering.engine import Engine, Question, Verdict, check_top
+from blockhole.answering.explanation import Explanation, explain
+from blockhole.answering.neighbourhood import Neighbourhood, neighbourhood
+from blockhole.answering.reports import AnswersReport, PathsReport
+from blockhole.errors import ConfigError, QueryError
+from blockhole.paths.language import Hop, PathQuery, encode_hop, encode_prefix, parse, write_name
+from blockhole.serving.batching import Batcher
+from blockhole.serving.completion import similar
+from blockhole.serving.lanes import Lane
+from blockhole.serving.metrics import Metrics
+from blockhole.serving.refusals import refusing
+from blockhole.serving.results import Completion, EntitiesReport, RelationReport, RelationsReport
+from blockhole.serving.runs import ServedRun
+from blockhole.serving.schemas import AskBody, CheckBody, ExplainBody, PathsBody
+from blockhole.serving.settings import MAX_ANSWERS, MAX_CHAINS, MAX_NAMES, MAX_NEIGHBOURS, MAX_PATHS, ServerSettings
+
+Done = TypeVar("Done")
+
+
+@final
+class Service:
+    """Answers requests in three lanes, so that what takes milliseconds never waits for what may take seconds."""
+
+    def __init__(self, settings: ServerSettings, metrics: Metrics) -> None:
+        self._settings = settings
+        self._lanes = {
+            name: Lane(name, settings.threads, settings.queue, settings.timeout) for name in ("ask", "short", "long")
+        }
+        self._batcher = Batcher(self._lanes["ask"], metrics.batch.observe)
+        metrics.watch({name: lane.size for name, lane in self._lanes.items()})
+
+    def close(self) -> None:
+        """Take no more work."""
+        for lane in self._lanes.values():
+            lane.close()
+
+    async def ask(self, run: ServedRun, body: AskBody) -> AnswersReport:
+        """Ranked answers; questions that come at the same time are answered together."""
+        began = perf_counter()
+        with refusing({"query": body.query}):
+            _check_top(body.top, MAX_ANSWERS)
+            query = self._parse(body.query)
+            if not _knows(run.engine, query):
+                await self._lanes["short"].run(partial(run.engine.encode, body.query))  # names what looks alike
+            answers = await self._batcher.ask(run.engine, Question(query, body.top, body.candidates, body.only))
+        return AnswersReport(answers.query, answers.ranked, round(1000 * (perf_counter() - began), 3))
+
+    async def check(self, run: ServedRun, body: CheckBody) -> Verdict:
+        """Whether a path holds."""
+        with refusing({"query": body.query, "entity": body.entity}):
+            self._parse(body.query)
+            return await self._lanes["short"].run(partial(run.engine.check, body.query, body.entity))
+
+    async def explain(self, run: ServedRun, body: ExplainBody) -> Explanation:
+        """Chains of entities to an answer."""
+        with refusing({"query": body.query, "entity": body.entity}):
+            _check_top(body.top, MAX_CHAINS)
+            self._parse(body.query)
+            return await self._lanes["long"].run(partial(explain, run.engine, body.query, body.entity, top=body.top))
+
+    async def paths(self, run: ServedRun, body: PathsBody) -> PathsReport:
+        """Relation paths between two entities."""
+        deadline = Deadline(self._settings.timeout)
+        with refusing({"source": body.source, "target": body.target}):
+            _check_top(body.top, MAX_PATHS)
+            find = partial(connections, max_length=body.max_length, top=body.top, deadline=deadline)
+            found = await self._lanes["long"].run(partial(find, run.engine, body.source, body.target))
+        return PathsReport(body.source, body.target, tuple(found))
+
+    async def entities(self, run: ServedRun, prefix: str, limit: int) -> EntitiesReport:
+        """Entity names that what was typed may become."""
+        with refusing({}):
+            _check_limit(limit, MAX_NAMES)
+            found = await self._lanes["short"].run(partial(_complete, run, prefix.lstrip(' "<'), limit))
+        return EntitiesReport(prefix, found)
+
+    async def relations(self, run: ServedRun, after: str | None, prefix: str, limit: int) -> RelationsReport:
+        """Relations that make sense after the beginning of a query."""
+        with refusing({"after": after}):
+            _check_limit(limit, MAX_NAMES)
+            found = await self._lanes["short"].run(partial(self._follow, run, after))
+        marks = prefix[: len(prefix) - len(prefix.lstrip("^* "))]
+        typed = prefix[len(marks) :].lstrip('"<').casefold()
+        inverse_only = (marks.count("^") + marks.count("**")) % 2 == 1
+        fitting = [
+            each for each in found if each.name.casefold().startswith(typed) and (each.inverse or not inverse_only)
+        ]
+        return RelationsReport(after, tuple(fitting[:limit]))
+
+    async def entity(self, run: ServedRun, name: str, limit: int, relation: str | None, offset: int) -> Neighbourhood:
+        """The facts about an entity, or those of one relation."""
+        graph = run.engine.graph
+
+        def work() -> Neighbourhood:
+            wanted = None if relation is None else encode_hop(relation, graph)
+            return neighbourhood(graph, name, limit=limit, relation=wanted, offset=offset)
+
+        with refusing({"name": name, "relation": relation}):
+            _check_limit(limit, MAX_NEIGHBOURS)
+            if not 0 <= offset < 2**31:
+                raise ConfigError(f"offset is a place in a list, at least 0; it cannot be {offset}.")
+            return await self._lanes["short"].run(work)
+
+    def _parse(self, text: str) -> PathQuery:
+        query = parse(text)
+        self._check_length(len(query.hops))
+        return query
+
+    def _check_length(self, hops: int) -> None:
+        most = self._settings.max_length
+        if hops > most:
+            raise QueryError(f"the query has {hops:,} hops; a query may have {most} at most.")
+
+    def _follow(self, run: ServedRun, after: str | None) -> list[RelationReport]:
+        graph = run.engine.graph
+        if after is None:
+            following = run.following.anywhere()
+        else:
+            source, path = encode_prefix(after, graph)
+            self._check_length(len(path))
+            following = run.following.after(source, path)
+        hops = [(Hop(*graph.relation_name(each.relation)), each) for each in following]
+        return [RelationReport(hop.relation, hop.inverse, str(hop), each.known, each.entities) for hop, each in hops]
+
+
+def _knows(engine: Engine, query: PathQuery) -> bool:
+    graph = engine.graph
+    return query.source in graph.entities and all(hop.relation in graph.relations for hop in query.hops)
+
+
+def _complete(run: ServedRun, typed: str, limit: int) -> tuple[Completion, ...]:
+    """Names that begin with what was typed; where those are few, names that hold it, and then similar ones."""
+    names = run.engine.graph.entities
+    found: dict[int, Literal["prefix", "within", "similar"]] = dict.fromkeys(
+        run.entities.beginning(typed, limit), "prefix"
+    )
+    if len(found) < limit:
+        found |= dict.fromkeys(run.entities.holding(typed, limit - len(found)), "within")
+    if len(found) < limit:
+        others = [i for i in similar(run.entities, typed, limit) if i not in found]
+        found |= dict.fromkeys(others[: limit - len(found)], "similar")
+    return tuple(Completion(names[i], write_name(names[i]), match) for i, match in found.items())
+
+
+def _check_top(top: int, most: int) -> None:
+    check_top(top)
+    if top > most:
+        raise ConfigError(f"top may be {most:,} at most here; it cannot be {top:,}.")
+
+
+def _check_limit(limit: int, most: int) -> None:
+    if not 1 <= limit <= most:
+        raise ConfigError(f"limit is a number from 1 to {most:,}; it cannot be {limit}.")
