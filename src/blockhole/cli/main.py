@@ -26,6 +26,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "check": ("blockhole.cli.check", "Whether a path holds between two entities."),
     "explain": ("blockhole.cli.explain", "Why an entity is an answer: chains of entities along the path."),
     "paths": ("blockhole.cli.paths", "Which relation paths connect two entities."),
+    "serve": ("blockhole.cli.serve", "Answer over HTTP, with an explorer page."),
     "index": ("blockhole.cli.index", "Build the index that answers are searched with."),
     "export": ("blockhole.cli.export", "Write a run's vectors for other tools and databases."),
 }
