@@ -24,7 +24,8 @@ _SEED = re.compile(r"(?P<column>.*)-seed(?P<seed>\d+)")
 class DeclaredTable(BaseModel):
     """The columns of a table, the data sets they are trained on, and their settings.
 
-    A rule of `settings` holds `for`, a pattern of data/column, and any settings; a later rule overrides earlier ones.
+    A rule of `settings` holds `for`, a pattern of data/column, any settings, and `members`, how many models are trained
+    and merged; a later rule overrides earlier ones.
     The settings start from a `preset` of `blockhole train`, or from those that table `like` has for the same column.
     """
 
@@ -42,10 +43,19 @@ class DeclaredTable(BaseModel):
         chosen: Settings = read_preset(self.preset) if self.preset else {}
         if self.like is not None:
             chosen = merge(chosen, declared(self.like).settings_of(data, column))
-        for rule in self.settings:
-            if fnmatchcase(f"{data}/{column}", rule["for"]):
-                chosen = merge(chosen, {section: values for section, values in rule.items() if section != "for"})
+        for rule in self._rules_of(data, column):
+            chosen = merge(chosen, {key: values for key, values in rule.items() if key not in ("for", "members")})
         return chosen
+
+    def members_of(self, data: str, column: str) -> int:
+        """How many models of one column on one data set are merged."""
+        members = 1 if self.like is None else declared(self.like).members_of(data, column)
+        for rule in self._rules_of(data, column):
+            members = int(rule.get("members", members))
+        return members
+
+    def _rules_of(self, data: str, column: str) -> list[dict[str, Any]]:
+        return [rule for rule in self.settings if fnmatchcase(f"{data}/{column}", rule["for"])]
 
 
 @cache
@@ -121,4 +131,6 @@ def _experiment(
     for key, value in overrides.items():
         settings = merge(settings, nested(key, value))
     settings = merge(settings, {"training": {"seed": seed}})
-    return Experiment(table=table, data=data, column=column, split=split, config=validate(settings))
+    members = declared(table).members_of(data, column)
+    config = validate(settings)
+    return Experiment(table=table, data=data, column=column, split=split, config=config, members=members)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, final, get_args
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from blockhole.errors import ConfigError
 from blockhole.training.config import TrainConfig
@@ -34,11 +34,17 @@ class Experiment(BaseModel):
     column: str
     split: Split
     config: TrainConfig
+    members: int = Field(default=1, ge=1, description="models trained alike from seeds of their own, then merged")
 
     @property
     def seed(self) -> int:
-        """Decides the initial weights and every draw of the training, and the bootstrap."""
+        """Decides the initial weights and every draw of the training."""
         return self.config.training.seed
+
+    @property
+    def member_seeds(self) -> range:
+        """The seeds of the models that are trained: no two experiments of a column share one."""
+        return range(self.seed * self.members, (self.seed + 1) * self.members)
 
     @property
     def name(self) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from blockhole.data.dataset import DataSet
+from blockhole.errors import EvaluationError
 from blockhole.evaluation.classification import evaluate_classification
 from blockhole.evaluation.completion import evaluate_completion
 from blockhole.evaluation.order import evaluate_order
@@ -38,6 +39,19 @@ _QUERIES: dict[Split, dict[str, str]] = {
     "dev": {"base": "valid", "deduction": "dev_deduction", "induction": "dev_induction", "all": "dev"},
 }
 """The four parts of the ranking table, as `evaluation.splits` calls them."""
+
+
+def check_measurable(table: Table, data: DataSet) -> None:
+    """Refuse data that lacks what a table measures, before a model is trained on it."""
+    if table == "order" and (lacking := [name for name in SWAPPED if name not in data.split.relations]):
+        raise EvaluationError(f"{data.name} has no relation {lacking[0]!r}, which Table 4 asks about; FB13 has it.")
+    if table == "triples" and not (len(data.split.valid_negatives) and len(data.split.test_negatives)):
+        raise EvaluationError(
+            f"{data.name} has no lines labelled -1 in valid and test, which triple classification needs; "
+            "WN11 and FB13 have them."
+        )
+    if not (len(data.split.valid) and len(data.split.test)):
+        raise EvaluationError(f"{data.name} has no valid or no test facts to measure on; give data that has both.")
 
 
 def measure(table: Table, model: Model, data: DataSet, split: Split, device: torch.device) -> Figures:

@@ -26,6 +26,7 @@ class Record(BaseModel):
     split: str
     truth: str | None
     settings: dict[str, Any]
+    members: int = 1
     parameters: int | None
     epochs: int | None
     best_epoch: int | None

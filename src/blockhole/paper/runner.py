@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -10,15 +10,19 @@ from typing import final
 
 import torch
 
-from blockhole.errors import BlockholeError
+from blockhole.data.dataset import DataSet
+from blockhole.errors import TrainingDiverged
 from blockhole.fitting import fit
+from blockhole.models.contract import Model
+from blockhole.models.merging import merge
 from blockhole.paper.experiment import PATH_TABLES, Experiment
 from blockhole.paper.material import Material
-from blockhole.paper.measures import READING, measure
+from blockhole.paper.measures import READING, check_measurable, measure
 from blockhole.paper.provenance import Commit, describe_device
 from blockhole.paper.record import Record, read_record, record_file, write_record
 from blockhole.training.devices import choose_device
 from blockhole.training.run import Run
+from blockhole.training.state import TrainingState
 
 Say = Callable[[str], None]
 
@@ -53,7 +57,8 @@ class Runner:
                 break
             try:
                 self._run_group(waiting)
-            except BlockholeError as failure:
+            except (TrainingDiverged, torch.OutOfMemoryError) as failure:
+                # Of this training's making; the others may still succeed.
                 failed += [experiment.name for experiment in waiting]
                 self.say(f"{waiting[0].name}: failed: {failure}")
         return failed
@@ -62,7 +67,8 @@ class Runner:
         file = record_file(self.results, experiment.name)
         if not file.is_file():
             return False
-        done = experiment.has_settings(read_record(file).settings)
+        record = read_record(file)
+        done = experiment.has_settings(record.settings) and record.members == experiment.members
         self.say(f"{experiment.name}: {'there already' if done else 'settings have changed, once more'}")
         return done
 
@@ -71,21 +77,35 @@ class Runner:
         first, start = group[0], perf_counter()
         device = choose_device(self.device)
         data = self.material.open(first.data, paths=first.table in PATH_TABLES or first.config.training.on == "paths")
-        here = {"device": str(device), "threads": self.threads}
-        config = first.config.model_copy(update={"training": first.config.training.model_copy(update=here)})
-        run = fit(data, config, progress=_Lines(first.name, self.say))
-        if not run.complete:
-            raise KeyboardInterrupt
         for experiment in group:
-            figures = measure(experiment.table, run.model, data, experiment.split, device)
+            check_measurable(experiment.table, data)
+        runs = [self._train(first, seed, data, device) for seed in first.member_seeds]
+        model = runs[0].model if first.members == 1 else merge([run.model for run in runs])
+        for experiment in group:
+            figures = measure(experiment.table, model, data, experiment.split, device)
             seconds = perf_counter() - start
-            file = write_record(self.results, experiment.name, self._record(experiment, run, figures, seconds, device))
+            record = self._record(experiment, model, [run.state for run in runs], figures, seconds, device)
+            file = write_record(self.results, experiment.name, record)
             self.say(f"{experiment.name}: {seconds:.1f} s, {headline(figures)}, in {file}")
 
+    def _train(self, experiment: Experiment, seed: int, data: DataSet, device: torch.device) -> Run:
+        """One member of an experiment."""
+        here = {"device": str(device), "threads": self.threads, "seed": seed}
+        config = experiment.config.model_copy(update={"training": experiment.config.training.model_copy(update=here)})
+        run = fit(data, config, progress=_Lines(experiment.name, self.say))
+        if not run.complete:  # the training has taken Ctrl-C for a wish to end it, but all are meant
+            raise KeyboardInterrupt
+        return run
+
     def _record(
-        self, experiment: Experiment, run: Run, figures: dict[str, object], seconds: float, device: torch.device
+        self,
+        experiment: Experiment,
+        model: Model,
+        states: Sequence[TrainingState],
+        figures: dict[str, object],
+        seconds: float,
+        device: torch.device,
     ) -> Record:
-        state = run.state
         return Record(
             table=experiment.table,
             data=Path(experiment.data).name,
@@ -94,12 +114,13 @@ class Runner:
             split=experiment.split,
             truth=None if experiment.table == "triples" else READING[experiment.split],
             settings=experiment.settings,
-            parameters=run.model.parameter_count(),
-            epochs=state.epoch,
-            best_epoch=state.best_epoch,
-            loss=state.loss,
+            members=experiment.members,
+            parameters=model.parameter_count(),
+            epochs=states[-1].epoch,
+            best_epoch=states[-1].best_epoch,
+            loss=states[-1].loss,
             seconds=round(seconds, 2),
-            training_seconds=round(state.seconds, 2),
+            training_seconds=round(sum(state.seconds for state in states), 2),
             device=describe_device(device),
             torch=torch.__version__,
             commit=self.commit.hash,
@@ -112,7 +133,8 @@ def _same_training(experiments: Iterable[Experiment]) -> list[list[Experiment]]:
     """The experiments in groups of equal data and settings, in the order of each group's first."""
     groups: dict[str, list[Experiment]] = {}
     for experiment in experiments:
-        groups.setdefault(experiment.config.model_dump_json(), []).append(experiment)
+        key = f"{experiment.members} × {experiment.config.model_dump_json()}"
+        groups.setdefault(key, []).append(experiment)
     return list(groups.values())
 
 
