@@ -11,6 +11,7 @@
     │   ├── QuerySyntaxError     the text does not parse: points at the column
     │   └── UnknownName          a name is not in the vocabulary: suggests the nearest
     ├── ConfigError              a setting is missing, unknown, or out of range
+    ├── FailedElsewhere          another process of the run failed and says why: this one ends in silence
     ├── RunError                 a run folder cannot be used
     │   ├── NotARun              the folder holds something else
     │   ├── DamagedRun           a file of the run is cut short or does not fit the others
@@ -105,6 +106,10 @@ class ConfigError(BlockholeError):
 
 class RunError(BlockholeError):
     """A run folder cannot be used."""
+
+
+class FailedElsewhere(BlockholeError):
+    """Another process that trains the same run failed; that one says why."""
 
 
 class NotARun(RunError):

@@ -16,24 +16,24 @@ from blockhole.evaluation.truth import truth_of
 from blockhole.evaluation.validation import subset, validation_accuracy, validation_ranking
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.split import SplitGraph
-from blockhole.models.catalogue import build_model
 from blockhole.models.contract import Model
 from blockhole.paths.queries import PathQueries
 from blockhole.training.config import TrainConfig
 from blockhole.training.config_sources import flatten, gather, validate
-from blockhole.training.devices import available_threads, choose_device, torch_threads
-from blockhole.training.engines import build_engine
+from blockhole.training.devices import torch_threads
+from blockhole.training.distributed.digest import data_digests
 from blockhole.training.interruption import interruptible
 from blockhole.training.path_tensors import PathTensors
 from blockhole.training.penalties import dura_weight
 from blockhole.training.positives import FreshWalks, Positives, StoredPositives, with_reversed
 from blockhole.training.resuming import resumed_config
 from blockhole.training.run import Run, check_free, is_run
-from blockhole.training.run_writer import RunWriter, sole_writer
+from blockhole.training.run_writer import sole_writer
 from blockhole.training.state import TrainingState
 from blockhole.training.tracking import MlflowTracker, TensorBoardTracker, Tracker
 from blockhole.training.trainer import Progress, Trainer, Validate
 from blockhole.training.unseen import seen_entities
+from blockhole.training.workers import ALONE, Workers, joined
 
 Data = DataSet | KnowledgeGraph | SplitGraph | str | Path
 
@@ -46,6 +46,7 @@ def train(
     config: Path | None = None,
     settings: Mapping[str, Any] | None = None,
     out: Path | str | None = None,
+    mesh: str | None = None,
     resume: bool = False,
     track: Sequence[str] = (),
     progress: Progress | None = None,
@@ -57,6 +58,7 @@ def train(
     short for the key model.name. With `out` the run is kept in that folder, and `resume` continues the one there;
     data and settings then come from the folder where they are not given. Ctrl-C ends training after the batch under
     way; the run returned is then not `complete`. A complete run that is kept is calibrated on the validation facts.
+    Processes that torchrun has started train together, on `mesh` (DATAxENTITIES, see docs/scaling.md).
     """
     overrides = dict(settings or {})
     if model is not None:
@@ -64,16 +66,18 @@ def train(
     if isinstance(data, str | Path):
         overrides["data"] = _lasting_name(data)
     folder = None if out is None else Path(out)
-    if folder is not None and resume and is_run(folder):
-        chosen = resumed_config(folder, gather(preset=preset, file=config, overrides=overrides))
-    else:
-        chosen = validate(gather(preset=preset or "fast", file=config, overrides=overrides))
-        if folder is not None:
-            check_free(folder)
-    given = _data_set(data, chosen)
-    run = fit(given, chosen, folder, track=track, progress=progress)
-    if run.folder is not None and run.complete:
-        _calibrate(run, given)
+    with joined(mesh) as workers:
+        with workers.together():
+            if folder is not None and (resume or workers.restarted) and is_run(folder):
+                chosen = resumed_config(folder, gather(preset=preset, file=config, overrides=overrides))
+            else:
+                chosen = validate(gather(preset=preset or "fast", file=config, overrides=overrides))
+                if folder is not None:
+                    check_free(folder)
+            given = _data_set(data, chosen)
+        run = fit(given, chosen, folder, track=track, progress=progress, workers=workers)
+        if workers.speaks and run.folder is not None and run.complete:
+            _calibrate(run, given)
     return run
 
 
@@ -84,37 +88,41 @@ def fit(
     *,
     track: Sequence[str] = (),
     progress: Progress | None = None,
+    workers: Workers = ALONE,
 ) -> Run:
     """Train as `config` says; into `folder` if given, going on from the checkpoint there is."""
     split = data.split
-    if not len(split.train):
-        raise DataError(f"{data.name} has no train facts, so there is nothing to train on.")
-    threads = config.training.threads or available_threads()
-    model = build_model(config.model, len(split.entities), len(split.relations), config.training.seed)
-    model.to(choose_device(config.training.device))
-    data = _with_paths(data, config)
-    positives = _positives(data, config, model.entity.device)
+    with workers.together():
+        if not len(split.train):
+            raise DataError(f"{data.name} has no train facts, so there is nothing to train on.")
+        data = _with_paths(data, config)
+    stored = config.training.on == "paths" and config.training.walks == "stored"
+    device = workers.settle(config, len(split.entities), lambda: data_digests(data, paths=stored))
+    threads = config.training.threads or workers.threads()
+    model = workers.build_model(config, len(split.entities), len(split.relations))
+    positives = _positives(data, config, device)
     config = _settled(config, len(positives), len(split.entities))
     with ExitStack() as stack:
         stack.enter_context(torch_threads(threads))
         graph = split.graph("train")
         seen = seen_entities(graph, positives) if config.training.unseen_entities == "mean" else None
-        engine = build_engine(model, config, graph, threads, seen)
+        engine = workers.build_engine(model, config, graph, threads, seen)
         state, best, writer = TrainingState(), None, None
         trackers: list[Tracker] = []
         if folder is not None:
-            stack.enter_context(sole_writer(folder))
-            for tracker in _trackers(track, folder, config):
-                stack.callback(tracker.close)
-                trackers.append(tracker)
-            writer = RunWriter(folder, model, engine)
-            if is_run(folder):
+            with workers.together():
+                if workers.speaks:
+                    stack.enter_context(sole_writer(folder))
+                    trackers += _trackers(track, folder, config)
+            writer = workers.run_writer(folder, model, engine)
+            if workers.agree(is_run(folder)):
                 checkpoint = writer.resume(config, graph)
                 state, best = checkpoint.state, checkpoint.best
             else:
                 writer.begin(config, graph)
-            stack.callback(writer.metrics.close)
-            trackers.append(writer.metrics)
+            trackers += writer.trackers()
+            for tracker in trackers:
+                stack.callback(tracker.close)
         trainer = Trainer(
             model,
             engine,
@@ -123,17 +131,17 @@ def fit(
             state,
             best,
             seen=seen,
-            validate=_validation(data, config),
+            validate=workers.validation(_validation(data, config), config),
             saver=writer,
             trackers=trackers,
             progress=progress,
             interrupted=stack.enter_context(interruptible()),
+            agree=workers.agree,
+            average_unseen=workers.average_unseen,
         )
-        trainer.run()
-    model.to("cpu")
-    if trainer.best is not None:
-        model.load_state_dict(trainer.best)
-    return Run(config, split.entities, split.relations, trainer.state, model=model, graph=graph, folder=folder)
+        complete = trainer.run()
+        trained = workers.finish(model, trainer.best, writer, complete=complete)
+    return Run(config, split.entities, split.relations, trainer.state, model=trained, graph=graph, folder=folder)
 
 
 def _calibrate(run: Run, data: DataSet) -> None:

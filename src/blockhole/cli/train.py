@@ -36,6 +36,9 @@ def train(
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any setting, such as penalty.dura=0.1.")
     ] = None,
     track: Annotated[list[str] | None, typer.Option(help="Also log figures to tensorboard or mlflow.")] = None,
+    mesh: Annotated[
+        str | None, typer.Option(metavar="DATAxENTITIES", help="How processes divide the work, under torchrun.")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in RUN, or begin it.")] = False,
     json: JsonFlag = False,
 ) -> None:
@@ -46,6 +49,7 @@ def train(
     from blockhole.cli.training_progress import TrainingBar
     from blockhole.fitting import train as fit
     from blockhole.training.config_sources import parse_assignment
+    from blockhole.training.distributed.launch import speaks
 
     flags = {
         "training.on": on,
@@ -61,7 +65,7 @@ def train(
     }
     settings = dict(parse_assignment(text) for text in assign or ())
     settings |= {key: value for key, value in flags.items() if value is not None}
-    with TrainingBar() as bar:
+    with TrainingBar(shown=speaks()) as bar:
         run = fit(
             data,
             model=model,
@@ -69,17 +73,20 @@ def train(
             config=config,
             settings=settings,
             out=out,
+            mesh=mesh,
             resume=resume,
             track=track or (),
             progress=bar,
         )
-    report = _report(run)
-    if json:
-        print_json(report)
-    else:
-        _print(run, report)
+    if speaks():
+        report = _report(run)
+        if json:
+            print_json(report)
+        else:
+            _print(run, report)
     if not run.complete:
-        typer.echo(f"interrupted after {run.state}; continue with: blockhole train --out {out} --resume", err=True)
+        if speaks():
+            typer.echo(f"interrupted after {run.state}; continue with: blockhole train --out {out} --resume", err=True)
         raise typer.Exit(1)
 
 

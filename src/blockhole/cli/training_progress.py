@@ -22,9 +22,9 @@ class _Speed(ProgressColumn):
 
 @final
 class TrainingBar:
-    """Shows training as it goes; see training.trainer.Progress."""
+    """Shows training as it goes, if this process is the one to show it; see training.trainer.Progress."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, shown: bool = True) -> None:
         console = stderr()
         self._bar = Progress(
             TextColumn("{task.description}"),
@@ -35,7 +35,7 @@ class TrainingBar:
             TextColumn("{task.fields[figures]}"),
             console=console,
             transient=True,
-            disable=not console.is_terminal,
+            disable=not (shown and console.is_terminal),
         )
         self._task: TaskID | None = None
         self._before = 0

@@ -31,6 +31,7 @@ STATE = "state.json"
 WEIGHTS = "weights.safetensors"
 OPTIMIZER = "optimizer.safetensors"
 BEST = "best.safetensors"
+SHARDS = "shards"
 NEXT = ".next"
 FORMAT = 1
 
@@ -58,6 +59,9 @@ class Record(BaseModel):
 
     format: int = Field(ge=1, le=FORMAT)
     files: dict[str, str] = Field(description="tensor file → id of the checkpoint it was written for")
+    shards: str | None = Field(
+        default=None, description="folder in shards/ that holds the tensors instead of files, while several train"
+    )
     metrics_bytes: int = Field(ge=0, description="length of metrics.jsonl at this place")
     training: TrainingState
 
@@ -102,23 +106,33 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, *, best_changed: bool)
 
 def load_checkpoint(folder: Path) -> Checkpoint:
     """The checkpoint of `folder`, changing nothing there."""
-    return _read_consistently(
-        folder,
-        lambda record: Checkpoint(
+
+    def read(record: Record) -> Checkpoint:
+        best = _has_best(record)
+        return Checkpoint(
             state=record.training,
             weights=_read_tensors(folder, WEIGHTS, record),
             optimizer=_read_tensors(folder, OPTIMIZER, record),
-            best=_read_tensors(folder, BEST, record) if BEST in record.files else None,
+            best=_read_tensors(folder, BEST, record) if best else None,
             metrics_bytes=record.metrics_bytes,
-        ),
-    )
+        )
+
+    return _read_consistently(folder, read)
 
 
 def load_best_weights(folder: Path) -> Tensors:
     """The weights to use: those of the best validation figure, or the last ones where none was measured."""
     return _read_consistently(
-        folder, lambda record: _read_tensors(folder, BEST if BEST in record.files else WEIGHTS, record)
+        folder, lambda record: _read_tensors(folder, BEST if _has_best(record) else WEIGHTS, record)
     )
+
+
+def commit_shards(folder: Path, shards: str, state: TrainingState, metrics_bytes: int) -> None:
+    """Make the sharded checkpoint shards/`shards`, which is on disk, the one that `folder` holds."""
+    record = Record(format=FORMAT, files={}, shards=shards, metrics_bytes=metrics_bytes, training=state)
+    write_bytes(folder / (STATE + NEXT), record.model_dump_json(indent=1).encode() + b"\n")
+    _sync_folder(folder)
+    _roll_forward(folder, record)
 
 
 def read_record(folder: Path) -> Record:
@@ -177,8 +191,16 @@ def _write_tensors(path: Path, tensors: Mapping[str, Tensor], identity: str) -> 
     write_bytes(path, save(on_cpu, metadata={"checkpoint": identity}))
 
 
+def _has_best(record: Record) -> bool:
+    return BEST in record.files or (record.shards is not None and record.training.best_epoch is not None)
+
+
 def _read_tensors(folder: Path, name: str, record: Record) -> Tensors:
-    """The file that belongs to `record`: renamed already, or still under its .next name."""
+    """The file that belongs to `record`: renamed already, still under its .next name, or in shards."""
+    if record.shards is not None:
+        from blockhole.training.distributed.shards import read_shards
+
+        return read_shards(folder / SHARDS / record.shards, Path(name).stem)
     damage: str | None = None
     for path in (folder / name, folder / (name + NEXT)):
         try:

@@ -20,7 +20,7 @@ from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.models.catalogue import build_model
 from blockhole.models.contract import Model
-from blockhole.training.checkpoint import NEXT, STATE, load_best_weights, read_record, write_bytes
+from blockhole.training.checkpoint import NEXT, SHARDS, STATE, load_best_weights, read_record, write_bytes
 from blockhole.training.config import TrainConfig
 from blockhole.training.config_sources import validate
 from blockhole.training.state import TrainingState
@@ -121,7 +121,7 @@ def check_free(folder: Path) -> None:
             f"{folder} already holds a run, at {read_record(folder).training}; "
             "add --resume to continue it, or choose another folder."
         )
-    own = {CONFIG, VOCABULARY, FACTS, METRICS, PARTS}
+    own = {CONFIG, VOCABULARY, FACTS, METRICS, PARTS, SHARDS}
     foreign = sorted(path.name for path in folder.iterdir() if path.name not in own and path.suffix != NEXT)
     if foreign:
         raise NotARun(f"{folder} holds something else than a run ({foreign[0]}); choose another folder.")

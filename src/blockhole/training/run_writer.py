@@ -36,7 +36,7 @@ from blockhole.training.run import (
     write_vocabularies,
 )
 from blockhole.training.state import TrainingState
-from blockhole.training.tracking import MetricsFile
+from blockhole.training.tracking import MetricsFile, Tracker
 
 
 @final
@@ -62,13 +62,7 @@ class RunWriter:
     def resume(self, config: TrainConfig, graph: KnowledgeGraph) -> Checkpoint:
         """Load model and engine from the folder, to go on with `config`; its names and facts must be the given ones."""
         recover(self._folder)
-        entities, relations = read_vocabularies(self._folder / VOCABULARY)
-        same_names = (entities, relations) == (graph.entities, graph.relations)
-        if not same_names or read_facts(self._folder / FACTS, entities, relations) != graph:
-            raise RunError(
-                f"{self._folder} was trained on other data: its {'facts' if same_names else 'names'} differ; "
-                "resume it with the data it began with."
-            )
+        check_same_data(self._folder, graph)
         checkpoint = load_checkpoint(self._folder)
         load_weights(self._model, checkpoint.weights, self._folder)
         self._load_optimizer(checkpoint.optimizer)
@@ -88,6 +82,10 @@ class RunWriter:
         )
         save_checkpoint(self._folder, checkpoint, best_changed=best_changed)
 
+    def trackers(self) -> list[Tracker]:
+        """See Writer."""
+        return [self.metrics]
+
     def _load_optimizer(self, saved: dict[str, Tensor]) -> None:
         shapes = {name: value.shape for name, value in self._engine.optimizer_state().items()}
         if {name: value.shape for name, value in saved.items()} != shapes:
@@ -96,6 +94,17 @@ class RunWriter:
                 "these files are not of one run."
             )
         self._engine.load_optimizer_state(saved)
+
+
+def check_same_data(folder: Path, graph: KnowledgeGraph) -> None:
+    """Make sure that the run in `folder` was trained on the facts of `graph`."""
+    entities, relations = read_vocabularies(folder / VOCABULARY)
+    same_names = (entities, relations) == (graph.entities, graph.relations)
+    if not same_names or read_facts(folder / FACTS, entities, relations) != graph:
+        raise RunError(
+            f"{folder} was trained on other data: its {'facts' if same_names else 'names'} differ; "
+            "resume it with the data it began with."
+        )
 
 
 @contextmanager

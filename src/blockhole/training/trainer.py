@@ -54,7 +54,8 @@ class Saver(Protocol):
 class Trainer:
     """Takes a model from `state` to the last epoch, early stop, or interruption.
 
-    `best` holds the weights of the best validation figure, where one is measured. Where only some entities are `seen`
+    `best` holds the weights of the best validation figure, where one is measured. Several trainers of one run, each in
+    its process, `agree` on when to save and to stop (a yes of any is a yes of all). Where only some entities are `seen`
     (absent: all), the others have the mean of their rows whenever the model is measured or saved.
     """
 
@@ -73,6 +74,8 @@ class Trainer:
         trackers: Sequence[Tracker] = (),
         progress: Progress | None = None,
         interrupted: Callable[[], bool] = lambda: False,
+        agree: Callable[[bool], bool] = lambda mine: mine,
+        average_unseen: Callable[[Model, NDArray[np.int64]], None] = give_mean_to_unseen,
     ) -> None:
         if config.training.epochs is None:
             raise ValueError("the number of epochs must be settled before training begins")
@@ -90,6 +93,8 @@ class Trainer:
         self._trackers = trackers
         self._progress = progress
         self._interrupted = interrupted
+        self._agree = agree
+        self._average_unseen = average_unseen
         self._device = model.entity.device
         self._order: tuple[PathTensors, EpochOrder] | None = None
         self._last_save = perf_counter()
@@ -103,7 +108,8 @@ class Trainer:
                 self._save()
                 return False
             self._measure()
-            self._save_if_due()
+            if self._agree(self._save_is_due()):
+                self._save()
         self._save()
         return True
 
@@ -119,12 +125,11 @@ class Trainer:
             losses = [self._engine.step(plan.batch(index)) for index in range(self.state.batch, last)]
             self._account(plan, losses)
             self.state.seconds += perf_counter() - started
-            stop = self._interrupted()
-            if not stop:
-                self._save_if_due()
+            if self._agree(self._interrupted() or self._save_is_due()):
+                if self._agree(self._interrupted()):
+                    return False
+                self._save()
             started = perf_counter()
-            if stop:
-                return False
         self._close_epoch()
         return True
 
@@ -182,22 +187,22 @@ class Trainer:
 
     def _settle_unseen(self) -> None:
         if self._seen is not None:
-            give_mean_to_unseen(self._model, self._seen)
+            self._average_unseen(self._model, self._seen)
 
     def _log(self, event: str, figures: Mapping[str, float | int | None]) -> None:
         for tracker in self._trackers:
             tracker.log(event, {"epoch": self.state.epoch, **figures})
 
-    def _save_if_due(self) -> None:
-        if self._saver and perf_counter() - self._last_save >= self._config.training.checkpoint_seconds:
-            self._save()
+    def _save_is_due(self) -> bool:
+        due = perf_counter() - self._last_save >= self._config.training.checkpoint_seconds
+        return self._saver is not None and due
 
     def _save(self) -> None:
         self._settle_unseen()
         if self._saver is None:
             return
         # A finite loss comes before its step, which may still have spoiled the weights; those must not be saved.
-        if not all(bool(parameter.isfinite().all()) for parameter in self._model.parameters()):
+        if self._agree(not all(bool(parameter.isfinite().all()) for parameter in self._model.parameters())):
             self._diverged("the weights became infinite or NaN")
         self._saver.save(self.state, self.best, best_changed=self._best_changed)
         self._best_changed = False

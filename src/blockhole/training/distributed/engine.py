@@ -19,6 +19,7 @@ from blockhole.training.batch import Batch
 from blockhole.training.config import TrainConfig
 from blockhole.training.distributed.mesh import EntityMesh
 from blockhole.training.distributed.rivals import ShardRivals
+from blockhole.training.dropout import Dropout
 from blockhole.training.losses import Pairs
 from blockhole.training.negatives import ALL_ENTITIES, Negatives, NegativeSampler
 from blockhole.training.objective import Objective
@@ -52,6 +53,8 @@ class ShardedEngine:
         self._sampler = NegativeSampler(config.loss, graph, config.training.seed, seen)
         self._dense = {name: value for name, value in model.named_parameters() if name != "entity"}
         self._optimizer = build_optimizer(config.optimizer, {"entity": nn.Parameter(self._shard), **self._dense})
+        rate, (_, width) = config.loss.query_dropout, model.entity.shape
+        self._dropout = Dropout(rate, width, config.training.seed, self._shard.device) if rate else None
         self._seen: Tensor | None = None
         self._counted: Tensor | None = None
         if seen is not None:
@@ -72,7 +75,8 @@ class ShardedEngine:
         source, target = position.chunk(2)
         fetched = self._fetch(ends).requires_grad_()
         rivals = ShardRivals.of(self._model, self._mesh, self._shard, batch.target[part], negatives, self._counted)
-        loss = share * self._loss(fetched, source, batch.path[part], target, negatives, rivals)
+        kept = self._kept(batch, part)
+        loss = share * self._loss(fetched, source, batch.path[part], target, negatives, rivals, kept)
         leaves = [fetched, rivals.rows, *self._dense.values()]
         of_fetched, of_rivals, *of_dense = torch.autograd.grad(loss, leaves, allow_unused=True, materialize_grads=True)
         self._optimizer.begin_step()
@@ -84,12 +88,26 @@ class ShardedEngine:
         return self._mesh.sum_over_data(loss.detach().clone())
 
     def _loss(
-        self, fetched: Tensor, source: Tensor, path: Tensor, target: Tensor, negatives: Negatives, rivals: ShardRivals
+        self,
+        fetched: Tensor,
+        source: Tensor,
+        path: Tensor,
+        target: Tensor,
+        negatives: Negatives,
+        rivals: ShardRivals,
+        kept: Tensor | None,
     ) -> Tensor:
         loss: Tensor = functional_call(
-            self._objective, {"model.entity": fetched}, (source, path, target, negatives, rivals), strict=False
+            self._objective, {"model.entity": fetched}, (source, path, target, negatives, rivals, kept), strict=False
         )
         return loss
+
+    def _kept(self, batch: Batch, part: slice) -> Tensor | None:
+        """What the query vectors of some rows are multiplied with, where coordinates are dropped."""
+        if self._dropout is None:
+            return None
+        self._dropout.begin(batch)
+        return self._dropout.draw(batch.source[part], batch.target[part])
 
     def _fetch(self, ids: Tensor) -> Tensor:
         """The rows of the given entities, whoever holds them: [count] → [count, width]."""
@@ -102,7 +120,7 @@ class ShardedEngine:
         """The rows of this shard that the whole batch touches, ascending; absent where it touches all."""
         if drawn.objects is None:
             return self._seen
-        ids = torch.unique(torch.cat((batch.source, batch.target, drawn.objects.flatten())))
+        ids: Tensor = torch.unique(torch.cat((batch.source, batch.target, drawn.objects.flatten())))
         return ids[(ids >= self._held.start) & (ids < self._held.stop)] - self._held.start
 
     def _in_shard(

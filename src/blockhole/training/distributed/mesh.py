@@ -91,6 +91,22 @@ class EntityMesh:
             rows, self._mesh, [Replicate(), Shard(0)], run_check=False, shape=shape, stride=_contiguous(shape)
         )
 
+    def of_whole(self, whole: Tensor) -> DTensor:
+        """A table that every process has, with this process' rows of it kept."""
+        held = self.held(len(whole))
+        return self.table(whole[held.start : held.stop].to(self.device, copy=True), len(whole))
+
+    def gather(self, rows: Tensor, num_entities: int) -> Tensor | None:
+        """The whole table, in process 0 alone: rows [held, …] → [E, …]."""
+        if self._mesh.get_local_rank(DATA):
+            return None
+        size, first = -(-num_entities // self.shape.entities), not self._mesh.get_local_rank(ENTITIES)
+        padded = rows.new_zeros(size, *rows.shape[1:])
+        padded[: len(rows)] = rows
+        parts = [torch.empty_like(padded) for _ in range(self.shape.entities)] if first else None
+        dist.gather(padded, parts, group=self._entities, group_dst=0)
+        return torch.cat(parts)[:num_entities] if parts else None
+
     def highest(self, values: Tensor) -> Tensor:
         """The highest of each element along the entities; in place."""
         if self.shape.entities > 1:

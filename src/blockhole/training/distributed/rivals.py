@@ -9,7 +9,7 @@ is local.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self, final
+from typing import Any, Self, cast, final
 
 import torch
 from torch import Tensor
@@ -26,11 +26,21 @@ from blockhole.training.negatives import Negatives
 
 @final
 @dataclass(frozen=True, slots=True)
+class Cells:
+    """The drawn objects [batch, count] that a shard holds: row, column, and position among its rivals."""
+
+    row: Tensor
+    column: Tensor
+    position: Tensor
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class ShardRivals:
     """The rivals of a batch among the rows of one shard; a Contrast.
 
-    `answer` are the entities that answer the batch's queries. `ids` are the rivals' places in the shard, ascending or
-    as drawn (absent: every row), `rows` their rows, a leaf of autograd. `row`, `column` and `position` say which drawn object (row, column) is which of them (logistic);
+    `answer` are the entities that answer the batch's queries. `ids` are the rivals' places in the shard (absent: every
+    row), `rows` their rows, a leaf of autograd. `cells` say which drawn object is which of them (logistic);
     `log_weight` and `excluded` are those of `losses.softmax_loss`.
     """
 
@@ -41,9 +51,7 @@ class ShardRivals:
     ids: Tensor | None
     excluded: Pairs
     log_weight: Tensor | None = None
-    row: Tensor | None = None
-    column: Tensor | None = None
-    position: Tensor | None = None
+    cells: Cells | None = None
 
     @classmethod
     def of(
@@ -63,7 +71,7 @@ class ShardRivals:
             row, column = own.nonzero(as_tuple=True)
             ids, position = torch.unique(objects[own] - held.start, return_inverse=True)
             rows = shard.index_select(0, ids).requires_grad_()
-            return cls(model, mesh, answer, rows, ids, negatives.excluded, None, row, column, position)
+            return cls(model, mesh, answer, rows, ids, negatives.excluded, None, Cells(row, column, position))
         ids = objects[own] - held.start
         place, inside = own.cumsum(0) - 1, own[negatives.excluded.column]
         cells = Pairs(negatives.excluded.row[inside], place[negatives.excluded.column[inside]])
@@ -72,13 +80,14 @@ class ShardRivals:
 
     def object_scores(self, query: Tensor, negatives: Negatives) -> Tensor:
         """See Contrast: every process scores the objects it holds, and their sum with zeros elsewhere is the whole."""
-        assert negatives.objects is not None and self.row is not None
-        assert self.column is not None and self.position is not None
+        assert negatives.objects is not None
+        assert self.cells is not None
+        cells = self.cells
         # What every process has gets its gradient from all of them; what is summed passes it to each as it is.
         shared = DTensor.from_local(query, self.mesh.entities, [Replicate()], run_check=False)
-        own = shared.to_local(grad_placements=[Partial()])[self.row]
-        score = (own * self.model.finish_candidate(self.rows)[self.position]).sum(dim=1)
-        scattered = query.new_zeros(negatives.objects.shape).index_put((self.row, self.column), score)
+        own = shared.to_local(grad_placements=[Partial()])[cells.row]
+        score = (own * self.model.finish_candidate(self.rows)[cells.position]).sum(dim=1)
+        scattered = query.new_zeros(negatives.objects.shape).index_put((cells.row, cells.column), score)
         summed = DTensor.from_local(scattered, self.mesh.entities, [Partial()], run_check=False)
         return summed.redistribute(placements=[Replicate()]).to_local()
 
@@ -127,8 +136,7 @@ class _LossParallel(torch.autograd.Function):
                 logits = vectors @ transposed if weights is None else torch.addmm(weights, vectors, transposed)
                 cross = functional.cross_entropy(logits, target[part], reduction="sum")
                 query_gradient[part], gradient = torch.autograd.grad(cross, [own, leaf])
-            assert isinstance(cross, DTensor)
-            loss += cross.detach().to_local()
+            loss += cast(DTensor, cross.detach()).to_local()
             candidate_gradient += gradient
         ctx.save_for_backward(query_gradient / batch, candidate_gradient.div_(batch))
         return loss / batch

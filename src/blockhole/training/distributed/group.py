@@ -1,0 +1,235 @@
+"""The processes of one launch: how they agree, fail together, and divide the work."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch import distributed as dist
+from torch.distributed.distributed_c10d import PrefixStore, Store
+from torch.distributed.rendezvous import rendezvous
+from torch.distributed.tensor import DTensor
+
+from blockhole.errors import BlockholeError, ConfigError, FailedElsewhere, RunError
+from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.models.catalogue import build_model
+from blockhole.models.contract import Model
+from blockhole.training.config import TrainConfig
+from blockhole.training.devices import available_threads, choose_device
+from blockhole.training.distributed.digest import first_difference, settings_digest, versions
+from blockhole.training.distributed.engine import ShardedEngine
+from blockhole.training.distributed.launch import Launch
+from blockhole.training.distributed.mesh import EntityMesh, MeshShape
+from blockhole.training.distributed.run_writer import ShardedRunWriter
+from blockhole.training.distributed.table import build_sharded_model
+from blockhole.training.engine import Engine
+from blockhole.training.trainer import Validate
+from blockhole.training.workers import Writer
+
+SPEAKS_WITHIN = timedelta(seconds=10)
+"""How long a process that failed waits for process 0 to say so, before it speaks itself."""
+
+
+@contextmanager
+def join(launch: Launch, mesh: str | None) -> Iterator[Group]:
+    """Meet the other processes of the launch; leave them at the end of the block."""
+    store, rank, processes = next(rendezvous("env://"))
+    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+    dist.init_process_group(backend, store=PrefixStore("group", store), rank=rank, world_size=processes)
+    failures = PrefixStore("failures", store)
+    try:
+        yield Group(launch, mesh)
+    except FailedElsewhere:
+        raise
+    except BlockholeError as failure:
+        if _spoken_for(failure, failures, rank):
+            raise FailedElsewhere(str(failure)) from None
+        raise
+    except RuntimeError as failure:
+        if not (isinstance(failure, dist.DistError) or "gloo" in str(failure)):
+            raise
+        lost = RunError("lost contact with another process of the run; what was saved last can be continued.")
+        if _spoken_for(lost, failures, rank):
+            raise FailedElsewhere(str(lost)) from None
+        raise lost from None
+    dist.destroy_process_group()
+
+
+def _spoken_for(failure: BlockholeError, failures: Store, rank: int) -> bool:
+    """Whether this process may end in silence: process 0 has failed as well and says why."""
+    _end_by_itself()
+    if rank == 0:
+        failures.set("0", str(failure))
+        return False
+    try:
+        failures.wait(["0"], SPEAKS_WITHIN)
+    except RuntimeError:  # it goes on, or is gone
+        return False
+    return True
+
+
+@final
+class Group:
+    """All processes of a launch; Workers. Process 0 speaks for them."""
+
+    mesh: EntityMesh
+
+    def __init__(self, launch: Launch, mesh: str | None) -> None:
+        self._launch = launch
+        self._mesh = mesh
+        self._control = dist.new_group(backend="gloo")
+        self.saving = dist.new_group(backend="gloo")
+
+    @property
+    def speaks(self) -> bool:
+        """See Workers."""
+        return self._launch.rank == 0
+
+    @property
+    def restarted(self) -> bool:
+        """See Workers."""
+        return self._launch.restarts > 0
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """See Workers; process 0 ends with the error of the first that has one, the others in silence."""
+        own: BlockholeError | None = None
+        try:
+            yield
+        except BlockholeError as failure:
+            own = failure
+        texts: list[str | None] = [None] * self._launch.processes
+        dist.all_gather_object(texts, None if own is None else str(own), group=self._control)
+        failed = [rank for rank, text in enumerate(texts) if text is not None]
+        if not failed:
+            return
+        _end_by_itself()
+        if not self.speaks:
+            raise FailedElsewhere(str(texts[failed[0]]))
+        raise own or RunError(f"process {failed[0]}: {texts[failed[0]]}")
+
+    def agree(self, mine: bool) -> bool:
+        """See Workers."""
+        answer = torch.tensor(int(mine))
+        dist.all_reduce(answer, dist.ReduceOp.MAX, group=self._control)
+        return bool(answer)
+
+    def settle(self, config: TrainConfig, num_entities: int, data: Callable[[], Mapping[str, str]]) -> torch.device:
+        """See Workers."""
+        with self.together():
+            device = self._device(config.training.device)
+            shape = MeshShape.parse(self._mesh, self._launch.processes)
+            shape.check(num_entities)
+            own = {"settings": settings_digest(config), **data()}
+        with self.together():
+            self._compare(versions(), "has another version of {what}", "install the same one on all hosts")
+        with self.together():
+            self._compare(own, "sees other {what}", "give all processes the same data and settings")
+        self.mesh = EntityMesh(shape, device)
+        return device
+
+    def _device(self, name: str) -> torch.device:
+        """The CPU, or the GPU of this host that is this process' own."""
+        device = choose_device(name)
+        if device.type == "cpu":
+            return device
+        if device.type != "cuda":
+            raise ConfigError(f"several processes train on the CPU or on CUDA, not on {device}; use --device cpu.")
+        if self._launch.local_processes > torch.cuda.device_count():
+            raise ConfigError(
+                f"this host has {torch.cuda.device_count()} GPUs for {self._launch.local_processes} processes; "
+                "start one process per GPU, or use --device cpu."
+            )
+        torch.cuda.set_device(self._launch.local_rank)
+        return torch.device("cuda", self._launch.local_rank)
+
+    def _compare(self, own: Mapping[str, str], differs: str, remedy: str) -> None:
+        seen: list[Mapping[str, str]] = [{}] * self._launch.processes
+        dist.all_gather_object(seen, own, group=self._control)
+        difference = first_difference(seen)
+        if difference is not None:
+            what, others = difference
+            raise RunError(f"process {others[0]} {differs.format(what=what)} than process 0; {remedy}.")
+
+    def threads(self) -> int:
+        """See Workers; the processes of a host share its cores."""
+        return max(1, available_threads() // self._launch.local_processes)
+
+    def build_model(self, config: TrainConfig, num_entities: int, num_relations: int) -> Model:
+        """See Workers."""
+        return build_sharded_model(config.model, num_entities, num_relations, config.training.seed, self.mesh)
+
+    def build_engine(
+        self, model: Model, config: TrainConfig, graph: KnowledgeGraph, threads: int, seen: NDArray[np.int64] | None
+    ) -> Engine:
+        """See Workers."""
+        return ShardedEngine(model, config, graph, self.mesh, seen)
+
+    def run_writer(self, folder: Path, model: Model, engine: Engine) -> Writer:
+        """See Workers."""
+        return ShardedRunWriter(folder, model, engine, self)
+
+    def validation(self, validate: Validate | None, config: TrainConfig) -> Validate | None:
+        """See Workers; process 0 puts the table together and measures, and tells the others."""
+        if validate is None:
+            return None
+
+        def measure(model: Model) -> Mapping[str, float]:
+            entity = self.mesh.gather(_local(model.entity), model.num_entities)
+            figures: list[Mapping[str, float] | None] = [None]
+            with self.together():
+                if entity is not None:
+                    plain = build_model(config.model, model.num_entities, model.num_relations, seed=0)
+                    plain.load_state_dict({**model.state_dict(), "entity": entity})
+                    figures = [validate(plain.to(self.mesh.device))]
+            dist.broadcast_object_list(figures, src=0, group=self._control)
+            assert figures[0] is not None
+            return figures[0]
+
+        return measure
+
+    @torch.no_grad()
+    def average_unseen(self, model: Model, seen: NDArray[np.int64]) -> None:
+        """See Workers."""
+        shard, held = _local(model.entity), self.mesh.held(model.num_entities)
+        here = seen[(seen >= held.start) & (seen < held.stop)] - held.start
+        own = torch.from_numpy(here).to(shard.device)
+        others = torch.ones(len(shard), dtype=torch.bool, device=shard.device).index_fill_(0, own, value=False)
+        shard[others] = self.mesh.total(shard.index_select(0, own).sum(dim=0)) / len(seen)
+
+    def finish(
+        self, model: Model, best: dict[str, Tensor] | None, writer: Writer | None, *, complete: bool
+    ) -> Model | None:
+        """See Workers; a run without a folder is put together in every process."""
+        if isinstance(writer, ShardedRunWriter):
+            writer.finish(complete=complete)
+            return None
+        for name, value in (best or model.state_dict()).items():
+            whole = value.full_tensor() if isinstance(value, DTensor) else value
+            setattr(model, name, nn.Parameter(whole.detach().cpu()))
+        return model
+
+
+def _local(table: Tensor) -> Tensor:
+    """The rows of a sharded table that this process holds, without a copy."""
+    assert isinstance(table, DTensor)
+    return table.to_local().detach()
+
+
+def _end_by_itself() -> None:
+    """Ignore SIGTERM from here on.
+
+    The launcher ends a group as soon as one of its processes has failed; but all of them are about to end, and
+    process 0 has to say why.
+    """
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -1,0 +1,195 @@
+"""Writing a run that several processes train: sharded checkpoints on the way, plain files at the end."""
+
+from __future__ import annotations
+
+import shutil
+from concurrent.futures import Future
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+import torch
+from torch import Tensor
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.tensor import DTensor
+
+from blockhole.errors import RunError
+from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.models.contract import Model
+from blockhole.training.checkpoint import (
+    SHARDS,
+    Checkpoint,
+    Record,
+    commit_shards,
+    load_checkpoint,
+    read_record,
+    recover,
+    save_checkpoint,
+    saving,
+)
+from blockhole.training.config import TrainConfig
+from blockhole.training.distributed.shards import load_shards, write_shards
+from blockhole.training.engine import Engine
+from blockhole.training.run import CONFIG, METRICS, write_config
+from blockhole.training.run_writer import RunWriter, check_same_data
+from blockhole.training.state import TrainingState
+from blockhole.training.tracking import MetricsFile, Tracker
+
+if TYPE_CHECKING:
+    from blockhole.training.distributed.group import Group
+
+
+@final
+class ShardedRunWriter:
+    """Saves what each process holds; a Writer. Process 0 keeps the folder, and commits a checkpoint once all wrote it.
+
+    A checkpoint is the folder shards/PLACE, named after its place in the run, and state.json, which names it. It is
+    written while training goes on; until state.json is replaced, the one before is the valid one.
+    """
+
+    def __init__(self, folder: Path, model: Model, engine: Engine, group: Group) -> None:
+        self._folder = folder
+        self._model = model
+        self._engine = engine
+        self._group = group
+        self._metrics: MetricsFile | None = None
+        self._last: str | None = None
+        self._under_way: Future[Any] | None = None
+        self._committed: Future[None] | None = None
+
+    def begin(self, config: TrainConfig, graph: KnowledgeGraph) -> None:
+        """See Writer."""
+        with self._group.together():
+            if self._group.speaks:
+                plain = RunWriter(self._folder, self._model, self._engine)
+                plain.begin(config, graph)
+                self._metrics = plain.metrics
+                shutil.rmtree(self._folder / SHARDS, ignore_errors=True)
+        with self._group.together():
+            if not (self._folder / CONFIG).is_file():
+                raise RunError(
+                    f"{self._folder} is not the folder that process 0 writes to; "
+                    "give one on a file system that all hosts share."
+                )
+
+    def resume(self, config: TrainConfig, graph: KnowledgeGraph) -> Checkpoint:
+        """See Writer."""
+        with self._group.together():
+            if self._group.speaks:
+                recover(self._folder)
+                check_same_data(self._folder, graph)
+        with self._group.together():
+            record = read_record(self._folder)
+            checkpoint = load_checkpoint(self._folder) if record.shards is None else None
+        checkpoint = self._load_shards(record) if checkpoint is None else self._take_rows(checkpoint)
+        self._last = record.shards
+        with self._group.together():
+            if self._group.speaks:
+                self._clear(keep=record.shards)
+                with saving(self._folder):
+                    write_config(self._folder, config)
+                    self._metrics = MetricsFile(self._folder / METRICS, checkpoint.metrics_bytes)
+        return checkpoint
+
+    def trackers(self) -> list[Tracker]:
+        """See Writer."""
+        return [] if self._metrics is None else [self._metrics]
+
+    def save(self, state: TrainingState, best: dict[str, Tensor] | None, *, best_changed: bool) -> None:
+        """See Saver; returns when the tensors are copied, and waits for the save before."""
+        self.wait()
+        place = f"{state.epoch}-{state.batch}"
+        if place == self._last:  # nothing has moved since, and a committed folder is never written to again
+            return
+        tensors = self._tensors(best)
+        self._under_way = write_shards(self._folder / SHARDS / place, tensors, self._group.saving)
+        self._last = place
+        if self._metrics is not None:
+            self._committed, then, size = Future(), state.model_copy(), self._metrics.size()
+            self._under_way.add_done_callback(lambda written: self._commit(written, place, then, size))
+
+    def wait(self) -> None:
+        """Wait until the save under way is on disk and committed; its failure is raised here, in every process."""
+        under_way, self._under_way = self._under_way, None
+        if under_way is None:
+            return
+        try:
+            under_way.result()
+            if self._committed is not None:
+                self._committed.result()
+        except (OSError, CheckpointException) as failure:
+            raise RunError(
+                f"cannot save the run in {self._folder}: {_reason(failure)}; the last checkpoint is intact. "
+                "Make room and continue with --resume."
+            ) from None
+
+    def finish(self, *, complete: bool) -> None:
+        """Wait for the last save; of a complete run, put the shards together into plain files."""
+        self.wait()
+        with self._group.together():
+            if complete and self._group.speaks and read_record(self._folder).shards is not None:
+                save_checkpoint(self._folder, load_checkpoint(self._folder), best_changed=True)
+                self._clear(keep=None)
+
+    def _commit(self, written: Future[Any], place: str, state: TrainingState, metrics_bytes: int) -> None:
+        """In the thread that wrote: make the checkpoint the valid one, if all wrote it."""
+        assert self._committed is not None
+        if written.exception() is not None:
+            self._committed.set_result(None)
+            return
+        try:
+            commit_shards(self._folder, place, state, metrics_bytes)
+            self._clear(keep=place)
+        except OSError as failure:
+            self._committed.set_exception(failure)
+        else:
+            self._committed.set_result(None)
+
+    def _tensors(self, best: dict[str, Tensor] | None) -> dict[str, Tensor]:
+        sections = {"weights": self._model.state_dict(), "optimizer": self._engine.optimizer_state(), "best": best}
+        return {
+            f"{section}.{name}": value
+            for section, tensors in sections.items()
+            for name, value in (tensors or {}).items()
+        }
+
+    def _load_shards(self, record: Record) -> Checkpoint:
+        """Fill model and engine from a sharded checkpoint of any mesh."""
+        best = None
+        if record.training.best_epoch is not None:
+            best = {name: torch.empty_like(value) for name, value in self._model.state_dict().items()}
+        tensors = self._tensors(best)
+        load_shards(self._folder / SHARDS / str(record.shards), tensors, self._group.saving)
+        optimizer = {name: tensors[f"optimizer.{name}"] for name in self._engine.optimizer_state()}
+        self._engine.load_optimizer_state(optimizer)
+        return Checkpoint(record.training, dict(self._model.state_dict()), optimizer, best, record.metrics_bytes)
+
+    @torch.no_grad()
+    def _take_rows(self, whole: Checkpoint) -> Checkpoint:
+        """Fill model and engine from a plain checkpoint, each process with what it holds."""
+        best = whole.best
+        for name, parameter in self._model.state_dict().items():
+            parameter.copy_(self._held(parameter, whole.weights[name]))
+            if best is not None:
+                best[name] = self._held(parameter, best[name])
+        self._engine.load_optimizer_state(whole.optimizer)
+        return Checkpoint(whole.state, dict(self._model.state_dict()), whole.optimizer, best, whole.metrics_bytes)
+
+    def _held(self, parameter: Tensor, whole: Tensor) -> Tensor:
+        if not isinstance(parameter, DTensor):
+            return whole.to(parameter.device)
+        return self._group.mesh.of_whole(whole)
+
+    def _clear(self, keep: str | None) -> None:
+        """Remove the sharded checkpoints that are not, or no longer, the valid one."""
+        folder = self._folder / SHARDS
+        for left_over in folder.glob("*") if keep is not None else [folder]:
+            if left_over.name != keep:
+                shutil.rmtree(left_over, ignore_errors=True)
+
+
+def _reason(failure: BaseException) -> str:
+    """What went wrong for the first process that failed."""
+    if isinstance(failure, CheckpointException):
+        causes = [cause for cause, _ in failure.failures.values()]
+        failure = causes[0] if causes and isinstance(causes[0], Exception) else failure
+    return (failure.strerror if isinstance(failure, OSError) else None) or str(failure).strip().splitlines()[0]

@@ -1,0 +1,164 @@
+"""Who trains: one process, or several that hold parts of one model. The loop and `fitting` ask it what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Protocol, final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from blockhole.errors import ConfigError
+from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.models.catalogue import build_model
+from blockhole.models.contract import Model
+from blockhole.training.checkpoint import Checkpoint
+from blockhole.training.config import TrainConfig
+from blockhole.training.devices import available_threads, choose_device
+from blockhole.training.distributed.launch import launched
+from blockhole.training.engine import Engine
+from blockhole.training.engines import build_engine
+from blockhole.training.run_writer import RunWriter
+from blockhole.training.tracking import Tracker
+from blockhole.training.trainer import Saver, Validate
+from blockhole.training.unseen import give_mean_to_unseen
+
+
+class Writer(Saver, Protocol):
+    """Keeps a run in its folder."""
+
+    def begin(self, config: TrainConfig, graph: KnowledgeGraph) -> None:
+        """Start a new run on the facts of `graph` in an empty folder."""
+
+    def resume(self, config: TrainConfig, graph: KnowledgeGraph) -> Checkpoint:
+        """Load model and engine from the folder, to go on with `config`; its names and facts must be the given ones."""
+
+    def trackers(self) -> list[Tracker]:
+        """Where this process writes the run's figures."""
+
+
+class Workers(Protocol):
+    """What one process does, and several do together. Every process calls the same methods in the same order."""
+
+    @property
+    def speaks(self) -> bool:
+        """Whether this process is the one that writes and prints."""
+
+    @property
+    def restarted(self) -> bool:
+        """Whether a launcher has started the work again after a failure."""
+
+    def together(self) -> AbstractContextManager[None]:
+        """What goes wrong for one process within the block goes wrong for all at its end."""
+
+    def agree(self, mine: bool) -> bool:
+        """Whether any process says yes."""
+
+    def settle(self, config: TrainConfig, num_entities: int, data: Callable[[], Mapping[str, str]]) -> torch.device:
+        """Make sure the work can be divided, and that all see the same `data`, by digests; the device to train on."""
+
+    def threads(self) -> int:
+        """The CPU threads this process may use."""
+
+    def build_model(self, config: TrainConfig, num_entities: int, num_relations: int) -> Model:
+        """The model to train, on the device."""
+
+    def build_engine(
+        self, model: Model, config: TrainConfig, graph: KnowledgeGraph, threads: int, seen: NDArray[np.int64] | None
+    ) -> Engine:
+        """The engine that trains it; see `training/engines.py`."""
+
+    def run_writer(self, folder: Path, model: Model, engine: Engine) -> Writer:
+        """What keeps the run in `folder`."""
+
+    def validation(self, validate: Validate | None, config: TrainConfig) -> Validate | None:
+        """`validate`, which takes a plain model, for the model these workers train."""
+
+    def average_unseen(self, model: Model, seen: NDArray[np.int64]) -> None:
+        """See `training/unseen.py`."""
+
+    def finish(
+        self, model: Model, best: dict[str, Tensor] | None, writer: Writer | None, *, complete: bool
+    ) -> Model | None:
+        """The trained model, plain and on the CPU; absent where it is to be read from the run's folder."""
+
+
+@final
+class OneProcess:
+    """A process alone: it holds all and agrees with itself."""
+
+    speaks = True
+    restarted = False
+
+    def together(self) -> AbstractContextManager[None]:
+        """See Workers."""
+        return nullcontext()
+
+    def agree(self, mine: bool) -> bool:
+        """See Workers."""
+        return mine
+
+    def settle(self, config: TrainConfig, num_entities: int, data: Callable[[], Mapping[str, str]]) -> torch.device:
+        """See Workers."""
+        return choose_device(config.training.device)
+
+    def threads(self) -> int:
+        """See Workers."""
+        return available_threads()
+
+    def build_model(self, config: TrainConfig, num_entities: int, num_relations: int) -> Model:
+        """See Workers."""
+        model = build_model(config.model, num_entities, num_relations, config.training.seed)
+        return model.to(choose_device(config.training.device))
+
+    def build_engine(
+        self, model: Model, config: TrainConfig, graph: KnowledgeGraph, threads: int, seen: NDArray[np.int64] | None
+    ) -> Engine:
+        """See Workers."""
+        return build_engine(model, config, graph, threads, seen)
+
+    def run_writer(self, folder: Path, model: Model, engine: Engine) -> Writer:
+        """See Workers."""
+        return RunWriter(folder, model, engine)
+
+    def validation(self, validate: Validate | None, config: TrainConfig) -> Validate | None:
+        """See Workers."""
+        return validate
+
+    def average_unseen(self, model: Model, seen: NDArray[np.int64]) -> None:
+        """See Workers."""
+        give_mean_to_unseen(model, seen)
+
+    def finish(
+        self, model: Model, best: dict[str, Tensor] | None, writer: Writer | None, *, complete: bool
+    ) -> Model | None:
+        """See Workers."""
+        model.to("cpu")
+        if best is not None:
+            model.load_state_dict(best)
+        return model
+
+
+ALONE = OneProcess()
+
+
+@contextmanager
+def joined(mesh: str | None = None) -> Iterator[Workers]:
+    """The workers this process belongs to: those that torchrun started, on `mesh` (DATAxENTITIES), or itself alone."""
+    launch = launched()
+    if launch is not None:
+        from blockhole.training.distributed.group import join
+
+        with join(launch, mesh) as group:
+            yield group
+        return
+    if mesh is not None and mesh != "1x1":
+        raise ConfigError(
+            f"the mesh {mesh} is for several processes, and this one was started alone; start it with "
+            "torchrun --nproc-per-node N --no-python blockhole train …"
+        )
+    yield ALONE
