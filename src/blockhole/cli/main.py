@@ -96,12 +96,14 @@ def _plain_warnings() -> Iterator[None]:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line: exit 0, 1 for a failure the user can act on (one clear line), 2 for wrong usage."""
-    from blockhole.errors import BlockholeError
+    from blockhole.errors import BlockholeError, FailedElsewhere
 
     app, rest, name = _application(sys.argv[1:] if arguments is None else arguments)
     try:
         with _plain_warnings():
             app(rest, prog_name=name)
+    except FailedElsewhere:
+        sys.exit(1)
     except BlockholeError as failure:
         sys.stderr.write(f"error: {failure}\n")
         sys.exit(1)
