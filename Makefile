@@ -24,7 +24,7 @@ $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet torch==2.13.0
-	$(BIN)/python -m pip install --quiet --editable '.[frames,plots,tracking,faiss,postgres,gpu,serve]' --group dev
+	$(BIN)/python -m pip install --quiet --editable '.[frames,plots,tracking,faiss,postgres,paper,gpu,serve]' --group dev
 	touch $@
 
 demo: install

@@ -21,6 +21,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "show": ("blockhole.cli.show", "Say what a run is, with its training curves."),
     "evaluate": ("blockhole.cli.evaluate", "Measure a run: ranking, classification, triples, completion."),
     "compare": ("blockhole.cli.compare", "Compare runs side by side, with significance."),
+    "reproduce": ("blockhole.cli.reproduce", "Run the paper's experiments into records."),
+    "results": ("blockhole.cli.results", "Show the recorded figures beside the paper's."),
     "calibrate": ("blockhole.cli.calibrate", "Fit what turns a run's scores into probabilities."),
     "ask": ("blockhole.cli.ask", "Ranked answers to a path query, known and predicted."),
     "check": ("blockhole.cli.check", "Whether a path holds between two entities."),

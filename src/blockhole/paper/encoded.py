@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import lzma
 import sys
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockhole.data.dataset import DataSet
-from blockhole.errors import DataError
+from blockhole.errors import BlockholeError, DataError
 from blockhole.graph.replacing import replacing
 from blockhole.graph.split import SplitGraph
 from blockhole.graph.vocabulary import Vocabulary
@@ -82,13 +83,22 @@ def _read_part(arrays: np.lib.npyio.NpzFile, part: str) -> PathQueries:
     )
 
 
-def main() -> None:
-    """Encode the named data sets."""
+def main(arguments: list[str] | None = None) -> int:
+    """Encode the named data sets; 0, or 1 where one of them cannot be had."""
+    parser = argparse.ArgumentParser(prog="python -m blockhole.paper.encoded", description=__doc__)
+    parser.add_argument("folder", type=Path, help="where the files go")
+    parser.add_argument("names", nargs="+", metavar="NAME", help="data sets")
+    options = parser.parse_args(arguments)
     from blockhole.data.load import load
 
-    for name in sys.argv[2:]:
-        sys.stderr.write(f"{write_encoded(load(name), Path(sys.argv[1]))}\n")
+    try:
+        for name in options.names:
+            print(write_encoded(load(name), options.folder), file=sys.stderr, flush=True)
+    except BlockholeError as failure:
+        print(f"error: {failure}", file=sys.stderr)
+        return 1
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

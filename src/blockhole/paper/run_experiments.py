@@ -36,6 +36,9 @@ def main(arguments: list[str] | None = None) -> int:
     except BlockholeError as failure:
         say(f"error: {failure}")
         return 1
+    except KeyboardInterrupt:
+        say("interrupted; the experiment under way has no record")
+        return 1
     return 1 if failed else 0
 
 

@@ -1,0 +1,147 @@
+"""The run-time figure: seconds of an epoch against n on one CPU thread, and how they grow."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple, final
+
+import numpy as np
+import torch
+
+from blockhole.data.dataset import DataSet
+from blockhole.fitting import fit
+from blockhole.models.settings import ModelSettings
+from blockhole.paper.provenance import Commit, describe_device
+from blockhole.paper.record import Record, write_record
+from blockhole.paper.timing_plan import BLOCKS, TimingPlan
+from blockhole.training.config import LossConfig, OptimizerConfig, PenaltyConfig, TrainConfig, TrainingConfig
+
+SEED = 0
+
+
+class Curve(NamedTuple):
+    """Seconds of an epoch at each n, the best of the rounds: on the wall clock, and of the processor."""
+
+    column: str
+    seconds: list[float]
+    processor_seconds: list[float]
+
+
+def time_config(column: str, dimension: int) -> TrainConfig:
+    """The paper's training on the edges: logistic loss, five negatives, L2, Adagrad, one thread."""
+    blocks = BLOCKS[column]
+    model = (
+        ModelSettings(name="rescal", dim=dimension)
+        if blocks is None
+        else ModelSettings(name="blockhole", blocks=blocks, block_size=dimension // blocks)
+    )
+    return TrainConfig(
+        model=model,
+        loss=LossConfig(kind="logistic", negatives=5),
+        penalty=PenaltyConfig(l2=1e-4),
+        optimizer=OptimizerConfig(kind="adagrad", learning_rate=0.05),
+        training=TrainingConfig(
+            on="base", reverse="none", batch_size=1024, epochs=1, threads=1, device="cpu", seed=SEED
+        ),
+    )
+
+
+def time_curves(data: DataSet, plan: TimingPlan, say: Callable[[str], None]) -> list[Curve]:
+    """Time every column at every n.
+
+    A round times one epoch of each, so that a slow spell of the machine does not fall on one column alone; the epoch
+    before the first round is not counted: it compiles.
+    """
+    best = {(column, n): (math.inf, math.inf) for column in plan.columns for n in plan.dimensions}
+    for attempt in range(plan.rounds + 1):
+        for (column, n), (wall, processor) in best.items():
+            taken = _time_epoch(data, time_config(column, n))
+            if attempt:
+                best[column, n] = (min(wall, taken[0]), min(processor, taken[1]))
+            say(f"{column}, n = {n}, round {attempt} of {plan.rounds}: {taken[0]:.3f} s")
+    return [
+        Curve(column, *([best[column, n][clock] for n in plan.dimensions] for clock in (0, 1)))
+        for column in plan.columns
+    ]
+
+
+def _time_epoch(data: DataSet, config: TrainConfig) -> tuple[float, float]:
+    """Wall and processor seconds of one epoch: shuffle, cut into batches, draw negatives, step."""
+    clock = _ProcessorClock()
+    run = fit(data, config, progress=clock)
+    return run.state.seconds, clock.seconds
+
+
+@final
+class _ProcessorClock:
+    """Processor seconds from the begin of an epoch to its last batch."""
+
+    def __init__(self) -> None:
+        self._begin = 0.0
+        self.seconds = 0.0
+
+    def epoch_begins(self, epoch: int, epochs: int, paths: int) -> None:
+        """See Progress."""
+        self._begin = time.process_time()
+
+    def batches_done(self, paths: int, loss: float) -> None:
+        """See Progress."""
+        self.seconds = time.process_time() - self._begin
+
+    def validated(self, figures: Mapping[str, float]) -> None:
+        """See Progress."""
+
+
+def growth(dimensions: Sequence[int], seconds: Sequence[float]) -> dict[str, float]:
+    """How seconds grow with n: the line a + c·n of least squares with its R², and the exponent of a power law."""
+    n, t = np.array(dimensions, dtype=np.float64), np.array(seconds)
+    slope, intercept = np.polyfit(n, t, 1)
+    residual = ((t - intercept - slope * n) ** 2).sum() / ((t - t.mean()) ** 2).sum()
+    return {
+        "slope": float(slope),
+        "intercept": float(intercept),
+        "r2": float(1 - residual),
+        "exponent": float(np.polyfit(np.log(n), np.log(t), 1)[0]),
+    }
+
+
+def record_curves(
+    data: DataSet, plan: TimingPlan, curves: Sequence[Curve], results: Path, commit: Commit
+) -> list[Path]:
+    """Keep each curve as a record of the table `time`; the files."""
+    name = Path(data.name).name
+    return [
+        write_record(results, f"time/{name}/{curve.column}-seed{SEED}", _record(name, plan, curve, commit))
+        for curve in curves
+    ]
+
+
+def _record(data: str, plan: TimingPlan, curve: Curve, commit: Commit) -> Record:
+    points = {
+        str(n): {"seconds": wall, "processor_seconds": processor}
+        for n, wall, processor in zip(plan.dimensions, curve.seconds, curve.processor_seconds, strict=True)
+    }
+    sizes = {"dim", "blocks", "block_size"}
+    return Record(
+        table="time",
+        data=data,
+        column=curve.column,
+        seed=SEED,
+        split="test",
+        truth=None,
+        settings=time_config(curve.column, plan.dimensions[0]).model_dump(mode="json", exclude={"model": sizes}),
+        parameters=None,
+        epochs=plan.rounds,
+        best_epoch=None,
+        loss=None,
+        seconds=round(sum(curve.seconds), 2),
+        training_seconds=round(sum(curve.seconds), 2),
+        device=describe_device(torch.device("cpu")),
+        torch=torch.__version__,
+        commit=commit.hash,
+        dirty=commit.dirty,
+        figures={"by_dimension": points, **growth(plan.dimensions, curve.seconds)},
+    )
