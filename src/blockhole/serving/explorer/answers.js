@@ -28,7 +28,11 @@ export class AnswerColumn {
     /** @type {HTMLElement | null} */
     this.panel = null;
     this.rows = result.answers.map((answer, at) => this.row(answer, at));
-    this.list = element("ol", { class: "answers", keydown: (/** @type {KeyboardEvent} */ key) => this.onKey(key) }, ...this.rows);
+    this.list = element(
+      "ol",
+      { class: "answers", keydown: (/** @type {KeyboardEvent} */ key) => this.onKey(key) },
+      ...this.rows,
+    );
     this.node = element(
       "section",
       { class: "column", "aria-label": `Answers of ${run.name}` },
@@ -56,7 +60,11 @@ export class AnswerColumn {
       const move = rank === undefined ? "absent" : rank === at + 1 ? "same" : "moved";
       const text = rank === undefined ? "–" : `${rank}.`;
       const said = rank === undefined ? `not among those of ${name}` : `place ${rank} at ${name}`;
-      const mark = element("span", { class: `elsewhere ${move}`, title: said }, element("span", { "aria-hidden": "true" }, text));
+      const mark = element(
+        "span",
+        { class: `elsewhere ${move}`, title: said },
+        element("span", { "aria-hidden": "true" }, text),
+      );
       mark.append(element("span", { class: "unseen" }, said));
       this.rows[at].querySelector("button")?.append(mark);
     });
@@ -144,13 +152,22 @@ function scoreOnly(score) {
 
 /** @param {Place} place */
 function nothing(place) {
-  const remedies = [];
-  if (place.only !== null) remedies.push(element("button", { type: "button", click: () => go({ ...here(), only: null }) }, "Show known and predicted"));
-  if (place.candidates === "typed") remedies.push(element("button", { type: "button", click: () => go({ ...here(), candidates: "all" }) }, "Look among all entities"));
+  /** @type {[string, Partial<Place>][]} */
+  const changes = [];
+  if (place.only !== null) changes.push(["Show all answers", { only: null }]);
+  if (place.only !== "known" && place.candidates === "typed")
+    changes.push(["Look among all entities", { candidates: "all" }]);
+  const remedies = changes.map(([label, change]) =>
+    element("button", { type: "button", click: () => go({ ...here(), ...change }) }, label),
+  );
   return element(
     "div",
     { class: "nothing" },
-    element("p", {}, place.only === "known" ? "No facts lead anywhere along this path." : "There are no answers to show."),
+    element(
+      "p",
+      {},
+      place.only === "known" ? "No facts lead anywhere along this path." : "There are no answers to show.",
+    ),
     element("p", { class: "remedies" }, ...remedies),
   );
 }

@@ -84,9 +84,9 @@ export function findEntities(question, signal) {
 }
 
 /**
- * The relations that make sense after a query, or after its source alone.
+ * The relations that make sense after a query, or after its source alone; all of them where nothing stands before.
  *
- * @param {{run: string, after: string}} question
+ * @param {{run: string, after?: string}} question
  * @param {AbortSignal} signal
  * @returns {Promise<{relations: RelationName[]}>}
  */

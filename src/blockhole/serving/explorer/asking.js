@@ -8,7 +8,7 @@ import { hrefOf, withQuery } from "./address.js";
 import { AnswerColumn } from "./answers.js";
 import { ask } from "./api.js";
 import { element } from "./elements.js";
-import { counted } from "./marks.js";
+import { counted, queryCode } from "./marks.js";
 import { otherOrders } from "./query-text.js";
 
 /** @typedef {import("./address.js").Place} Place */
@@ -48,12 +48,19 @@ export async function compareView(place, runs, signal, announce) {
   const columns = await Promise.all(runs.map((run) => answerColumn(place, run, signal, announce)));
   columns[0].compareWith(columns[1], runs[1].name);
   columns[1].compareWith(columns[0], runs[0].name);
-  columns.forEach((column, at) => column.node.prepend(columnHeading(runs[at], runs[1 - at]), uncalibrated(runs[at]) ?? ""));
+  columns.forEach((column, at) =>
+    column.node.prepend(columnHeading(runs[at], runs[1 - at]), uncalibrated(runs[at]) ?? ""),
+  );
   const open = (/** @type {string | null} */ answer) => columns.forEach((column) => column.open(answer));
   open(place.answer);
   return {
     title: `${columns[0].result.query}: ${runs[0].name} beside ${runs[1].name}`,
-    node: element("div", {}, orders(place), element("div", { class: "columns" }, ...columns.map((column) => column.node))),
+    node: element(
+      "div",
+      {},
+      orders(place),
+      element("div", { class: "columns" }, ...columns.map((column) => column.node)),
+    ),
     summary: columns.map((column, at) => `${runs[at].name}: ${column.summary}`).join(". "),
     open,
   };
@@ -123,6 +130,6 @@ function orders(place) {
     "p",
     { class: "orders" },
     "The same relations in another order: ",
-    ...others.map((query) => element("a", { href: hrefOf(withQuery(place, query)) }, element("code", {}, query))),
+    ...others.map((query) => element("a", { href: hrefOf(withQuery(place, query)) }, queryCode(query))),
   );
 }

@@ -21,8 +21,8 @@
 export const NODE_HEIGHT = 32;
 export const HEADING_HEIGHT = 34;
 const ROW = 52;
-const NODE_WIDTH = { padding: 26, least: 52, most: 190, crowded: 104 };
-const GAP = { least: 76, most: 190 };
+const NODE_WIDTH = { padding: 26, least: 52, most: 190, crowded: 92 };
+const GAP = { least: 72, most: 190 };
 const ALONG = [0.5, 0.36, 0.64, 0.24, 0.76]; // where on its edge a probability may stand, best first
 const NOTE = { width: 48, height: 18 };
 
@@ -160,7 +160,8 @@ export function shorten(name, most, measure) {
   if (measure(name) <= most) return name;
   const letters = [...name];
   let kept = letters.length - 1;
-  const cut = () => `${letters.slice(0, Math.ceil(kept / 2)).join("")}…${letters.slice(letters.length - Math.floor(kept / 2)).join("")}`;
+  const cut = () =>
+    `${letters.slice(0, Math.ceil(kept / 2)).join("")}…${letters.slice(letters.length - Math.floor(kept / 2)).join("")}`;
   while (kept > 1 && measure(cut()) > most) kept -= 1;
   return cut();
 }

@@ -24,7 +24,10 @@ export function chainFigure(chains, place) {
   const scroller = element("div", { class: "layers", role: "group", tabindex: "0", "aria-label": "Chains, drawn" });
   const words = element("ol", { class: "words" }, ...chains.map((chain) => chainInWords(chain)));
   const figure = element("figure", { class: "chains" }, scroller, legend(), words);
-  const redraw = () => scroller.replaceChildren(drawLayers(chains, place, scroller.clientWidth));
+  const redraw = () => {
+    scroller.replaceChildren(drawLayers(chains, place, scroller.clientWidth));
+    scroller.classList.toggle("cut", scroller.scrollWidth > scroller.clientWidth);
+  };
   new ResizeObserver(redraw).observe(scroller);
   [...words.children].forEach((item, at) => {
     item.addEventListener("mouseenter", () => pointOut(scroller, at));

@@ -28,7 +28,9 @@ export function wireControls(runs) {
     ...runs.runs.map(({ name }) => element("option", { value: name }, name)),
   );
   for (const part of document.querySelectorAll(".beside")) part.toggleAttribute("hidden", runs.runs.length < 2);
-  run.addEventListener("change", () => go({ ...here(), run: run.value, versus: versus.value === run.value ? null : here().versus }));
+  run.addEventListener("change", () =>
+    go({ ...here(), run: run.value, versus: versus.value === run.value ? null : here().versus }),
+  );
   versus.addEventListener("change", () => go({ ...here(), versus: versus.value || null }));
   for (const option of [candidates, only, top]) option.addEventListener("change", () => go({ ...here(), ...chosen() }));
 }

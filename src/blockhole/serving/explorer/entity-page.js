@@ -53,7 +53,9 @@ function groupSection(group, found, place, run, signal) {
   const more = element("button", { type: "button", class: "quiet" });
   /** @param {string[]} names */
   const add = (names) => {
-    list.append(...names.map((name) => element("li", {}, element("a", { href: hrefOf(withEntity(place, name)) }, name))));
+    list.append(
+      ...names.map((name) => element("li", {}, element("a", { href: hrefOf(withEntity(place, name)) }, name))),
+    );
     const left = group.total - list.children.length;
     more.textContent = `${Math.min(left, MORE)} more of ${left.toLocaleString("en")}`;
     more.hidden = left === 0;
@@ -79,14 +81,18 @@ function groupSection(group, found, place, run, signal) {
   return element(
     "section",
     { class: "group" },
+    element("h2", {}, element("code", {}, group.text), element("small", {}, ` ${group.total.toLocaleString("en")}`)),
     element(
-      "h2",
-      {},
-      element("code", {}, group.text),
-      element("small", {}, ` ${group.total.toLocaleString("en")}`),
+      "a",
+      { class: "predict", href: hrefOf(predicted) },
+      "What is missing?",
+      element("span", { class: "unseen" }, ` Predicted answers to ${group.text}`),
     ),
-    element("a", { class: "predict", href: hrefOf(predicted) }, "What is missing?", element("span", { class: "unseen" }, ` Predicted answers to ${group.text}`)),
-    element("p", { class: "meaning" }, group.inverse ? `… ${group.name} ${found.entity}` : `${found.entity} ${group.name} …`),
+    element(
+      "p",
+      { class: "meaning" },
+      group.inverse ? `… ${group.name} ${found.entity}` : `${found.entity} ${group.name} …`,
+    ),
     list,
     more,
   );

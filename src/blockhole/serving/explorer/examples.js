@@ -4,7 +4,7 @@
  * @module
  */
 
-import { findRelations } from "./api.js";
+import { findEntities, findRelations } from "./api.js";
 import { pieces } from "./query-text.js";
 
 /** @typedef {{query: string, candidates: "typed" | "all", words: string}} Example */
@@ -23,14 +23,38 @@ const FIGURE_1 = [
 const HOPS = 3;
 
 /**
- * Queries of one to three hops from the run's example, each going on where facts lead; first Figure 1's, for the royal
- * family.
+ * Queries of the run's own names: those of Figure 1 where it has them, and walks along its facts.
  *
  * @param {import("./api.js").RunInfo} run
  * @param {AbortSignal} signal
  * @returns {Promise<Example[]>}
  */
 export async function examplesOf(run, signal) {
+  const [figure, walks] = await Promise.all([figureOf(run, signal), walksOf(run, signal)]);
+  return [...figure, ...walks.slice(figure.length > 0 ? 1 : 0)];
+}
+
+/**
+ * @param {import("./api.js").RunInfo} run
+ * @param {AbortSignal} signal
+ */
+async function figureOf(run, signal) {
+  const [{ entities }, { relations }] = await Promise.all([
+    findEntities({ run: run.name, prefix: "William", limit: 100 }, signal),
+    findRelations({ run: run.name }, signal),
+  ]);
+  const names = new Set([...entities, ...relations].map(({ name }) => name));
+  return ["William", "fatherOf", "brotherOf"].every((name) => names.has(name)) ? FIGURE_1 : [];
+}
+
+/**
+ * The run's example, and walks of two and three hops from it that go on where facts lead.
+ *
+ * @param {import("./api.js").RunInfo} run
+ * @param {AbortSignal} signal
+ * @returns {Promise<Example[]>}
+ */
+async function walksOf(run, signal) {
   if (run.example === null) return [];
   const queries = [run.example];
   while (queries.length < HOPS) {
@@ -42,8 +66,7 @@ export async function examplesOf(run, signal) {
     if (next === undefined) break;
     queries.push(`${last}/${next.text}`);
   }
-  const walks = queries.map((query) => ({ query, candidates: /** @type {const} */ ("typed"), words: inWords(query) }));
-  return run.data === "family" ? [...FIGURE_1, ...walks.slice(1)] : walks;
+  return queries.map((query) => ({ query, candidates: "typed", words: inWords(query) }));
 }
 
 /**

@@ -8,7 +8,7 @@ import { go, here, hrefOf, onPlace, withQuery } from "./address.js";
 import { answersView, compareView } from "./asking.js";
 import { Failure, getRuns } from "./api.js";
 import { showControls, wireControls } from "./controls.js";
-import { byId } from "./elements.js";
+import { byId, element } from "./elements.js";
 import { entityView } from "./entity-page.js";
 import { problem } from "./problem.js";
 import { offsetOf } from "./query-text.js";
@@ -99,7 +99,7 @@ class Page {
   fail(failure) {
     this.shown = null;
     this.clear();
-    this.view.replaceChildren();
+    this.view.replaceChildren(element("h1", { class: "unseen" }, "Nothing to show"));
     document.title = "BlockHolE explorer";
     this.problem.replaceChildren(problem(failure, (query) => go(withQuery(here(), query))));
     const { where } = failure;

@@ -1,10 +1,12 @@
 /**
- * The marks of known and predicted, told apart by form and word as well as colour; and probabilities as people read them.
+ * How things are written: the marks of known and predicted, told apart by form and word as well as colour; probabilities,
+ * counts and queries as people read them.
  *
  * @module
  */
 
 import { element } from "./elements.js";
+import { pieces } from "./query-text.js";
 
 /**
  * A full dot for known, a dashed ring for predicted; decoration beside the word.
@@ -46,4 +48,14 @@ export function percent(probability) {
  */
 export function counted(count, one, many) {
   return `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
+}
+
+/**
+ * A query, which breaks into lines before its slashes.
+ *
+ * @param {string} query
+ */
+export function queryCode(query) {
+  const [source, ...hops] = pieces(query).map((piece) => piece.text);
+  return element("code", {}, source, ...hops.flatMap((hop) => [element("wbr"), `/${hop}`]));
 }

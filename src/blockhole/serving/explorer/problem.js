@@ -17,15 +17,13 @@ import { offsetOf, pieces } from "./query-text.js";
  * @param {(query: string) => void} mend asks the mended query
  */
 export function problem(failure, mend) {
-  const { where } = failure;
-  const pointer = where !== null && where.text !== null && where.column !== null ? where : null;
-  return element(
-    "div",
-    { class: "problem", role: "alert" },
-    element("p", {}, sentence(failure.message)),
-    pointer === null ? null : pointedAt(pointer.text, pointer.column),
-    pointer === null || pointer.field !== "query" ? null : remedies(failure, pointer, mend),
-  );
+  const { field, text, column } = failure.where ?? { field: "", text: null, column: null };
+  const box = element("div", { class: "problem", role: "alert" }, element("p", {}, sentence(failure.message)));
+  if (text !== null && column !== null) {
+    box.append(pointedAt(text, column));
+    if (field === "query" && failure.nearest.length > 0) box.append(remedies(failure.nearest, text, column, mend));
+  }
+  return box;
 }
 
 /**
@@ -63,16 +61,16 @@ function wrongEnd(text, from) {
 }
 
 /**
- * @param {Failure} failure
- * @param {{text: string | null, column: number | null}} pointer
+ * @param {string[]} nearest
+ * @param {string} text
+ * @param {number} column
  * @param {(query: string) => void} mend
  */
-function remedies({ nearest }, { text, column }, mend) {
-  if (nearest.length === 0 || text === null || column === null) return null;
+function remedies(nearest, text, column, mend) {
   const from = offsetOf(text, column);
   const buttons = nearest.map((name) => {
     const mended = text.slice(0, from) + quoted(name) + text.slice(wrongEnd(text, from));
-    return element("button", { type: "button", class: "remedy", click: () => mend(mended) }, name);
+    return element("button", { type: "button", click: () => mend(mended) }, name);
   });
   return element("p", { class: "remedies" }, "Take ", ...buttons);
 }

@@ -134,7 +134,13 @@ export class QueryBox {
     return element(
       "li",
       { role: "option", id: `suggestion-${at}`, "aria-selected": "false", click: () => this.take(at, true) },
-      element("span", { class: "label" }, label.slice(0, from), element("b", {}, label.slice(from, to)), label.slice(to)),
+      element(
+        "span",
+        { class: "label" },
+        label.slice(0, from),
+        element("b", {}, label.slice(from, to)),
+        label.slice(to),
+      ),
       element("span", { class: "note" }, status === null ? null : statusMark(status), note),
     );
   }

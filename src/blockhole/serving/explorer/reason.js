@@ -28,7 +28,7 @@ export function reasonPanel(place, entity, id, signal, announce) {
   const body = element("div", { class: "reason-body", "aria-busy": "true" });
   const panel = element(
     "section",
-    { class: "reason", id, "aria-label": `Why ${entity}` },
+    { class: "reason", id, "aria-label": `Why ${entity}, according to ${place.run}` },
     body,
     element(
       "p",

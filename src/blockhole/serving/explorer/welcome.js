@@ -7,7 +7,7 @@
 import { hrefOf, withEntity, withQuery } from "./address.js";
 import { element } from "./elements.js";
 import { examplesOf } from "./examples.js";
-import { counted, statusLabel } from "./marks.js";
+import { counted, queryCode, statusLabel } from "./marks.js";
 import { pieces, typedName } from "./query-text.js";
 
 /** @typedef {import("./address.js").Place} Place */
@@ -27,7 +27,7 @@ export async function welcomeView(place, run, signal) {
       element(
         "a",
         { href: hrefOf({ ...withQuery(place, query), candidates }) },
-        element("code", {}, query),
+        queryCode(query),
         element("span", {}, words),
       ),
     ),
@@ -36,7 +36,11 @@ export async function welcomeView(place, run, signal) {
     "div",
     { class: "welcome" },
     element("h1", {}, "Ask where a path leads"),
-    element("p", { class: "lead" }, "Name where it starts and the relations to follow. What the graph lacks, the model fills in, and says how sure it is."),
+    element(
+      "p",
+      { class: "lead" },
+      "Name where it starts and the relations to follow. What the graph lacks, the model fills in, and says how sure it is.",
+    ),
     examples.length > 0 ? anatomy(examples[0].query) : null,
     examples.length > 0 ? element("h2", {}, "Try one") : null,
     element("ul", { class: "examples" }, ...links),
@@ -59,7 +63,12 @@ function anatomy(query) {
     const { inverse, name } = typedName(hop);
     return part(`/${hop}`, inverse ? `back over ${name}` : `along ${name}`);
   });
-  return element("ol", { class: "anatomy", "aria-label": "A query, part by part" }, part(source, "start here"), ...steps);
+  return element(
+    "ol",
+    { class: "anatomy", "aria-label": "A query, part by part" },
+    part(source, "start here"),
+    ...steps,
+  );
 }
 
 function readingAnswers() {
@@ -67,7 +76,12 @@ function readingAnswers() {
     "dl",
     { class: "reading" },
     element("div", {}, element("dt", {}, statusLabel("known")), element("dd", {}, "the facts lead there")),
-    element("div", {}, element("dt", {}, statusLabel("predicted")), element("dd", {}, "only the model says so; open it to see why")),
+    element(
+      "div",
+      {},
+      element("dt", {}, statusLabel("predicted")),
+      element("dd", {}, "only the model says so; open it to see why"),
+    ),
   );
 }
 
@@ -82,7 +96,9 @@ function aboutRun(place, run) {
     { class: "muted" },
     `${run.name} is a ${run.model} model of ${counted(run.entities, "entity", "entities")}, `,
     `${counted(run.relations, "relation", "relations")} and ${counted(run.facts, "fact", "facts")}`,
-    run.data === null ? "." : ` from ${run.data}.`,
-    ...(source === null ? [] : [" See what it knows about ", element("a", { href: hrefOf(withEntity(place, source)) }, source), "."]),
+    run.data === null ? "." : ` from ${run.data.split("/").at(-1)}.`,
+    ...(source === null
+      ? []
+      : [" See what it knows about ", element("a", { href: hrefOf(withEntity(place, source)) }, source), "."]),
   );
 }

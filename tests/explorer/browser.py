@@ -1,0 +1,91 @@
+"""A browser that watches: what a page logs and asks for is kept, so that every test can say that nothing was amiss."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal, final
+from urllib.parse import urlencode, urlsplit
+
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Playwright, expect
+
+Theme = Literal["light", "dark"]
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+def launch(playwright: Playwright) -> Browser:
+    """The system's chromium, without its own traffic."""
+    return playwright.chromium.launch(
+        executable_path=CHROMIUM, args=["--no-sandbox", "--disable-background-networking"]
+    )
+
+
+@final
+class Visit:
+    """A page of the explorer; `refused` names the questions that the server is expected to refuse, such as ask."""
+
+    def __init__(self, page: Page, url: str) -> None:
+        self.page = page
+        self.url = url
+        self.refused: set[str] = set()
+        self.refusals: set[str] = set()
+        self.complaints: list[str] = []
+        self.hosts: set[str] = set()
+        page.on("console", self._hear)
+        page.on("pageerror", lambda error: self.complaints.append(f"uncaught: {error}"))
+        page.on("request", lambda request: self.hosts.add(urlsplit(request.url).netloc))
+
+    def open(self, **place: str) -> Visit:
+        """Go to a place, such as open(q="a/b", run="complex")."""
+        self.page.goto(f"{self.url}?{urlencode(place)}")
+        return self
+
+    def settle(self) -> None:
+        """Wait until the page shows what it was asked for, and nothing moves."""
+        self.page.locator("#view:not([aria-busy]) > *").first.wait_for(state="attached")
+        expect(self.page.locator("[aria-busy]")).to_have_count(0)
+        self.page.evaluate("Promise.allSettled(document.getAnimations().map(each => each.finished))")
+
+    @property
+    def box(self) -> Locator:
+        return self.page.get_by_role("combobox", name="Path query")
+
+    @property
+    def options(self) -> Locator:
+        return self.page.get_by_role("listbox").get_by_role("option")
+
+    @property
+    def answers(self) -> Locator:
+        return self.page.locator(".answer")
+
+    @property
+    def alert(self) -> Locator:
+        return self.page.get_by_role("alert")
+
+    def check(self) -> None:
+        """Nothing logged an error, only what was expected was refused, and no other host was asked for anything."""
+        assert self.complaints == []
+        # A query that is being typed has mistakes, which the server says and the page passes over.
+        assert self.refusals - {"relations"} == self.refused
+        assert self.hosts == {urlsplit(self.url).netloc}
+
+    def _hear(self, message: ConsoleMessage) -> None:
+        if message.type not in {"error", "warning"}:
+            return
+        path = urlsplit(message.location["url"]).path
+        if message.text.startswith("Failed to load resource") and path.startswith("/api/"):
+            self.refusals.add(path.removeprefix("/api/"))  # the browser itself logs every answer of 400 and above
+        else:
+            self.complaints.append(f"{message.type}: {message.text}")
+
+
+@contextmanager
+def visiting(browser: Browser, url: str, *, width: int = 1200, theme: Theme = "light") -> Iterator[Visit]:
+    """A visit with a fresh profile, checked when it ends."""
+    with browser.new_context(viewport={"width": width, "height": 800}, color_scheme=theme) as context:
+        context.set_default_timeout(15_000)
+        visit = Visit(context.new_page(), url)
+        yield visit
+        visit.check()

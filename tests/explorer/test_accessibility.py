@@ -1,0 +1,47 @@
+"""axe-core finds nothing to object to, on any view, in light and in dark."""
+
+from __future__ import annotations
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, expect
+from tests.explorer.browser import Theme, Visit, visiting
+from tests.explorer.test_views import PLACES
+
+
+def assert_accessible(visit: Visit) -> None:
+    visit.settle()
+    results = Axe().run(visit.page)
+    assert results.violations_count == 0, results.generate_report()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("name", PLACES)
+def test_views(browser: Browser, url: str, name: str, theme: Theme) -> None:
+    with visiting(browser, url, theme=theme) as visit:
+        visit.open(**PLACES[name])
+        assert_accessible(visit)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_suggestions(browser: Browser, url: str, theme: Theme) -> None:
+    with visiting(browser, url, theme=theme) as visit:
+        visit.open().box.press_sequentially('"number 7"/')
+        expect(visit.options.first).to_be_visible()
+        visit.box.press("ArrowDown")
+        assert_accessible(visit)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_mistakes(browser: Browser, url: str, theme: Theme) -> None:
+    with visiting(browser, url, theme=theme) as visit:
+        visit.refused = {"ask"}
+        visit.open(q='"number 7"/nextt')
+        expect(visit.alert).to_be_visible()
+        assert_accessible(visit)
+
+
+def test_the_drawing_is_also_told_in_words(visit: Visit) -> None:
+    visit.open(q='"number 7"/next/next', answer="number 9")
+    reason = visit.page.get_by_role("region", name="Why number 9")
+    expect(reason.get_by_role("list")).to_contain_text("number 7 next known number 8 next known number 9")

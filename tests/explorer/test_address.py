@@ -1,0 +1,82 @@
+"""The query, the run, the view and the options live in the address."""
+
+from __future__ import annotations
+
+from playwright.sync_api import expect
+from tests.explorer.browser import Visit
+
+QUERY = '"number 7"/next/double'
+
+
+def test_a_link_shows_the_same_to_whoever_follows_it(visit: Visit) -> None:
+    visit.open()
+    visit.box.fill(QUERY)
+    visit.box.press("Enter")
+    visit.page.get_by_label("Candidates").select_option("all")
+    visit.page.get_by_label("Top").select_option("5")
+    visit.page.get_by_role("combobox", name="Run").select_option("complex")
+    expect(visit.answers).to_have_count(5)
+    visit.answers.nth(1).get_by_role("button").click()
+    expect(visit.page.locator(".reason-summary")).to_be_visible()
+    shown = visit.page.locator("main").inner_text().replace("\n", " ")
+    link = visit.page.url
+
+    other = visit.page.context.new_page()
+    other.goto(link)
+    expect(other.locator(".reason-summary")).to_be_visible()
+    again = other.locator("main").inner_text().replace("\n", " ")
+    assert _without_time(again) == _without_time(shown)
+    assert other.get_by_role("combobox", name="Run").input_value() == "complex"
+    other.reload()
+    expect(other.locator(".reason-summary")).to_be_visible()
+    expect(other.locator(".answer")).to_have_count(5)
+
+
+def test_back_and_forward_go_through_what_was_seen(visit: Visit) -> None:
+    visit.open()
+    visit.box.fill(QUERY)
+    visit.box.press("Enter")
+    visit.answers.filter(has_text="number 16").get_by_role("button").click()
+    visit.page.get_by_role("link", name="number 8", exact=True).click()
+    expect(visit.page.get_by_role("heading", level=1)).to_have_text("number 8")
+    expect(visit.page).to_have_title("number 8 · BlockHolE")
+    visit.page.go_back()
+    expect(visit.page.get_by_role("region", name="Why number 16")).to_be_visible()
+    visit.page.go_back()
+    expect(visit.page.locator(".reason")).to_have_count(0)
+    expect(visit.answers).to_have_count(10)
+    visit.page.go_back()
+    expect(visit.page.get_by_role("heading", level=1)).to_have_text("Ask where a path leads")
+    expect(visit.box).to_have_value("")
+    visit.page.go_forward()
+    expect(visit.box).to_have_value(QUERY)
+    expect(visit.answers).to_have_count(10)
+
+
+def test_opening_an_answer_does_not_ask_again(visit: Visit) -> None:
+    visit.open(q=QUERY)
+    expect(visit.answers).to_have_count(10)
+    asked: list[str] = []
+    visit.page.on("request", lambda request: asked.append(request.url))
+    visit.answers.first.get_by_role("button").click()
+    expect(visit.page.locator(".reason-summary")).to_be_visible()
+    assert [url.rpartition("/")[2] for url in asked if "/api/" in url] == ["explain"]
+
+
+def test_nonsense_in_the_address_is_as_if_it_were_not_there(visit: Visit) -> None:
+    visit.open(q=QUERY, top="-3", candidates="x", only="y")
+    expect(visit.answers).to_have_count(10)
+    expect(visit.page.get_by_label("Top")).to_have_value("10")
+
+
+def test_queries_stay_readable_in_the_address(visit: Visit) -> None:
+    visit.open()
+    visit.box.fill('"number 7"/^next')
+    visit.box.press("Enter")
+    expect(visit.answers.first).to_be_visible()
+    assert visit.page.url.endswith("?q=%22number+7%22/^next")
+
+
+def _without_time(text: str) -> str:
+    head, _, tail = text.partition(" ms")
+    return head.rpartition(" in ")[0] + tail

@@ -1,0 +1,69 @@
+"""The query box completes entities, and then only relations that make sense next."""
+
+from __future__ import annotations
+
+from playwright.sync_api import expect
+from tests.explorer.browser import Visit
+from tests.explorer.world import BOLD, HUB, SCRIPT
+
+
+def test_entities_complete_and_then_relations(visit: Visit) -> None:
+    visit.open().box.press_sequentially("number 1")
+    expect(visit.options.first).to_have_text("number 1")
+    expect(visit.box).to_have_attribute("aria-expanded", "true")
+    visit.options.first.click()
+    expect(visit.box).to_have_value('"number 1"/')
+    expect(visit.options.filter(has_text="next").first).to_contain_text("facts lead on")
+    visit.options.get_by_text("double", exact=True).first.click()
+    expect(visit.box).to_have_value('"number 1"/double')
+    expect(visit.answers.first).to_contain_text("number 2")
+
+
+def test_only_relations_that_lead_on_are_offered(visit: Visit) -> None:
+    visit.open().box.fill('"number 1"/mod6/')
+    visit.box.press("End")
+    expect(visit.options.first).to_be_visible()
+    # Numbers lead to remainders, and nothing but that leads on from these.
+    assert [text.removesuffix("facts lead on") for text in visit.options.all_text_contents()] == ["^mod6"]
+
+
+def test_a_caret_offers_inverses_only(visit: Visit) -> None:
+    visit.open().box.press_sequentially('"number 1"/^')
+    expect(visit.options.first).to_be_visible()
+    assert all(text.startswith("^") for text in visit.options.all_text_contents())
+    visit.box.press_sequentially("nxt")  # letters in order are enough
+    expect(visit.options).to_have_count(1)
+    visit.box.press("Tab")
+    expect(visit.box).to_have_value('"number 1"/^next')
+
+
+def test_typing_errors_and_parts_of_names_find_entities(visit: Visit) -> None:
+    visit.open().box.press_sequentially("nubmer 17")
+    expect(visit.options.filter(has_text="number 17")).to_contain_text("looks alike")
+    visit.box.fill('"emainder/3')
+    expect(visit.options.first).to_have_text("remainder/3")
+
+
+def test_names_are_quoted_as_queries_need_it(visit: Visit) -> None:
+    visit.open().box.press_sequentially("hub of")
+    expect(visit.options).to_have_text([HUB])
+    visit.options.first.click()
+    expect(visit.box).to_have_value(r'"the/hub of \"all\" \\ things"/')
+    expect(visit.options.get_by_text("holds", exact=True)).to_be_visible()
+
+
+def test_a_name_in_the_middle_can_be_exchanged(visit: Visit) -> None:
+    visit.open().box.fill('"number 1"/dou/mod6')
+    for _ in range(len("/mod6")):
+        visit.box.press("ArrowLeft")
+    expect(visit.options.first).to_contain_text("double")
+    visit.box.press("Tab")
+    expect(visit.box).to_have_value('"number 1"/double/mod6')
+
+
+def test_names_with_markup_are_offered_as_text(visit: Visit) -> None:
+    visit.open().box.press_sequentially("<script")
+    expect(visit.options.first).to_have_text(SCRIPT)
+    visit.options.first.click()
+    expect(visit.options.get_by_text(BOLD, exact=True)).to_be_visible()
+    expect(visit.page).to_have_title("BlockHolE explorer")

@@ -1,0 +1,140 @@
+"""Two runs side by side, entity pages, names with markup, narrow screens, colours."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Browser, expect
+from tests.explorer.browser import Theme, Visit, visiting
+from tests.explorer.world import BOLD, HUB, IMAGE, LONG, SCRIPT, SPOKES
+
+QUERY = '"number 7"/next/double'
+PLACES: dict[str, dict[str, str]] = {
+    "welcome": {},
+    "answers": {"q": QUERY, "top": "25"},
+    "reason": {"q": QUERY, "answer": "number 16"},
+    "long name": {"q": f"{LONG}/next/next", "answer": "number 4"},
+    "two runs": {"q": QUERY, "versus": "complex", "answer": "number 16"},
+    "entity": {"entity": HUB},
+    "markup": {"entity": SCRIPT},
+    "long entity": {"entity": LONG},
+    "nothing": {"q": '"remainder/1"/next', "only": "known"},
+}
+
+
+def test_two_runs_stand_side_by_side(visit: Visit) -> None:
+    visit.open(q=QUERY)
+    visit.page.get_by_label("beside").select_option("complex")
+    columns = visit.page.locator(".column")
+    expect(columns).to_have_count(2)
+    left, right = columns.first, columns.last
+    expect(left.get_by_role("heading", level=1)).to_have_text("blockhole")
+    expect(right.get_by_role("heading", level=1)).to_have_text("complex")
+    assert left.bounding_box()["x"] < right.bounding_box()["x"]  # type: ignore[index]
+    names = [[name.text_content() for name in column.locator(".name").all()] for column in (left, right)]
+    for place, name in enumerate(names[0]):
+        said = left.locator(".elsewhere .unseen").nth(place)
+        expect(said).to_have_text(
+            f"place {names[1].index(name) + 1} at complex" if name in names[1] else "not among those of complex"
+        )
+    left.locator(".answer").filter(has_text="number 16").get_by_role("button").click()
+    expect(visit.page.get_by_role("region", name="Why number 16")).to_have_count(2)
+    other = visit.page.get_by_role("link", name='"number 7"/double/next')
+    other.click()
+    expect(visit.box).to_have_value('"number 7"/double/next')
+    expect(columns).to_have_count(2)
+
+
+def test_an_entity_page_lists_facts_by_relation_and_pages_through_them(visit: Visit) -> None:
+    visit.open(entity=HUB)
+    expect(visit.page.get_by_role("heading", level=1)).to_have_text(HUB)
+    expect(visit.page.get_by_text(f"{SPOKES} facts in blockhole", exact=True)).to_be_visible()
+    names = visit.page.locator(".names a")
+    expect(names).to_have_count(20)
+    visit.page.get_by_role("button", name="100 more of 110").click()
+    expect(names).to_have_count(120)
+    expect(names.nth(20)).to_be_focused()
+    visit.page.get_by_role("button", name="10 more of 10").click()
+    expect(names).to_have_text([f"spoke {i:03d}" for i in range(SPOKES)])
+    expect(visit.page.get_by_role("button", name="more of")).to_have_count(0)
+    names.last.click()
+    expect(visit.page.get_by_role("heading", level=1)).to_have_text("spoke 129")
+    expect(visit.page.get_by_text("… holds spoke 129")).to_be_visible()
+
+
+def test_an_entity_page_leads_to_what_may_be_missing(visit: Visit) -> None:
+    visit.open(entity="number 7")
+    visit.page.get_by_role("link", name="What is missing? Predicted answers to next").click()
+    expect(visit.box).to_have_value('"number 7"/next')
+    expect(visit.answers.first).to_contain_text("predicted")
+    expect(visit.page.get_by_label("Show")).to_have_value("predicted")
+
+
+def test_an_unknown_entity_is_said(visit: Visit) -> None:
+    visit.refused = {"entity"}
+    visit.open(entity="nobody at all")
+    expect(visit.alert).to_contain_text("Unknown entity 'nobody at all'")
+
+
+def test_markup_in_names_is_text_everywhere(visit: Visit) -> None:
+    visit.open(entity=SCRIPT)
+    expect(visit.page.get_by_role("heading", level=1)).to_have_text(SCRIPT)
+    visit.page.get_by_role("link", name=IMAGE).click()
+    expect(visit.page.get_by_role("heading", level=1)).to_have_text(IMAGE)
+    visit.open(q=f'"number 1"/"{BOLD}"/"{BOLD}"/next', answer="number 2")
+    expect(visit.page.locator(".words .name").nth(1)).to_have_text(SCRIPT)
+    expect(visit.page.get_by_role("link", name=SCRIPT, exact=True)).to_be_visible()
+    visit.open(q=f'"number 1"/"{BOLD}"', versus="complex", answer=SCRIPT)
+    expect(visit.answers.locator(".name").get_by_text(SCRIPT).first).to_be_visible()
+    expect(visit.page.get_by_role("region", name=f"Why {SCRIPT}")).to_have_count(2)
+    assert visit.page.locator("main script, main img, main b, main iframe").count() == 0
+    assert "owned" not in visit.page.title().partition(" ·")[2]
+
+
+def test_a_query_with_markup_and_an_error_about_it_are_text(visit: Visit) -> None:
+    visit.refused = {"ask"}
+    visit.open(q=f'"number 1"/"{IMAGE}x"'.replace('onerror="', 'onerror=\\"').replace("'\">", "'\\\">"))
+    expect(visit.alert).to_contain_text("<img src=x onerror=")
+    assert visit.page.locator("main img").count() == 0
+
+
+@pytest.mark.parametrize("width", [320, 390, 768])
+def test_nothing_is_wider_than_a_narrow_screen(browser: Browser, url: str, width: int) -> None:
+    with visiting(browser, url, width=width) as visit:
+        for name, place in PLACES.items():
+            visit.open(**place).settle()
+            assert visit.page.evaluate("document.documentElement.scrollWidth") <= width, name
+            box = visit.box.bounding_box()
+            assert box is not None
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= width, name
+
+
+@pytest.mark.parametrize("system", ["light", "dark"])
+def test_colours_follow_the_system_until_chosen_and_are_remembered(browser: Browser, url: str, system: Theme) -> None:
+    def is_dark(visit: Visit) -> bool:
+        return bool(visit.page.evaluate("parseInt(getComputedStyle(document.body).backgroundColor.slice(4)) < 100"))
+
+    with visiting(browser, url, theme=system) as visit:
+        visit.open()
+        button = visit.page.get_by_role("button", name="Dark colours")
+        assert is_dark(visit) == (system == "dark")
+        expect(button).to_have_attribute("aria-pressed", str(system == "dark").lower())
+        button.click()
+        assert is_dark(visit) == (system == "light")
+        visit.page.reload()
+        assert is_dark(visit) == (system == "light")
+        expect(button).to_have_attribute("aria-pressed", str(system == "light").lower())
+
+
+def test_nothing_jumps_while_the_page_loads(visit: Visit) -> None:
+    """What is there at first stays where it is, by the browser's own measure of layout shift."""
+    visit.open(q=QUERY).settle()
+    shift = visit.page.evaluate(
+        """() => new Promise(resolve => {
+            let sum = 0;
+            const add = list => list.getEntries().forEach(entry => { sum += entry.value; });
+            new PerformanceObserver(add).observe({type: "layout-shift", buffered: true});
+            setTimeout(() => resolve(sum), 200);
+        })"""
+    )
+    assert shift < 0.01

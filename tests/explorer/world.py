@@ -1,0 +1,58 @@
+"""A graph whose names are as awkward as names can be, and the runs that the explorer is driven on."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from tests.answering.toys import write_clockwork
+
+from blockhole.fitting import train
+
+SCRIPT = "<script>document.title='owned'</script>"
+IMAGE = "<img src=x onerror=\"document.title='owned'\">"
+LONG = "a_name_that_goes_on_and_on_without_a_single_space_" * 3
+HUB = 'the/hub of "all" \\ things'
+"""An entity with many neighbours, whose name needs every kind of quoting."""
+BOLD = "is <b>like</b>"
+SPOKES = 130
+
+
+def make_runs(folder: Path) -> list[Path]:
+    """The folders of three runs over one graph: blockhole, complex, and `bare`, which has no calibration."""
+    data = write_clockwork(folder / "data")
+    facts = [
+        ("number 1", BOLD, SCRIPT),
+        (SCRIPT, BOLD, IMAGE),
+        (IMAGE, "next", "number 2"),
+        (LONG, "next", "number 3"),
+        *((HUB, "holds", f"spoke {i:03d}") for i in range(SPOKES)),
+    ]
+    with (data / "train.tsv").open("a", encoding="utf-8") as file:
+        file.writelines("\t".join(fact) + "\n" for fact in facts)
+    runs = [
+        _train(data, folder / "blockhole", "blockhole", {"model.blocks": 2, "model.block_size": 8}),
+        _train(data, folder / "complex", "complex", {"model.dim": 16}),
+    ]
+    bare = folder / "bare"
+    shutil.copytree(runs[0], bare)
+    (bare / "calibration.json").unlink()
+    return [*runs, bare]
+
+
+def _train(data: Path, out: Path, model: str, size: dict[str, int]) -> Path:
+    train(
+        str(data),
+        model=model,
+        preset="fast",
+        settings={
+            **size,
+            "training.epochs": 20,
+            "training.batch_size": 128,
+            "training.threads": 1,
+            "loss.kind": "softmax",
+            "penalty.dura": 0.002,
+        },
+        out=out,
+    )
+    return out
