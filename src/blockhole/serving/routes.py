@@ -199,7 +199,14 @@ async def healthz() -> Response:
     return _success(None, Health("ready", __version__))
 
 
-@router.get("/metrics", response_class=PlainTextResponse, responses=_failures())
+# The failures of a route whose success is plain text are JSON all the same, which FastAPI would not guess.
+_JSON_FAILURE = {"application/json": {"schema": {"$ref": "#/components/schemas/Failure"}}}
+_TEXT: dict[int | str, dict[str, Any]] = {
+    status: {"description": failure["description"], "content": _JSON_FAILURE} for status, failure in _failures().items()
+}
+
+
+@router.get("/metrics", response_class=PlainTextResponse, responses=_TEXT)
 async def metrics(state: Serving) -> Response:
     """Figures for Prometheus."""
     return Response(state.metrics.text(), media_type=CONTENT_TYPE)

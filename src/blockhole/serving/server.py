@@ -78,12 +78,12 @@ def serve(
     import torch
 
     names = names_of(folders)
+    write_json_logs()
     with listen(host, port) as listening:
         torch.set_num_threads(1)  # requests are what runs side by side; more threads would only take turns
         runs = Runs([ServedRun.load(name, folder) for name, folder in zip(names, folders, strict=True)])
         metrics = Metrics()
         state = State(runs, Service(settings, metrics), metrics)
-        write_json_logs()
         _warn_if_open(host, settings)
         config = Config(
             build_app(state, settings),

@@ -1,0 +1,57 @@
+"""Two trained runs, and one server that most tests ask."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.answering.toys import train_clockwork
+from tests.serving.processes import ServerProcess, serving
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a trained and calibrated run; read it only."""
+    folder = tmp_path_factory.mktemp("served")
+    train_clockwork(folder)
+    return folder / "run"
+
+
+@pytest.fixture(scope="session")
+def trained_again(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run over the same data with other weights."""
+    folder = tmp_path_factory.mktemp("again")
+    train_clockwork(folder, epochs=3)
+    return folder / "run"
+
+
+@pytest.fixture
+def own_run(run: Path, tmp_path: Path) -> Path:
+    """A copy that a test may change."""
+    shutil.copytree(run, tmp_path / "own")
+    return tmp_path / "own"
+
+
+@pytest.fixture(scope="session")
+def bare_run(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same run without its calibration."""
+    folder = tmp_path_factory.mktemp("bare") / "bare"
+    shutil.copytree(run, folder)
+    (folder / "calibration.json").unlink()
+    return folder
+
+
+@pytest.fixture(scope="session")
+def server(run: Path, bare_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A server over both runs with everything as it is by default."""
+    with serving(tmp_path_factory.mktemp("server") / "log", run, bare_run, "--port", 0) as process:
+        yield process
+
+
+@pytest.fixture(scope="session")
+def client(server: ServerProcess) -> Iterator[httpx.Client]:
+    with server.client() as client:
+        yield client

@@ -1,0 +1,72 @@
+"""Server processes as operators start them, and what tests ask them."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+
+_COMMAND = "from blockhole.cli.main import main; main()"
+_WITH_SETTINGS = """
+import json, sys
+from pathlib import Path
+from blockhole.serving.server import serve
+from blockhole.serving.settings import ServerSettings
+
+def announce(url, names):
+    print(json.dumps({"url": url, "runs": names}), flush=True)
+
+serve([Path(sys.argv[2])], "127.0.0.1", 0, ServerSettings(**json.loads(sys.argv[1])), announce)
+"""
+
+
+class ServerProcess(NamedTuple):
+    process: subprocess.Popen[str]
+    url: str
+    log: Path
+
+    def client(self, **headers: str) -> httpx.Client:
+        return httpx.Client(base_url=self.url, headers=headers, timeout=60)
+
+    def log_lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.log.read_text(encoding="utf-8").splitlines()]
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(60)
+
+
+@contextmanager
+def serving(log: Path, *arguments: object) -> Iterator[ServerProcess]:
+    """`blockhole serve` with these arguments, ready."""
+    with _running(log, [sys.executable, "-c", _COMMAND, "serve", *map(str, arguments), "--json"]) as server:
+        yield server
+
+
+@contextmanager
+def serving_with(log: Path, run: Path, **settings: object) -> Iterator[ServerProcess]:
+    """A server with settings that the command line does not have, such as little patience."""
+    with _running(log, [sys.executable, "-c", _WITH_SETTINGS, json.dumps(settings), str(run)]) as server:
+        yield server
+
+
+@contextmanager
+def _running(log: Path, command: list[str]) -> Iterator[ServerProcess]:
+    with (
+        log.open("a", encoding="utf-8") as stderr,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True) as process,
+    ):
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            assert line, log.read_text(encoding="utf-8")
+            yield ServerProcess(process, json.loads(line)["url"], log)
+        finally:
+            process.kill()

@@ -1,0 +1,203 @@
+"""Questions over HTTP: the one success shape, and the results that the command line prints."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.serving.processes import ServerProcess
+
+from blockhole.cli.main import main
+
+QUERY = '"number 3"/next/double'
+
+
+def _printed(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+    capsys.readouterr()
+    with suppress(SystemExit):
+        main([*map(str, arguments), "--json"])
+    printed: dict[str, Any] = json.loads(capsys.readouterr().out)
+    printed.pop("milliseconds", None)
+    return printed
+
+
+def _result(response: httpx.Response) -> dict[str, Any]:
+    assert response.status_code == 200, response.text
+    assert response.headers["content-type"] == "application/json"
+    body = response.json()
+    assert set(body) == {"run", "result"}
+    result: dict[str, Any] = body["result"]
+    result.pop("milliseconds", None)
+    return result
+
+
+@pytest.mark.parametrize(
+    ("route", "body", "arguments"),
+    [
+        ("ask", {"query": QUERY}, ["ask", QUERY]),
+        (
+            "ask",
+            {"query": QUERY, "top": 3, "candidates": "all", "only": "predicted"},
+            ["ask", QUERY, "--top", 3, "--candidates", "all", "--only", "predicted"],
+        ),
+        ("check", {"query": QUERY, "entity": "number 8"}, ["check", QUERY, "number 8"]),
+        ("explain", {"query": QUERY, "entity": "number 8", "top": 2}, ["explain", QUERY, "number 8", "--top", 2]),
+        (
+            "paths",
+            {"source": "number 3", "target": "remainder/4", "max_length": 2, "top": 5},
+            ["paths", "number 3", "remainder/4", "--max-length", 2, "--top", 5],
+        ),
+    ],
+)
+def test_results_are_what_the_command_line_prints(
+    client: httpx.Client,
+    run: Path,
+    capsys: pytest.CaptureFixture[str],
+    route: str,
+    body: dict[str, Any],
+    arguments: list[object],
+) -> None:
+    verb, *rest = arguments
+    response = client.post(f"/api/{route}", json=body)
+    assert response.json()["run"] == "run"
+    assert _result(response) == _printed(capsys, verb, run, *rest)
+
+
+def test_ask_says_how_long_it_took(client: httpx.Client) -> None:
+    assert client.post("/api/ask", json={"query": QUERY}).json()["result"]["milliseconds"] > 0
+
+
+def test_runs_are_named_by_their_folders_and_chosen_by_name(client: httpx.Client) -> None:
+    runs = _result(client.get("/api/runs"))
+    assert client.get("/api/runs").json()["run"] is None
+    assert runs["default"] == "run"
+    first, second = runs["runs"]
+    assert (first["name"], first["calibrated"], first["model"]) == ("run", True, "blockhole")
+    assert (second["name"], second["calibrated"]) == ("bare", False)
+    assert first["entities"] == 66
+    assert first["parameters"] > 66
+    assert _result(client.post("/api/ask", json={"query": first["example"], "only": "known"}))["answers"]
+    bare = client.post("/api/ask", json={"query": QUERY, "run": "bare"})
+    assert bare.json()["run"] == "bare"
+    assert {answer["probability"] for answer in _result(bare)["answers"] if answer["status"] == "predicted"} == {None}
+
+
+def test_many_clients_at_once_get_the_answers_of_one_alone(server: ServerProcess) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    bodies = [
+        {"query": f'"number {i}"/next/{hop}', "top": 1 + i % 7, "candidates": kind, "only": only}
+        for i in range(20)
+        for hop, kind, only in (("next", "typed", None), ("^double", "all", None), ("mod6", "typed", "predicted"))
+    ]
+
+    def ask(body: dict[str, Any]) -> dict[str, Any]:
+        with server.client() as own:
+            return _result(own.post("/api/ask", json=body))
+
+    alone = [ask(body) for body in bodies]
+    with ThreadPoolExecutor(16) as pool:
+        assert list(pool.map(ask, bodies)) == alone
+
+
+def test_entities_are_completed_by_beginning_then_within_then_by_likeness(client: httpx.Client) -> None:
+    def found(prefix: str, limit: int = 10) -> list[tuple[str, str]]:
+        result = _result(client.get("/api/entities", params={"prefix": prefix, "limit": limit}))
+        assert result["prefix"] == prefix
+        return [(each["text"], each["match"]) for each in result["entities"]]
+
+    assert found("NUMBER 1", 3) == [('"number 1"', "prefix"), ('"number 10"', "prefix"), ('"number 11"', "prefix")]
+    assert found('"remainder/4') == [
+        ('"remainder/4"', "prefix"),
+        *((f'"remainder/{i}"', "similar") for i in (0, 1, 2, 3, 5)),
+    ]
+    assert found("inder/2", 1) == [('"remainder/2"', "within")]
+    assert found("nmuber 3", 1) == [('"number 3"', "similar")]
+    assert found("zzzz") == []
+    assert len(found("", 5)) == 5
+
+
+def test_relations_are_those_that_make_sense_next(client: httpx.Client) -> None:
+    def found(**parameters: str) -> list[str]:
+        return [each["text"] for each in _result(client.get("/api/relations", params=parameters))["relations"]]
+
+    everything = {"next", "double", "mod6", "^next", "^double", "^mod6"}
+    assert set(found()) == everything
+    assert found(after='"number 3"/mod6') == ["^mod6"]  # a remainder is nothing else
+    assert set(found(after='"number 3"')) == everything - {"^mod6"}
+    assert set(found(after='"number 3"', prefix="^")) == {"^next", "^double"}
+    assert found(after='"number 3"', prefix="NE") == ["next", "^next"]
+    assert found(after='"number 3"', prefix="NE", limit="1") == ["next"]
+
+
+def test_an_entity_is_found_by_address_and_by_parameter(client: httpx.Client) -> None:
+    by_address = _result(client.get("/api/entity/remainder%2F4", params={"limit": 3}))
+    assert by_address == _result(client.get("/api/entity/remainder/4", params={"limit": 3}))
+    assert by_address == _result(client.get("/api/entity", params={"name": "remainder/4", "limit": 3}))
+    assert (by_address["entity"], by_address["text"]) == ("remainder/4", '"remainder/4"')
+    (group,) = by_address["relations"]
+    assert (group["text"], group["inverse"], group["offset"], len(group["entities"])) == ("^mod6", True, 0, 3)
+    rest = _result(client.get("/api/entity", params={"name": "remainder/4", "relation": "^mod6", "offset": 3}))
+    assert len(rest["relations"][0]["entities"]) == group["total"] - 3 == by_address["facts"] - 3
+
+
+def test_health_metrics_and_the_page(client: httpx.Client) -> None:
+    assert _result(client.get("/healthz"))["status"] == "ready"
+    client.post("/api/ask", json={"query": QUERY})
+    figures = client.get("/metrics")
+    assert figures.headers["content-type"].startswith("text/plain")
+    assert 'blockhole_requests_total{method="POST",route="/api/ask",status="200"}' in figures.text
+    assert 'blockhole_lane_requests{lane="ask"} 0.0' in figures.text
+    assert "process_resident_memory_bytes" in figures.text
+    page = client.get("/")
+    assert page.headers["content-type"].startswith("text/html")
+    assert client.get("/static/main.js").status_code == 200
+    assert client.head("/").status_code == 200
+
+
+def test_every_response_is_hardened_and_has_an_id(client: httpx.Client, server: ServerProcess) -> None:
+    for response in (client.get("/"), client.get("/healthz"), client.get("/nothing"), client.post("/api/ask")):
+        policy = response.headers["content-security-policy"]
+        assert policy.startswith("default-src 'self'; ")
+        assert "frame-ancestors 'none'" in policy
+        assert response.headers["x-content-type-options"] == "nosniff"
+        assert len(response.headers["x-request-id"]) == 16
+    own = client.get("/nothing", headers={"X-Request-ID": "trace-7.b"})
+    assert own.headers["x-request-id"] == own.json()["request_id"] == "trace-7.b"
+    forged = client.get("/healthz", headers={"X-Request-ID": 'a"b'})
+    assert forged.headers["x-request-id"] != 'a"b'
+    lines = [line for line in server.log_lines() if line.get("request_id") == "trace-7.b"]
+    assert [(line["event"], line["method"], line["path"], line["status"]) for line in lines] == [
+        ("request", "GET", "/nothing", 404)
+    ]
+    assert {"time", "level", "route", "milliseconds", "client"} <= set(lines[0])
+
+
+def test_the_openapi_document_has_every_route_and_examples(client: httpx.Client) -> None:
+    document = client.get("/openapi.json").json()
+    assert set(document["paths"]) == {
+        "/api/ask",
+        "/api/check",
+        "/api/explain",
+        "/api/paths",
+        "/api/entities",
+        "/api/relations",
+        "/api/entity",
+        "/api/entity/{name}",
+        "/api/runs",
+        "/api/runs/{name}/reload",
+        "/healthz",
+        "/metrics",
+    }
+    ask = document["components"]["schemas"]["AskBody"]["properties"]
+    assert ask["query"]["examples"] == ["William/^fatherOf/brotherOf/fatherOf"]
+    assert (ask["top"]["minimum"], ask["top"]["maximum"]) == (1, 1000)
+    for route in document["paths"].values():
+        for operation in route.values():
+            for status, response in operation["responses"].items():
+                if status != "200":
+                    assert response["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/Failure"}

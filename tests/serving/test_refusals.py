@@ -1,0 +1,284 @@
+"""What is refused: the one shape of failures, with the sentences of the command line and the place in the request."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from blockhole.cli.main import main
+
+QUERY = '"number 3"/next/double'
+
+
+def _failure(response: httpx.Response) -> dict[str, Any]:
+    body = response.json()
+    assert set(body) == {"error", "request_id"}
+    assert set(body["error"]) == {"kind", "message", "place", "nearest"}
+    assert body["request_id"] == response.headers["x-request-id"]
+    assert "\n" not in body["error"]["message"]
+    error: dict[str, Any] = body["error"]
+    return error
+
+
+@pytest.mark.parametrize(
+    ("route", "body", "arguments", "status", "place"),
+    [
+        ("ask", {"query": "number 3/next"}, ["ask", "number 3/next"], 400, ("query", 7)),
+        ("ask", {"query": ""}, ["ask", ""], 400, ("query", 0)),
+        ("ask", {"query": '"numbr 3"/next'}, ["ask", '"numbr 3"/next'], 404, ("query", 0)),
+        ("ask", {"query": '"number 3"/^nxt'}, ["ask", '"number 3"/^nxt'], 404, ("query", 12)),
+        ("ask", {"query": QUERY, "top": 0}, ["ask", QUERY, "--top", "0"], 422, None),
+        ("check", {"query": QUERY, "entity": "numer 8"}, ["check", QUERY, "numer 8"], 404, ("entity", 0)),
+        ("check", {"query": "^next", "entity": "x"}, ["check", "^next", "x"], 400, ("query", 0)),
+        ("explain", {"query": QUERY, "entity": ""}, ["explain", QUERY, ""], 404, ("entity", 0)),
+        ("explain", {"query": QUERY, "entity": "x", "top": -1}, ["explain", QUERY, "x", "--top", "-1"], 422, None),
+        ("paths", {"source": "number 3", "target": "y"}, ["paths", "number 3", "y"], 404, ("target", 0)),
+        (
+            "paths",
+            {"source": "number 3", "target": "number 4", "max_length": 5},
+            ["paths", "number 3", "number 4", "--max-length", "5"],
+            422,
+            None,
+        ),
+    ],
+)
+def test_what_the_command_line_refuses_gets_the_same_sentence(
+    client: httpx.Client,
+    run: Path,
+    capsys: pytest.CaptureFixture[str],
+    route: str,
+    body: dict[str, Any],
+    arguments: list[str],
+    status: int,
+    place: tuple[str, int] | None,
+) -> None:
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as stop:
+        main([arguments[0], str(run), *arguments[1:]])
+    assert stop.value.code == 1
+    sentence = capsys.readouterr().err.removeprefix("error: ").splitlines()[0]
+    response = client.post(f"/api/{route}", json=body)
+    error = _failure(response)
+    assert (response.status_code, error["message"]) == (status, sentence)
+    if place is None:
+        assert error["place"] is None
+    else:
+        field, column = place
+        assert error["place"] == {"field": field, "text": body[field], "column": column}
+
+
+def test_a_run_without_calibration_says_so(client: httpx.Client) -> None:
+    response = client.post("/api/check", json={"query": QUERY, "entity": "number 9", "run": "bare"})
+    assert response.status_code == 422
+    error = _failure(response)
+    assert (error["kind"], error["message"]) == (
+        "run",
+        "the run has no calibration, so scores cannot become probabilities; make it with: blockhole calibrate RUN",
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "kind", "message"),
+    [
+        ({"query": "a" + "/next" * 17}, 422, "query", "the query has 17 hops; a query may have 16 at most."),
+        ({"query": QUERY, "top": 1001}, 422, "invalid", "top may be 1,000 at most here; it cannot be 1,001."),
+        ({"query": QUERY, "top": 10**30}, 422, "invalid", f"top may be 1,000 at most here; it cannot be {10**30:,}."),
+        ({"query": QUERY, "top": "3"}, 422, "invalid", "top: input should be a valid integer."),
+        ({"query": QUERY, "top": True}, 422, "invalid", "top: input should be a valid integer."),
+        ({"query": QUERY, "top": 1e308}, 422, "invalid", "top: input should be a valid integer."),
+        ({"query": QUERY, "tpo": 3}, 422, "invalid", "tpo: extra inputs are not permitted."),
+        ({"query": QUERY, "only": "some"}, 422, "invalid", "only: input should be 'known' or 'predicted'."),
+        ({"query": None}, 422, "invalid", "query: input should be a valid string."),
+        ({}, 422, "invalid", "query: field required."),
+        ({"query": QUERY, "run": "x"}, 404, "unknown_run", "there is no run 'x' here; the runs are run, bare."),
+        ({"query": "a" * 20_000}, 422, "invalid", "query: string should have at most 16384 characters."),
+    ],
+)
+def test_bodies_that_do_not_fit(
+    client: httpx.Client, body: dict[str, Any], status: int, kind: str, message: str
+) -> None:
+    response = client.post("/api/ask", json=body)
+    error = _failure(response)
+    assert (response.status_code, error["kind"], error["message"]) == (status, kind, message)
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "kind"),
+    [
+        (b"", 422, "invalid"),
+        (b"{", 400, "malformed"),
+        (b"\xff\xfe", 400, "malformed"),
+        (b"[" * 60_000, 400, "malformed"),
+        (b'{"query":' * 6_000 + b"1" + b"}" * 6_000, 400, "malformed"),
+        (b'{"query": "a/b", "top": NaN}', 422, "invalid"),
+        (b'{"query": "a/b", "top": -Infinity}', 422, "invalid"),
+        (b'{"query": "a/b", "top": ' + b"9" * 5000 + b"}", 400, "malformed"),
+        (b'{"query": "\\ud800/next"}', 422, "invalid"),
+        (b'{"query": "\\u0000\\u0001/next"}', 400, "syntax"),
+        (b'{"query": "\\"\\u0000\\"/next"}', 404, "unknown_name"),
+        (b'"text"', 422, "invalid"),
+        (b"[]", 422, "invalid"),
+        (b" " * 70_000, 413, "too_large"),
+        (b'{"query": "' + b"a" * 2**20 + b'"}', 413, "too_large"),
+    ],
+)
+def test_contents_that_are_no_question(client: httpx.Client, content: bytes, status: int, kind: str) -> None:
+    response = client.post("/api/ask", content=content, headers={"Content-Type": "application/json"})
+    assert (response.status_code, _failure(response)["kind"]) == (status, kind), response.text
+
+
+def test_a_body_that_does_not_say_how_long_it_is_is_limited_too(client: httpx.Client) -> None:
+    def endless() -> Iterator[bytes]:
+        for _ in range(100):
+            yield b" " * 1024
+
+    response = client.post("/api/ask", content=endless(), headers={"Content-Type": "application/json"})
+    assert (response.status_code, _failure(response)["message"]) == (
+        413,
+        "a request's body may have 65,536 bytes at most.",
+    )
+
+
+@pytest.mark.parametrize("content_type", [None, "text/plain", "application/x-www-form-urlencoded", "application/jsonx"])
+def test_a_body_of_another_type(client: httpx.Client, content_type: str | None) -> None:
+    headers = {} if content_type is None else {"Content-Type": content_type}
+    response = client.post("/api/ask", content=json.dumps({"query": QUERY}), headers=headers)
+    assert (response.status_code, _failure(response)["message"]) == (
+        415,
+        "the body must be JSON; send it with Content-Type: application/json.",
+    )
+    good = {"Content-Type": "Application/JSON; charset=utf-8"}
+    assert client.post("/api/ask", content=json.dumps({"query": QUERY}), headers=good).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("address", "status", "kind", "message"),
+    [
+        ("/nothing", 404, "not_found", "there is nothing at /nothing; the routes are in /openapi.json."),
+        ("/api/ask", 405, "method_not_allowed", "GET is not possible here; the routes are in /openapi.json."),
+        ("/api/entity/nobody", 404, "unknown_name", "unknown entity 'nobody'."),
+        (
+            "/api/entity?name=number%203&relation=nxt",
+            404,
+            "unknown_name",
+            "unknown relation 'nxt'; did you mean 'next'?",
+        ),
+        ("/api/entity?name=number%203&relation=", 400, "syntax", "a relation is missing at the end"),
+        ("/api/entity", 422, "invalid", "name: field required."),
+        ("/api/entities?limit=0", 422, "invalid", "limit is a number from 1 to 1,000; it cannot be 0."),
+        ("/api/entities?limit=x", 422, "invalid", None),
+        ("/api/entity?name=number%203&offset=-1", 422, "invalid", None),
+        ("/api/relations?after=x", 404, "unknown_name", "unknown entity 'x'."),
+        ("/api/relations?after=a//b", 400, "syntax", None),
+        ("/api/entities?run=none", 404, "unknown_run", None),
+    ],
+)
+def test_addresses_that_lead_nowhere(
+    client: httpx.Client, address: str, status: int, kind: str, message: str | None
+) -> None:
+    response = client.get(address)
+    error = _failure(response)
+    assert (response.status_code, error["kind"]) == (status, kind)
+    if message is not None:
+        assert error["message"] == message
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/static/../settings.py",
+        "/static/../../../../../../../../etc/passwd",
+        "/static/%2e%2e/settings.py",
+        "/static/..%2fsettings.py",
+        "/static/..\\settings.py",
+        "/static//etc/passwd",
+        "/static/%00",
+        "/static/index.html%00.js",
+        "/static/",
+        "/static",
+    ],
+)
+def test_nothing_outside_the_page_is_served(client: httpx.Client, path: str) -> None:
+    status, body = _raw(client, f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+    assert status in (307, 404)
+    assert "ServerSettings" not in body
+    assert "root:" not in body
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"GARBAGE\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET http://[ HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"OPTIONS * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+        b"GET /\xff HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+        b"POST /api/ask HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nA\0B: c\r\n\r\n",
+    ],
+)
+def test_what_is_no_http_is_refused_in_the_same_shape(client: httpx.Client, request_bytes: bytes) -> None:
+    status, body = _raw(client, request_bytes)
+    assert 400 <= status < 500
+    assert set(json.loads(body)) == {"error", "request_id"}
+
+
+def test_an_address_of_a_megabyte_is_refused(client: httpx.Client) -> None:
+    try:
+        status, body = _raw(client, b"GET /api/entities?prefix=" + b"a" * 2**20 + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+    except OSError:
+        return  # the connection was closed before all of it was sent
+    assert status == 431
+    assert json.loads(body)["error"]["kind"] == "too_large"
+
+
+def test_a_page_of_another_site_cannot_post(client: httpx.Client) -> None:
+    body = {"query": QUERY}
+    for site in ("cross-site", "same-site"):
+        response = client.post("/api/ask", json=body, headers={"Sec-Fetch-Site": site})
+        assert (response.status_code, _failure(response)["kind"]) == (403, "cross_site")
+    assert client.post("/api/ask", json=body, headers={"Sec-Fetch-Site": "same-origin"}).status_code == 200
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda children: st.lists(children, max_size=3) | st.dictionaries(st.text(), children, max_size=3),
+    max_leaves=8,
+)
+fields = st.sampled_from(["query", "entity", "source", "target", "top", "max_length", "candidates", "only", "run"])
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    route=st.sampled_from(["ask", "check", "explain", "paths"]),
+    body=st.dictionaries(fields, json_values | st.sampled_from([QUERY, "number 3"]), max_size=5) | json_values,
+)
+def test_no_body_breaks_the_server(client: httpx.Client, route: str, body: object) -> None:
+    content = json.dumps(body)
+    response = client.post(f"/api/{route}", content=content, headers={"Content-Type": "application/json"})
+    if response.status_code == 200:
+        assert set(response.json()) == {"run", "result"}
+    else:
+        assert response.status_code in (400, 404, 422)
+        _failure(response)
+
+
+def _raw(client: httpx.Client, request: bytes) -> tuple[int, str]:
+    """The status and the body that bytes get which no client library would send."""
+    address = (client.base_url.host, client.base_url.port)
+    with socket.create_connection(address, timeout=30) as connection:
+        connection.sendall(request)
+        received = b""
+        while part := connection.recv(65536):
+            received += part
+    head, _, body = received.partition(b"\r\n\r\n")
+    return int(head.split()[1]), body.decode()
