@@ -1,0 +1,70 @@
+"""Running several experiments in one call."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from blockhole.fitting import fit
+from blockhole.paper.declared import experiments
+from blockhole.paper.material import Material
+from blockhole.paper.provenance import Commit, current_commit
+from blockhole.paper.record import read_record
+from blockhole.paper.run_experiments import main
+from blockhole.paper.runner import Runner
+
+OVERRIDES = {"training.epochs": 1, "training.batch_size": 256}
+
+
+@pytest.fixture
+def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The models that were trained, in order."""
+    names: list[str] = []
+
+    def counted(data: Any, config: Any, **more: Any) -> Any:
+        names.append(config.model.name)
+        return fit(data, config, **more)
+
+    monkeypatch.setattr("blockhole.paper.runner.fit", counted)
+    return names
+
+
+def test_tables_that_measure_the_same_models_share_the_training(town: Path, tmp_path: Path, trained: list[str]) -> None:
+    names = [f"order/{town}/complex-50-corrupted", f"classification/{town}/*-50-corrupted"]
+    chosen = experiments(names, seeds=[0], overrides=OVERRIDES)
+    lines: list[str] = []
+    runner = Runner(Material(), tmp_path, "cpu", Commit("c" * 40, False), lines.append, threads=1)
+    assert runner.run(chosen) == []
+    assert trained == ["complex", "rescal", "distmult"]
+    order = read_record(tmp_path / "order/town/complex-50-corrupted-seed0.json")
+    classification = read_record(tmp_path / "classification/town/complex-50-corrupted-seed0.json")
+    assert order.settings == classification.settings
+    assert order.figures["positives"] != classification.figures["positives"]
+
+    lines.clear()
+    assert runner.run(chosen) == []
+    assert len(lines) == len(chosen)
+    assert all(line.endswith("there already") for line in lines)
+
+
+def test_the_light_entry_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--out", str(tmp_path), "rankin"]) == 1
+    assert capsys.readouterr().err == "error: rankin: there is no table 'rankin'; did you mean ranking?\n"
+    assert main(["--out", str(tmp_path), "--encoded", str(tmp_path), "ranking/wn11/best", "--device", "cpu"]) == 1
+    assert capsys.readouterr().err == (
+        f"error: there is no {tmp_path}/wn11.npz.xz; write it with: python -m blockhole.paper.encoded {tmp_path} wn11\n"
+    )
+    (tmp_path / "wn11.npz.xz").write_bytes(b"cut short")
+    assert main(["--out", str(tmp_path), "--encoded", str(tmp_path), "ranking/wn11/best", "--device", "cpu"]) == 1
+    assert "wn11.npz.xz is damaged or of another version (" in capsys.readouterr().err
+    assert main(["--out", str(tmp_path), "ranking/wn11/best", "--seeds", "-1"]) == 1
+    assert capsys.readouterr().err.startswith("error: training.seed = -1 cannot be used")
+
+
+def test_commits_are_read_as_git_describes_them() -> None:
+    assert Commit.parse("a" * 40) == ("a" * 40, False)
+    assert Commit.parse("a" * 40 + "-dirty") == ("a" * 40, True)
+    commit = current_commit()
+    assert commit.hash is None or len(commit.hash) == 40
