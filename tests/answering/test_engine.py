@@ -205,7 +205,7 @@ def test_bad_queries_are_explained() -> None:
     engine, _ = make_engine()
     with pytest.raises(QueryError, match=r"^the query has 10,000 hops; a query may have 64 at most.$"):
         engine.ask("e1" + "/r0" * 10_000)
-    with pytest.raises(QuerySyntaxError, match="a source entity is missing at the end"):
+    with pytest.raises(QuerySyntaxError, match="the query is empty: write source/relation"):
         engine.ask("")
     with pytest.raises(UnknownName, match="unknown relation 'r7'"):
         engine.ask("e1/r7")

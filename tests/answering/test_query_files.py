@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from tests.answering.toys import make_engine
 
-from blockhole.answering.query_files import read_queries, write_answers
+from blockhole.answering.query_files import check_queries, read_queries, write_answers
 from blockhole.errors import BlockholeError, ConfigError
 
 
@@ -22,12 +22,12 @@ def _file(folder: Path, name: str, text: str) -> Path:
 
 def test_tsv_holds_queries_or_columns(tmp_path: Path) -> None:
     path = _file(tmp_path, "q.tsv", "e1/r0/^r1\n\ne 2\tr0\t^r1\t**r2\n")
-    assert [str(query) for query in read_queries(path)] == ["e1/r0/^r1", '"e 2"/r0/^r1/^r2']
+    assert {line: str(query) for line, query in read_queries(path).items()} == {1: "e1/r0/^r1", 3: '"e 2"/r0/^r1/^r2'}
 
 
 def test_json_lines_hold_objects_or_texts(tmp_path: Path) -> None:
     path = _file(tmp_path, "q.jsonl", '{"query": "e1/r0", "more": 1}\n"e2/^r1"\n')
-    assert [str(query) for query in read_queries(path)] == ["e1/r0", "e2/^r1"]
+    assert [str(query) for query in read_queries(path).values()] == ["e1/r0", "e2/^r1"]
 
 
 @pytest.mark.parametrize(
@@ -43,6 +43,16 @@ def test_json_lines_hold_objects_or_texts(tmp_path: Path) -> None:
 def test_bad_files_are_explained(tmp_path: Path, name: str, text: str, expected: str) -> None:
     with pytest.raises(BlockholeError, match=re.escape(expected)):
         read_queries(_file(tmp_path, name, text))
+
+
+def test_queries_that_cannot_be_answered_are_named_by_line(tmp_path: Path) -> None:
+    engine, _ = make_engine()
+    path = _file(tmp_path, "q.tsv", "e1/r0\n\ne1\tr0\nE1/r0\n")
+    with pytest.raises(BlockholeError, match=re.escape(f"{path}, line 4: unknown entity 'E1'; did you mean")):
+        check_queries(path, read_queries(path), engine)
+    path = _file(tmp_path, "long.tsv", "e1/r0\ne1" + 65 * "/r0" + "\n")
+    with pytest.raises(BlockholeError, match=re.escape(f"{path}, line 2: the query has 65 hops")):
+        check_queries(path, read_queries(path), engine)
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:

@@ -119,7 +119,8 @@ def test_a_bad_query_in_a_file_leaves_no_output(blockhole: Blockhole, run: Path,
     queries = tmp_path / "queries.tsv"
     queries.write_text('"number 3"/next\n"number 3"/nxt\n', encoding="utf-8")
     out = tmp_path / "answers.parquet"
-    assert blockhole("ask", run, "--file", queries, "--out", out).failure().startswith("unknown relation 'nxt'")
+    failure = blockhole("ask", run, "--file", queries, "--out", out).failure()
+    assert failure.startswith(f"{queries}, line 2: unknown relation 'nxt'; did you mean 'next'?")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["queries.tsv"]
 
 
@@ -128,7 +129,7 @@ def test_a_bad_query_in_a_file_leaves_no_output(blockhole: Blockhole, run: Path,
     [
         (["Numbr 3/next"], "expected / here; put a name with spaces"),
         (['"numbr 3"/next'], "unknown entity 'numbr 3'; did you mean 'number 3'"),
-        ([""], "a source entity is missing at the end"),
+        ([""], "the query is empty: write source/relation"),
         (["a" + "/next" * 10_000], "the query has 10,000 hops; a query may have 64 at most."),
         ([QUERY, "--top", "0"], "top is the number of answers, at least 1; it cannot be 0."),
         ([QUERY, "--top", "-1"], "top is the number of answers, at least 1; it cannot be -1."),

@@ -101,8 +101,8 @@ def test_any_text_parses_or_says_where_it_does_not(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "column", "problem"),
     [
-        ("", 0, "a source entity is missing at the end"),
-        ("  ", 2, "a source entity is missing at the end"),
+        ("", 0, "the query is empty: write source/relation"),
+        ("  ", 2, "the query is empty: write source/relation"),
         ("William", 7, "a query needs at least one hop: write source/relation"),
         ("William/", 8, "a relation is missing at the end"),
         ("William/^", 9, "a relation is missing at the end"),

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from blockhole.answering.answers import Answers, answers_frame
-from blockhole.errors import ConfigError, DataError, MalformedFile, QueryError
+from blockhole.errors import ConfigError, DataError, MalformedFile, QueryError, UnknownName
 from blockhole.graph.replacing import replacing
 from blockhole.paths.language import Hop, PathQuery, parse
+
+if TYPE_CHECKING:
+    from blockhole.answering.engine import Engine
 
 _REMEDY = "write one query a line, such as William/^fatherOf"
 
 
-def read_queries(path: Path) -> list[PathQuery]:
-    """The queries of a file, in order.
+def read_queries(path: Path) -> dict[int, PathQuery]:
+    """The queries of a file by the number of their line, in order.
 
     JSON lines (.jsonl, .ndjson) hold objects with a key "query"; any other file is read as TSV: a query a line in the
     path language, or a source and then relations in the columns after it, ^ or ** before an inverse. Empty lines
@@ -28,7 +32,7 @@ def read_queries(path: Path) -> list[PathQuery]:
     except UnicodeDecodeError:
         raise MalformedFile(path, "it is not text in UTF-8", "save it as UTF-8") from None
     read = _read_json if path.suffix in (".jsonl", ".ndjson") else _read_tsv
-    queries = [read(path, number, line) for number, line in enumerate(lines, start=1) if line.strip()]
+    queries = {number: read(path, number, line) for number, line in enumerate(lines, start=1) if line.strip()}
     if not queries:
         raise MalformedFile(path, "it holds no queries", _REMEDY)
     return queries
@@ -62,6 +66,15 @@ def _parse(path: Path, number: int, text: str) -> PathQuery:
         return parse(text)
     except QueryError as failure:
         raise QueryError(f"{path}, line {number}: {failure}") from None
+
+
+def check_queries(path: Path, queries: Mapping[int, PathQuery], engine: Engine) -> None:
+    """Refuse queries of a file that `engine` cannot answer, and say in which line they stand."""
+    for number, query in queries.items():
+        try:
+            engine.encode(query)
+        except (QueryError, UnknownName) as failure:
+            raise QueryError(f"{path}, line {number}: {failure}") from None
 
 
 def check_answers_file(path: Path) -> None:

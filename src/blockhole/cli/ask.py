@@ -47,10 +47,10 @@ def ask(
     if json and file is None and query is None:
         raise typer.BadParameter("--json needs a query or a file of them", param_hint="--json")
     from blockhole.answering.engine import Engine, check_top
-    from blockhole.answering.query_files import check_answers_file, read_queries
+    from blockhole.answering.query_files import check_answers_file, check_queries, read_queries
 
     check_top(top)
-    queries = read_queries(file) if file is not None else []
+    queries = read_queries(file) if file is not None else {}
     if out is not None:
         check_answers_file(out)
     engine = Engine.open(run)
@@ -59,8 +59,9 @@ def ask(
         from blockhole.graph.readers import read_graph
 
         engine = with_facts(engine, read_graph(facts))
-    if out is not None:
-        _answer_file(engine, queries, out, top, candidates, only, json)
+    if file is not None and out is not None:
+        check_queries(file, queries, engine)
+        _answer_file(engine, list(queries.values()), out, top, candidates, only, json)
     elif query is not None:
         _answer(engine, query, top, candidates, only, json)
     else:

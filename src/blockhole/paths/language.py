@@ -141,6 +141,8 @@ class _Parser:
     def prefix(self) -> tuple[str, list[Hop], list[int]]:
         """A source and any number of hops, and the column at which each of these names begins."""
         self._skip_space()
+        if self.at == len(self.text):
+            raise self._error("the query is empty: write source/relation")
         if self._ahead("^") or self._ahead("**"):
             raise self._error("the first name is the source entity, which has no inverse")
         columns = [self.at]
