@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import re
 from pathlib import Path
 
 import numpy as np
@@ -184,8 +185,12 @@ def test_without_calibration_there_are_scores_but_no_probabilities() -> None:
 
 def test_a_run_without_calibration_says_how_to_make_it(own_clockwork: Path) -> None:
     (own_clockwork / "calibration.json").unlink()
-    with pytest.warns(BlockholeWarning, match=f"make it with `blockhole calibrate {own_clockwork}`"):
+    said = f"{own_clockwork} has no calibration for its weights, which turns scores into probabilities; make it with "
+    said += f"`blockhole calibrate {own_clockwork}`"
+    with pytest.warns(BlockholeWarning, match=re.escape(f"{said}, or answers will have no probabilities.")):
         Engine.open(own_clockwork)
+    with pytest.raises(RunError, match=re.escape(f"{said}.")):
+        Engine.open(own_clockwork, calibrated=True)
 
 
 def test_models_without_paths_say_so() -> None:

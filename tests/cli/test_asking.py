@@ -165,9 +165,10 @@ def test_a_run_without_calibration(blockhole: Blockhole, own_run: Path) -> None:
     outcome = blockhole("ask", own_run, QUERY, "--json")
     assert {answer["probability"] for answer in outcome.json()["answers"]} == {None}
     assert outcome.err.startswith(f"warning: {own_run} has no calibration for its weights, which turns scores into")
-    refused = blockhole("check", own_run, '"number 3"/mod6', "remainder/4")
-    assert refused.status == 1
-    assert "make it with: blockhole calibrate RUN" in refused.err
+    for verb in (["check", QUERY, "number 4"], ["explain", QUERY, "number 4"], ["paths", "number 3", "number 4"]):
+        refused = blockhole(verb[0], own_run, *verb[1:]).failure()
+        assert refused.startswith(f"{own_run} has no calibration for its weights, which turns scores into")
+        assert refused.rstrip().endswith(f"make it with `blockhole calibrate {own_run}`.")
     report = blockhole("calibrate", own_run, "--test", "--json").json()
     assert set(report["lengths"]) == {"1", "2", "3", "4", "5"}
     assert report["test"]["all"]["ece"] < 0.15

@@ -102,15 +102,26 @@ class Engine:
 
     @classmethod
     def open(
-        cls, run: Run | Path | str, *, graph: KnowledgeGraph | None = None, calibration: Calibration | None = None
+        cls,
+        run: Run | Path | str,
+        *,
+        graph: KnowledgeGraph | None = None,
+        calibration: Calibration | None = None,
+        calibrated: bool = False,
     ) -> Engine:
-        """The engine of a run, or of the run in a folder, with the calibration kept there unless another is given."""
+        """The engine of a run, or of the run in a folder, with the calibration kept there unless another is given.
+
+        A run that has none is warned about, or refused where it has to be `calibrated`.
+        """
         if not isinstance(run, Run):
             run = Run.open(run)
         if calibration is None and run.folder is not None:
             calibration = load_calibration(run.folder)
+            if calibration is None and calibrated:
+                raise RunError(_not_calibrated(run.folder) + ".")
             if calibration is None:
-                warnings.warn(_not_calibrated(run.folder) + " answers will have none.", BlockholeWarning, stacklevel=2)
+                message = _not_calibrated(run.folder) + ", or answers will have no probabilities."
+                warnings.warn(message, BlockholeWarning, stacklevel=2)
         loaded = load_index(run.folder) if run.folder is not None else None
         return cls(Vectors.of(run), run.graph if graph is None else graph, calibration, loaded)
 
@@ -300,7 +311,7 @@ _REMEDY = "make it with: blockhole calibrate RUN"
 def _not_calibrated(folder: Path) -> str:
     return (
         f"{folder} has no calibration for its weights, which turns scores into probabilities; "
-        f"make it with `blockhole calibrate {folder}`, or"
+        f"make it with `blockhole calibrate {folder}`"
     )
 
 

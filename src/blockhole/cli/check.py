@@ -24,7 +24,7 @@ def check(
 
     from blockhole.answering.engine import Engine
 
-    verdict = Engine.open(run).check(query, entity)
+    verdict = Engine.open(run, calibrated=True).check(query, entity)
     if json:
         print_json(asdict(verdict))
         return

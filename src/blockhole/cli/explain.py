@@ -32,7 +32,7 @@ def explain(
     from blockhole.answering.engine import Engine
     from blockhole.answering.explanation import explain as find_chains
 
-    explanation = find_chains(Engine.open(run), query, entity, top=top)
+    explanation = find_chains(Engine.open(run, calibrated=True), query, entity, top=top)
     if json:
         print_json(asdict(explanation))
     else:

@@ -31,7 +31,7 @@ def paths(
     from blockhole.answering.engine import Engine
     from blockhole.answering.reports import PathsReport
 
-    found = connections(Engine.open(run), source, target, max_length=max_length, top=top)
+    found = connections(Engine.open(run, calibrated=True), source, target, max_length=max_length, top=top)
     if json:
         print_json(asdict(PathsReport(source, target, tuple(found))))
         return
