@@ -15,6 +15,7 @@ from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.split import SplitGraph
 from blockhole.paths.answers import answers
 from blockhole.training.batch import Batch
+from blockhole.training.exclusion import Exclusion
 from blockhole.training.negatives import Negatives, NegativeSampler, RelationObjects, corrupt_paths
 
 from .worlds import config, random_queries, random_split
@@ -49,6 +50,28 @@ def test_draws_depend_on_seed_epoch_and_batch_alone(kind: str) -> None:
 
     assert objects() == objects()
     assert len({tuple(objects(*place)) for place in [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)]}) == 4
+
+
+@pytest.mark.parametrize("hops", [1, 2, 4])
+def test_masks_exclude_what_sets_do(hops: int) -> None:
+    """The way of a GPU, on the CPU: all entities, objects that a batch shares, objects of each positive."""
+    batch, exclusion = batch_of(hops), Exclusion(GRAPH, known=True)
+    E = GRAPH.num_entities
+    for objects in (None, torch.tensor([7, 0, 11, 4]), torch.arange(6 * 5).view(6, 5) % E):
+        by_sets, by_masks = exclusion.pairs(batch, objects), exclusion.masked_pairs(batch, objects)
+        expected = {
+            (row, column)
+            for row in range(len(batch.source))
+            for column, entity in enumerate(
+                range(E) if objects is None else objects.tolist() if objects.dim() == 1 else objects[row].tolist()
+            )
+            if entity in known(GRAPH, batch, row)
+        }
+        for found in (by_sets, by_masks):
+            cells = list(zip(found.row.tolist(), found.column.tolist(), strict=True))
+            assert set(cells) == expected
+            assert len(cells) == len(expected)
+            assert found.row.tolist() == sorted(found.row.tolist())
 
 
 @pytest.mark.parametrize("hops", [1, 3])

@@ -21,6 +21,9 @@ from torch.nn import functional
 CHUNK_LOGITS = 2**22
 """How many logits are held at once: 16 MB in float32, small enough for the caches near a core."""
 
+CUDA_CHUNK_LOGITS = 2**28
+"""The same on a GPU: 1 GB; launching the kernels of small chunks would take longer than they run."""
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,7 @@ def softmax_loss(
     With `across`, each process holds some of the rivals, and the loss and its gradients for `own` and `query` are those
     of all rivals; `rows`, the queries taken at once (by default as many as keep the logits few), must then be equal.
     """
-    rows = rows or max(1, CHUNK_LOGITS // max(1, len(rivals)))
+    rows = rows or max(1, (CUDA_CHUNK_LOGITS if query.is_cuda else CHUNK_LOGITS) // max(1, len(rivals)))
     loss: Tensor = _SharedSoftmax.apply(  # type: ignore[no-untyped-call]
         own, query, rivals, log_weight, excluded, across, min(rows, len(query))
     )

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from blockhole.graph.knowledge_graph import KnowledgeGraph
-from blockhole.paths.answers import answer_sets, holds
-from blockhole.paths.queries import PathQueries
+from blockhole.paths.answers import holds
 from blockhole.training.batch import Batch
 from blockhole.training.config import Corruption, LossConfig
 from blockhole.training.draws import Purpose, generator
+from blockhole.training.exclusion import Exclusion, as_queries
 from blockhole.training.losses import Pairs
 
 Ids = NDArray[np.int64]
@@ -80,6 +80,7 @@ class NegativeSampler:
         self._seed = seed
         self._entities = np.arange(graph.num_entities) if seen is None else seen
         self._typed = RelationObjects.of(graph) if config.typed_share else None
+        self._exclusion = Exclusion(graph, known=config.mask_known_answers)
 
     def draw(self, batch: Batch) -> Negatives:
         """The negatives of `batch`; the same for the same seed, epoch and index."""
@@ -87,23 +88,23 @@ class NegativeSampler:
             return ALL_ENTITIES
         rng = generator(self._seed, Purpose.NEGATIVES, batch.epoch, batch.index)
         device = batch.source.device
-        objects: Ids | None = None
+        objects: Tensor | None = None
         inclusion: NDArray[np.float64] | None = None
-        cells = _no_cells()
+        excluded = Pairs(batch.source.new_zeros(0), batch.source.new_zeros(0))
         if self._config.kind == "logistic":
-            objects = self._objects_of_each(rng, batch)
-            if self._config.mask_known_answers:
-                cells = self._known_cells(batch, objects)
-        else:
-            if self._config.kind == "sampled_softmax":
-                objects, inclusion = self._shared_objects(rng, batch)
-                if not self._config.correct_sample:
-                    inclusion = np.ones(len(objects))
-            cells = self._answer_cells(batch, objects)
+            objects = torch.from_numpy(self._objects_of_each(rng, batch)).to(device)
+        elif self._config.kind == "sampled_softmax":
+            drawn, inclusion = self._shared_objects(rng, batch)
+            objects = torch.from_numpy(drawn).to(device)
+            if not self._config.correct_sample:
+                inclusion = np.ones(len(drawn))
+        # Random objects may be the target, which the paper's loss does not look at; a softmax must not count it twice.
+        if self._config.kind != "logistic" or self._config.mask_known_answers:
+            excluded = self._exclusion.pairs(batch, objects)
         paths, false = self._corrupted(batch) if self._config.corrupted_paths else (None, None)
         return Negatives(
-            objects=None if objects is None else torch.from_numpy(objects).to(device),
-            excluded=Pairs(*(torch.from_numpy(ids).to(device) for ids in cells)),
+            objects=objects,
+            excluded=excluded,
             log_weight=None if inclusion is None else torch.from_numpy(-np.log(inclusion)).to(device, torch.float32),
             paths=None if paths is None else torch.from_numpy(paths).to(device),
             false=None if false is None else torch.from_numpy(false).to(device),
@@ -143,33 +144,6 @@ class NegativeSampler:
         typed_inclusion = np.where(np.isin(objects, typed), wanted / max(1, len(typed)), 0.0)
         return objects, 1 - (1 - (count - wanted) / len(everyone)) * (1 - typed_inclusion)
 
-    def _answer_cells(self, batch: Batch, objects: Ids | None) -> tuple[Ids, Ids]:
-        """Cells of [batch, objects (absent: all entities)] that hold the true answer, or any known one if masked."""
-        target = _numpy(batch.target)
-        row, entity = np.arange(len(target)), target
-        if self._config.mask_known_answers:
-            row, entity = np.divmod(self._known_keys(batch), self._graph.num_entities)
-        if objects is None:
-            return row, entity
-        column_of = np.full(self._graph.num_entities, len(objects))
-        column_of[objects] = np.arange(len(objects))
-        column = column_of[entity]
-        hit = column < len(objects)
-        return row[hit], column[hit]
-
-    def _known_cells(self, batch: Batch, objects: Ids) -> tuple[Ids, Ids]:
-        """Cells of `objects` [batch, count] that answer their query in the train graph."""
-        key = np.arange(len(objects))[:, None] * self._graph.num_entities + objects
-        row, column = np.nonzero(np.isin(key, self._known_keys(batch)))
-        return row, column
-
-    def _known_keys(self, batch: Batch) -> Ids:
-        """row·E + entity for every entity that answers its row's query in the train graph, and for the targets."""
-        E, target = self._graph.num_entities, _numpy(batch.target)
-        queries = _queries(_numpy(batch.source), _numpy(batch.path), target)
-        known = [(sets.first + sets.row) * E + sets.entities for sets in answer_sets(self._graph, queries)]
-        return np.unique(np.concatenate([np.arange(len(target)) * E + target, *known]))
-
     def _corrupted(self, batch: Batch) -> tuple[Ids, NDArray[np.bool_]]:
         """Corrupted paths [batch, corrupted, hop], and which of them are not true in the train graph."""
         rng = generator(self._seed, Purpose.CORRUPTION, batch.epoch, batch.index)
@@ -178,7 +152,7 @@ class NegativeSampler:
         paths = corrupt_paths(rng, repeated, self._config.corruptions, 2 * self._graph.num_relations)
         source, target = np.repeat(_numpy(batch.source), count), np.repeat(_numpy(batch.target), count)
         # An unchanged path is the positive itself, which a walk over another graph than train need not repeat there.
-        true = holds(self._graph, _queries(source, paths, target)) | (paths == repeated).all(axis=1)
+        true = holds(self._graph, as_queries(source, paths, target)) | (paths == repeated).all(axis=1)
         return paths.reshape(-1, count, paths.shape[1]), ~true.reshape(-1, count)
 
 
@@ -201,19 +175,6 @@ def corrupt_paths(rng: np.random.Generator, path: Ids, kinds: Sequence[Corruptio
     return corrupted
 
 
-def _queries(source: Ids, path: Ids, target: Ids) -> PathQueries:
-    return PathQueries(
-        source=source.astype(np.int32),
-        path=path.astype(np.int32),
-        length=np.full(len(path), path.shape[1], dtype=np.int32),
-        target=target.astype(np.int32),
-    )
-
-
 def _numpy(ids: Tensor) -> Ids:
     array: Ids = ids.cpu().numpy()
     return array
-
-
-def _no_cells() -> tuple[Ids, Ids]:
-    return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
