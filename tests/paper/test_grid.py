@@ -53,6 +53,7 @@ def test_a_search_in_two_processes_trains_every_point_once_and_names_the_best(to
     )
     assert found["best"]["mq"] == max(trial["mq"] for trial in found["trials"])
     assert found["best"]["epochs"] == 2
+    assert all(trial.params == trial.user_attrs["point"] for trial in trials(search, "COMPLETE"))
     (table,) = grid_tables(report)
     assert table.text()[0][:3] == ["distmult", "4 of 4", "50"]
 

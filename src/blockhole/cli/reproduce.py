@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -19,18 +21,18 @@ app = typer.Typer(
     help="Run the paper's experiments: each training leaves a record, and what has one is not run again.",
 )
 
-DataOption = Annotated[list[str] | None, typer.Option(metavar="NAME", help="Data set.  [default: the declared ones]")]
+DataOption = Annotated[list[str] | None, typer.Option(metavar="NAME", help="Data set (default: the declared ones).")]
 ColumnOption = Annotated[
-    list[str] | None, typer.Option(metavar="NAME", help="Column, such as complex-50.  [default: all]")
+    list[str] | None, typer.Option(metavar="NAME", help="Column, such as complex-50 (default: all).")
 ]
-SeedOption = Annotated[list[int] | None, typer.Option(min=0, help="Seed of a training.  [default: 0, 1 and 2]")]
+SeedOption = Annotated[list[int] | None, typer.Option(min=0, help="Seed of a training (default: 0, 1 and 2).")]
 AssignOption = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any setting, such as training.epochs=5.")
 ]
 SplitOption = Annotated[Literal["dev", "test"], typer.Option(help="Queries to measure; choose settings on dev.")]
 OutOption = Annotated[Path, typer.Option(metavar="FOLDER", help="The folder of records.")]
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")]
-ThreadsOption = Annotated[int | None, typer.Option(min=1, help="CPU threads.  [default: all]")]
+ThreadsOption = Annotated[int | None, typer.Option(min=1, help="CPU threads (default: all).")]
 LimitOption = Annotated[float | None, typer.Option(min=0, help="Begin no training after so many seconds.")]
 
 RESULTS = Path("results")
@@ -72,7 +74,8 @@ def _register(table: Table, line: str) -> None:
         overrides = dict(parse_assignment(text) for text in assign or ())
         chosen = experiments(names, seeds=seed, split=split, overrides=overrides)
         runner = Runner(Material(), out, device, current_commit(), _say, threads)
-        failed = runner.run(chosen, float("inf") if limit_seconds is None else limit_seconds)
+        with _resumable():
+            failed = runner.run(chosen, float("inf") if limit_seconds is None else limit_seconds)
         files = [record_file(out, experiment.name) for experiment in chosen]
         _print([read_record(file) for file in files if file.is_file()], table, split, json)
         if failed:
@@ -110,10 +113,10 @@ def reproduce_time(
 def reproduce_grid(
     data: Annotated[str, typer.Option(metavar="NAME", help="Data set.")] = "wn11",
     model: Annotated[
-        list[str] | None, typer.Option(help="blockhole, complex, distmult or rescal.  [default: all four]")
+        list[str] | None, typer.Option(help="blockhole, complex, distmult or rescal (default: all four).")
     ] = None,
     study: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where the search is kept.  [default: runs/grid-NAME.db]")
+        Path | None, typer.Option(metavar="FILE", help="Where the search is kept (default: runs/grid-NAME.db).")
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Trainings at a time, each in a process of its own.")] = 1,
     quick: Annotated[bool, typer.Option("--quick", help="A subset that ends within an hour on two cores.")] = False,
@@ -129,13 +132,24 @@ def reproduce_grid(
     overrides = dict(parse_assignment(text) for text in assign or ())
     file = study or Path("runs") / f"grid-{Path(data).name}{'-quick' if quick else ''}.db"
     search = GridSearch.plan(data, model, file, quick=quick, prune=prune, overrides=overrides, device=device)
-    report = search.run(jobs, _say)
+    with _resumable():
+        report = search.run(jobs, _say)
     if json:
         print_json(report)
     else:
         from blockhole.cli.measuring import print_tables
 
         print_tables(grid_tables(report))
+
+
+@contextmanager
+def _resumable() -> Iterator[None]:
+    """Ctrl-C ends the command; what is done is kept."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("interrupted; the same command goes on with what is not done yet.", err=True)
+        raise typer.Exit(1) from None
 
 
 def _say(line: str) -> None:

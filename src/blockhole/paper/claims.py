@@ -33,7 +33,8 @@ class Claim(NamedTuple):
 def claims_table(summary: Summary) -> Table:
     """Every claim of the paper with what was seen."""
     words = {True: "yes", False: "no", None: MISSING}
-    rows = tuple((claim.text, *_worded(claim.find(summary), words)) for claim in CLAIMS)
+    findings = [claim.find(summary) for claim in CLAIMS]
+    rows = tuple((claim.text, each.seen, words[each.holds]) for claim, each in zip(CLAIMS, findings, strict=True))
     return Table("Claims of the paper", ("claim", "seen", "holds"), rows)
 
 
@@ -46,10 +47,6 @@ def goals_table(summary: Summary) -> Table:
         reached = MISSING if figure is None else "yes" if figure >= goal else "no"
         rows.append((" ".join(place), f"{goal:.{digits}f}", show(summary, *place, digits=digits), reached))
     return Table("Goals", ("figure", "goal", "measured", "reached"), tuple(rows))
-
-
-def _worded(finding: Finding, words: dict[bool | None, str]) -> tuple[str, str]:
-    return finding.seen, words[finding.holds]
 
 
 def _lead(leads: list[float | None], least: float, unit: str) -> Finding:

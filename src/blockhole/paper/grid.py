@@ -11,11 +11,12 @@ import multiprocessing
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
-from blockhole.errors import ConfigError, DataError, MissingExtra
+from blockhole.errors import ConfigError, DataError, MissingExtra, RunError
 from blockhole.evaluation.report import Table
 from blockhole.paper.grid_plan import SIZES, Point, point_config, points
 
@@ -100,13 +101,25 @@ class GridSearch:
                 f"{self.file} is no study of a grid search ({failure.orig}); name another --study."
             ) from None
 
+    def ask(self, study: optuna.Study, model: str) -> optuna.Trial:
+        """Take a waiting trial of a model's study."""
+        from filelock import FileLock
+        from optuna.distributions import BaseDistribution, CategoricalDistribution
+
+        grid = zip(Point._fields, zip(*points(model, quick=self.quick), strict=True), strict=True)
+        choices: dict[str, BaseDistribution] = {
+            name: CategoricalDistribution(tuple(dict.fromkeys(values))) for name, values in grid
+        }
+        with FileLock(f"{self.file}.queue"):  # on SQLite, Optuna itself can hand one waiting trial to two processes
+            return study.ask(choices)
+
     def _queue(self, model: str) -> int:
         """Queue the points that are not done; how many trials wait."""
         from optuna.trial import TrialState
 
         study = self.study(model)
-        settings = {"data": self.data, "quick": self.quick, "overrides": self.overrides}
-        if study.user_attrs.setdefault("settings", settings) != json.loads(json.dumps(settings)):
+        settings = json.loads(json.dumps({"data": self.data, "quick": self.quick, "overrides": self.overrides}))
+        if study.user_attrs.get("settings", settings) != settings:
             raise ConfigError(f"{self.file} holds a search with other settings; name another --study.")
         study.set_user_attr("settings", settings)
         for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
@@ -122,13 +135,21 @@ class GridSearch:
         """Give every waiting trial to a process."""
         if not waiting:
             return
-        from blockhole.paper.grid_worker import train_next
+        from blockhole.paper.grid_worker import leave_on_interrupt, train_next
 
         context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(min(jobs, len(waiting)), mp_context=context) as pool:
+        pool = ProcessPoolExecutor(min(jobs, len(waiting)), mp_context=context, initializer=leave_on_interrupt)
+        try:
             tasks = [pool.submit(train_next, self, model, os.getpid()) for model in waiting]
             for done, task in enumerate(as_completed(tasks), start=1):
                 say(f"{done} of {len(tasks)}: {task.result()}")
+        except BrokenProcessPool:
+            raise RunError(
+                "a process of the grid search was killed, perhaps for want of memory; "
+                "give the same command again to go on, with fewer --jobs."
+            ) from None
+        finally:
+            pool.shutdown(cancel_futures=True)
 
     def _report(self) -> dict[str, Any]:
         """Every model's best point and all its trials, best first."""

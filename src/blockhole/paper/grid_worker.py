@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, NoReturn, final
 
 from blockhole.errors import TrainingDiverged
 from blockhole.fitting import fit
@@ -20,6 +21,16 @@ if TYPE_CHECKING:
     from blockhole.paper.grid import GridSearch
 
 
+def leave_on_interrupt() -> None:
+    """Let Ctrl-C end this process: the pool would catch an exception, and give the process the next trial."""
+    signal.signal(signal.SIGINT, lambda number, frame: leave())
+
+
+def leave() -> NoReturn:
+    """End this process at once; the trial under way is trained again when the search goes on."""
+    os._exit(1)
+
+
 @cache
 def _material() -> Material:
     """The data, read once by each process."""
@@ -31,16 +42,14 @@ def train_next(search: GridSearch, model: str, parent: int) -> str:
 
     There are as many calls as waiting trials, so that there is one for each.
     """
-    from filelock import FileLock
     from optuna.exceptions import TrialPruned
     from optuna.trial import TrialState
 
     watch = _Watch(parent)
     watch.check()
     study = search.study(model)
-    with FileLock(f"{search.file}.queue"):  # on SQLite, Optuna itself can hand one waiting trial to two processes
-        trial = study.ask()
-    point = Point(**trial.user_attrs["point"])
+    trial = search.ask(study, model)
+    point = Point(**trial.params)
     config = point_config(
         search.data, model, point, quick=search.quick, overrides=search.overrides, device=search.device
     )
@@ -54,6 +63,8 @@ def train_next(search: GridSearch, model: str, parent: int) -> str:
         trial.set_user_attr("reason", reason)
         study.tell(trial, state=TrialState.PRUNED)
         return f"{line}: {reason}"
+    if not run.complete:
+        leave()
     figures = measure("ranking", run.model, data, "dev", choose_device(search.device))["all"]
     for name, value in (
         ("p_at_10", figures["p_at_10"]),
@@ -76,7 +87,7 @@ class _Watch:
 
     def check(self) -> None:
         if os.getppid() != self._parent:
-            os._exit(1)  # nobody waits for what this process would return
+            leave()
 
     def epoch_begins(self, epoch: int, epochs: int, paths: int) -> None:
         """See Progress."""
