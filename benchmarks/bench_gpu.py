@@ -1,6 +1,6 @@
 """One GPU: epochs of full softmax over all paths, stored and fresh, fused beside plain PyTorch; ranking of the test.
 
-`python -m benchmarks.bench_gpu DATA.npz.xz [...]` (files written by `benchmarks.encoded`) prints one JSON object.
+`python -m benchmarks.bench_gpu FOLDER wn11 fb13` prints one JSON object; FOLDER is what `blockhole.paper.encoded` wrote.
 Needs torch, triton, numpy and pydantic only.
 """
 
@@ -15,13 +15,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from benchmarks.encoded import read
+from blockhole.data.dataset import DataSet
 from blockhole.evaluation.ranking import rank
-from blockhole.evaluation.truth import truth_of
+from blockhole.evaluation.splits import queries_of
+from blockhole.evaluation.truth import build_truth
 from blockhole.graph.knowledge_graph import KnowledgeGraph
-from blockhole.graph.split import SplitGraph
 from blockhole.models.catalogue import build_model
 from blockhole.models.settings import ModelSettings
+from blockhole.paper.encoded import read_encoded
 from blockhole.paths.queries import PathQueries
 from blockhole.training.autograd import AutogradEngine
 from blockhole.training.config import TrainConfig
@@ -118,15 +119,15 @@ def _plain_epoch(graph: KnowledgeGraph, queries: PathQueries, batch: int, most: 
     return {"batch": batch, "batches": done, "of": len(plan), "seconds": seconds, "loss": mean}
 
 
-def _rank_test(split: SplitGraph, paths: dict[str, PathQueries]) -> dict[str, Any]:
+def _rank_test(data: DataSet) -> dict[str, Any]:
     """The whole path test of a data set, ranked twice: the first time compiles."""
     settings = ModelSettings(name="blockhole", blocks=2, block_size=25)
-    model = build_model(settings, len(split.entities), len(split.relations), seed=0)
-    queries = PathQueries.concatenate([paths["test_deduction"], paths["test_induction"]])
+    model = build_model(settings, len(data.split.entities), len(data.split.relations), seed=0)
+    queries = queries_of(data, "all")
     seconds = []
     for _ in range(2):
         began = perf_counter()
-        ranks = rank(model, queries, truth_of(split.graph("train", "valid", "test")), device="cuda")
+        ranks = rank(model, queries, build_truth(data.split), device="cuda")
         seconds.append(perf_counter() - began)
     return {"queries": len(queries), "evaluated": int(ranks.evaluated.sum()), "seconds": seconds}
 
@@ -144,9 +145,9 @@ def _limits(entities: int, paths: int, seconds: float) -> dict[str, float]:
 
 def main() -> None:
     report: dict[str, Any] = {"device": torch.cuda.get_device_name(), "torch": torch.__version__}
-    for name in sys.argv[1:]:
-        split, paths = read(Path(name))
-        graph, queries = split.graph("train"), paths["train"]
+    for name in sys.argv[2:]:
+        data = read_encoded(Path(sys.argv[1]), name)
+        graph, queries = data.split.graph("train"), data.paths("train")
         stored = StoredPositives(PathTensors.of(queries, DEVICE))
         fused = _fused_epochs(graph, stored, EPOCHS, BATCH)
         same = _fused_epochs(graph, stored, 1, PLAIN_BATCH)
@@ -159,10 +160,10 @@ def main() -> None:
             "fused_fresh_walks": _fused_epochs(graph, FreshWalks(graph, 0, "edges", DEVICE), EPOCHS, BATCH),
             "plain": plain,
             "ratio": plain["seconds"] / best,
-            "ranking": _rank_test(split, paths),
+            "ranking": _rank_test(data),
             **_limits(graph.num_entities, len(queries), best),
         }
-        report[Path(name).name.partition(".")[0]] = entry
+        report[name] = entry
         sys.stderr.write(json.dumps(entry) + "\n")
     print(json.dumps(report))
 
