@@ -1,6 +1,6 @@
 """One GPU: epochs of full softmax over all paths, stored and fresh, fused beside plain PyTorch; ranking of the test.
 
-`python -m benchmarks.bench_gpu FOLDER wn11 fb13` prints one JSON object; FOLDER is what `blockhole.paper.encoded` wrote.
+`python -m benchmarks.bench_gpu FOLDER wn11 fb13` prints one JSON object; `blockhole.paper.encoded` writes the FOLDER.
 Needs torch, triton, numpy and pydantic only.
 """
 
