@@ -9,7 +9,7 @@ ifneq ($(wildcard ../shared/data),)
 export BLOCKHOLE_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help install demo test lint format bench peers clean
+.PHONY: help install demo test lint format bench peers screenshots clean
 help:
 	@echo "make demo     install, then train on the bundled family graph and ask the paper's two queries"
 	@echo "make test     install, then lint, type-check and run all tests"
@@ -60,6 +60,11 @@ bench: install peers
 	$(BIN)/python -m benchmarks.bench_train --peers $(PEERS)/bin/python
 	$(BIN)/python -m benchmarks.bench_evaluate --peers $(PEERS)/bin/python > benchmarks/results/evaluate.json
 	$(BIN)/python -m benchmarks.bench_ask > benchmarks/results/ask.json
+
+# Pictures of the explorer over the demo's runs, for the documents; they need chromium.
+screenshots: install
+	test -d runs/demo/complex || $(BIN)/blockhole demo
+	$(BIN)/python -m benchmarks.screenshots runs/demo/blockhole runs/demo/complex
 
 clean:
 	rm -rf $(VENV) $(PEERS) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

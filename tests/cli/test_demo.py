@@ -45,5 +45,5 @@ def test_a_second_demo_replaces_the_first_and_prints_a_table(
     capsys.readouterr()
     _run("--out", str(tmp_path / "runs"))
     shown = capsys.readouterr().out
-    for word in ("blockhole (b)", "complex (c)", "Beatrice", "Eugenie", "William", "Harry", "✓"):
+    for word in ("blockhole (b)", "complex (c)", "Beatrice", "Eugenie", "William", "Harry", "✓", "blockhole serve "):
         assert word in shown

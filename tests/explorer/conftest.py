@@ -27,8 +27,10 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         assert server.stdout is not None
         line = server.stdout.readline()
         assert line, (folder / "server.log").read_text()
-        yield str(json.loads(line)["url"])
-        server.terminate()
+        try:
+            yield str(json.loads(line)["url"])
+        finally:
+            server.terminate()
 
 
 # A browser a module: its event loop must not outlive the tests here, or others could start none of their own.

@@ -141,4 +141,6 @@ def _print(report: dict[str, Any]) -> None:
             f"{name}: trained in {result['seconds']} s; (b) and (c) score the same entity up to "
             f"{result['largest_difference']:.2g} apart"
         )
-    console.print(f"ask it more: blockhole ask {report['models']['blockhole']['run']}")
+    runs = [result["run"] for result in report["models"].values()]
+    console.print(f"ask it more: blockhole ask {runs[0]}", soft_wrap=True)
+    console.print(f"in the browser: blockhole serve {' '.join(runs)}", soft_wrap=True)

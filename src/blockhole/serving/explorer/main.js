@@ -44,7 +44,8 @@ class Page {
     this.pending.abort();
     this.pending = new AbortController();
     const { signal } = this.pending;
-    this.box.show(place.query);
+    const running = this.runs.runs.find((run) => run.name === this.runOf(place));
+    this.box.show(place.query, running?.example ?? "");
     showControls(place, this.runOf(place));
     const key = hrefOf({ ...place, answer: null });
     if (this.shown?.key === key && this.shown.view.open !== undefined) {

@@ -56,9 +56,11 @@ export class QueryBox {
    * Put a query into the box.
    *
    * @param {string} query
+   * @param {string} example what an empty box shows
    */
-  show(query) {
+  show(query, example) {
     if (this.input.value !== query) this.input.value = query;
+    this.input.placeholder = example;
   }
 
   /**

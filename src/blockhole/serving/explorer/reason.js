@@ -69,7 +69,12 @@ async function fill(body, place, entity, signal, announce) {
 function explained(explanation, place) {
   const { chains, best } = explanation;
   if (chains.length > 0) {
-    return [element("p", { class: "reason-summary" }, summary(explanation)), chainFigure(chains, place)];
+    const judged = "A chain is as probable as its steps together; the answer is judged by the path as a whole.";
+    return [
+      element("p", { class: "reason-summary" }, summary(explanation)),
+      chainFigure(chains, place),
+      ...(isKnown(chains[0]) ? [] : [element("p", { class: "judged" }, judged)]),
+    ];
   }
   return [
     element("p", { class: "reason-summary" }, summary(explanation)),
@@ -86,7 +91,12 @@ function explained(explanation, place) {
 function summary({ chains, entity }) {
   if (chains.length === 0) return `No single chain to ${entity} is plausible.`;
   const missing = chains[0].hops.filter((hop) => hop.status === "predicted").length;
-  if (missing === 0) return `The graph leads to ${entity}: every step is a known fact.`;
+  if (isKnown(chains[0])) return `The graph leads to ${entity}: every step is a known fact.`;
   const steps = missing === 1 ? "one step" : `${missing} steps`;
   return `The best chain to ${entity} takes ${steps} that the graph does not have; it has a probability of ${percent(chains[0].probability)}.`;
+}
+
+/** @param {import("./api.js").Chain} chain */
+function isKnown({ hops }) {
+  return hops.every((hop) => hop.status === "known");
 }
