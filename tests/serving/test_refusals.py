@@ -75,13 +75,18 @@ def test_what_the_command_line_refuses_gets_the_same_sentence(
         assert error["place"] == {"field": field, "text": body[field], "column": column}
 
 
-def test_a_run_without_calibration_says_so(client: httpx.Client) -> None:
-    response = client.post("/api/check", json={"query": QUERY, "entity": "number 9", "run": "bare"})
+@pytest.mark.parametrize("route", ["check", "explain", "paths"])
+def test_a_run_without_calibration_says_so(client: httpx.Client, route: str) -> None:
+    body = {"query": QUERY, "entity": "number 8"}
+    if route == "paths":
+        body = {"source": "number 3", "target": "number 8"}
+    response = client.post(f"/api/{route}", json={**body, "run": "bare"})
     assert response.status_code == 422
     error = _failure(response)
     assert (error["kind"], error["message"]) == (
         "run",
-        "the run has no calibration, so scores cannot become probabilities; make it with: blockhole calibrate RUN",
+        "bare has no calibration for its weights, which turns scores into probabilities; "
+        "make it with `blockhole calibrate bare`.",
     )
 
 
@@ -232,9 +237,10 @@ def test_what_is_no_http_is_refused_in_the_same_shape(client: httpx.Client, requ
     assert set(json.loads(body)) == {"error", "request_id"}
 
 
-def test_an_address_of_a_megabyte_is_refused(client: httpx.Client) -> None:
+@pytest.mark.parametrize("length", [62_000, 70_000, 2**20])
+def test_an_address_that_is_too_long_is_refused(client: httpx.Client, length: int) -> None:
     try:
-        status, body = _raw(client, b"GET /api/entities?prefix=" + b"a" * 2**20 + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+        status, body = _raw(client, b"GET /api/entities?prefix=" + b"a" * length + b" HTTP/1.1\r\nHost: x\r\n\r\n")
     except OSError:
         return  # the connection was closed before all of it was sent
     assert status == 431

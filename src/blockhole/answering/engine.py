@@ -108,22 +108,27 @@ class Engine:
         graph: KnowledgeGraph | None = None,
         calibration: Calibration | None = None,
         calibrated: bool = False,
+        in_memory: bool = False,
     ) -> Engine:
         """The engine of a run, or of the run in a folder, with the calibration kept there unless another is given.
 
-        A run that has none is warned about, or refused where it has to be `calibrated`.
+        A run that has none is warned about, or refused where it has to be `calibrated`. Vectors are views of the run's
+        files, or copies of their own `in_memory`, which outlive files that are overwritten.
         """
         if not isinstance(run, Run):
             run = Run.open(run)
         if calibration is None and run.folder is not None:
             calibration = load_calibration(run.folder)
             if calibration is None and calibrated:
-                raise RunError(_not_calibrated(run.folder) + ".")
+                raise RunError(not_calibrated(run.folder) + ".")
             if calibration is None:
-                message = _not_calibrated(run.folder) + ", or answers will have no probabilities."
+                message = not_calibrated(run.folder) + ", or answers will have no probabilities."
                 warnings.warn(message, BlockholeWarning, stacklevel=2)
         loaded = load_index(run.folder) if run.folder is not None else None
-        return cls(Vectors.of(run), run.graph if graph is None else graph, calibration, loaded)
+        vectors = Vectors.of(run)
+        if in_memory:
+            vectors, loaded = vectors.copied(), loaded and loaded.copied()
+        return cls(vectors, run.graph if graph is None else graph, calibration, loaded)
 
     def ask(
         self,
@@ -308,7 +313,8 @@ def check_top(top: int) -> None:
 _REMEDY = "make it with: blockhole calibrate RUN"
 
 
-def _not_calibrated(folder: Path) -> str:
+def not_calibrated(folder: Path | str) -> str:
+    """That a run has no calibration, and what to do."""
     return (
         f"{folder} has no calibration for its weights, which turns scores into probabilities; "
         f"make it with `blockhole calibrate {folder}`"

@@ -49,6 +49,11 @@ class LoadedIndex:
     exact: ExactIndex | None
     approximate: ApproximateIndex | None
 
+    def copied(self) -> LoadedIndex:
+        """The same with candidates of its own, no longer a view of a file; approximate ones stay as faiss maps them."""
+        exact = None if self.exact is None else ExactIndex(self.exact.vectors.clone())
+        return LoadedIndex(exact, self.approximate)
+
 
 def build_index(folder: Path, vectors: Vectors, graph: KnowledgeGraph, kind: IndexKind, seed: int = 0) -> IndexRecord:
     """Build the index of the run in `folder`; it replaces the one there was."""

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from blockhole.errors import RunError
+from blockhole.errors import DamagedRun, RunError
 from blockhole.models.catalogue import build_model
 from blockhole.models.contract import Model
 from blockhole.models.settings import ModelSettings
@@ -35,8 +35,19 @@ class Vectors:
     @classmethod
     def of(cls, run: Run) -> Vectors:
         """The vectors of a run: those in its folder, or of its model where it is in memory only."""
-        weights = load_best_weights(run.folder) if run.folder is not None else run.model.state_dict()
-        return cls.of_weights(run.config.model, weights, len(run.relations))
+        if run.folder is None:
+            return cls.of_weights(run.config.model, run.model.state_dict(), len(run.relations))
+        weights = load_best_weights(run.folder)
+        try:
+            vectors = cls.of_weights(run.config.model, weights, len(run.relations))
+        except (KeyError, RuntimeError):  # a table is missing, or of another shape
+            vectors = None
+        if vectors is None or vectors.num_entities != len(run.entities):
+            raise DamagedRun(
+                f"{run.folder}: the saved weights do not fit config.json and vocabulary.parquet; "
+                "these files are not of one run."
+            )
+        return vectors
 
     @classmethod
     def of_weights(cls, settings: ModelSettings, weights: dict[str, Tensor], num_relations: int) -> Vectors:
@@ -49,6 +60,10 @@ class Vectors:
     def extended(self, rows: Tensor) -> Vectors:
         """The same with further entities, whose rows [count, entity width] follow the present ones."""
         return Vectors(self.settings, torch.cat([self.entity, rows.to(self.entity.dtype)]), self._operators)
+
+    def copied(self) -> Vectors:
+        """The same with rows of its own, no longer a view of a file."""
+        return Vectors(self.settings, self.entity.clone(), self._operators)
 
     @property
     def num_entities(self) -> int:

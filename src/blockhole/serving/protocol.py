@@ -54,8 +54,7 @@ class ImpatientProtocol(HttpToolsProtocol):
         super().data_received(data)
         if self._head is not None:
             self._head += len(data)
-            if self._head > MAX_HEAD:
-                self._refuse(431, "too_large", f"the address and headers may have {MAX_HEAD:,} bytes at most.")
+            self._check_head(self._head)
 
     def on_message_begin(self) -> None:
         """A request begins."""
@@ -64,18 +63,30 @@ class ImpatientProtocol(HttpToolsProtocol):
         self._wait()
 
     def on_headers_complete(self) -> None:
-        """The head has come."""
+        """The head has come; one that came at once has not been measured yet."""
         self._head = None
-        super().on_headers_complete()
+        self._check_head(len(self.url) + sum(len(name) + len(value) for name, value in self.headers))
+        if not self.transport.is_closing():
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """A part of the body, if the head was taken."""
+        if not self.transport.is_closing():
+            super().on_body(body)
 
     def on_message_complete(self) -> None:
         """The whole request has come."""
         self._stop_waiting()
-        super().on_message_complete()
+        if not self.transport.is_closing():
+            super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
         """What is no HTTP is refused in the shape of all refusals."""
         self._refuse(400, "malformed", "this is no HTTP request that can be understood.")
+
+    def _check_head(self, length: int) -> None:
+        if length > MAX_HEAD:
+            self._refuse(431, "too_large", f"the address and headers may have {MAX_HEAD:,} bytes at most.")
 
     def _wait(self) -> None:
         if self._patience is None:

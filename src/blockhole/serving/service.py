@@ -8,11 +8,11 @@ from typing import Literal, TypeVar, final
 
 from blockhole.answering.connections import connections
 from blockhole.answering.deadline import Deadline
-from blockhole.answering.engine import Engine, Question, Verdict, check_top
+from blockhole.answering.engine import Engine, Question, Verdict, check_top, not_calibrated
 from blockhole.answering.explanation import Explanation, explain
 from blockhole.answering.neighbourhood import Neighbourhood, neighbourhood
 from blockhole.answering.reports import AnswersReport, PathsReport
-from blockhole.errors import ConfigError, QueryError
+from blockhole.errors import ConfigError, QueryError, RunError
 from blockhole.paths.language import Hop, PathQuery, encode_hop, encode_prefix, parse, write_name
 from blockhole.serving.batching import Batcher
 from blockhole.serving.completion import similar
@@ -58,12 +58,14 @@ class Service:
     async def check(self, run: ServedRun, body: CheckBody) -> Verdict:
         """Whether a path holds."""
         with refusing({"query": body.query, "entity": body.entity}):
+            _require_calibration(run)
             self._parse(body.query)
             return await self._lanes["short"].run(partial(run.engine.check, body.query, body.entity))
 
     async def explain(self, run: ServedRun, body: ExplainBody) -> Explanation:
         """Chains of entities to an answer."""
         with refusing({"query": body.query, "entity": body.entity}):
+            _require_calibration(run)
             _check_top(body.top, MAX_CHAINS)
             self._parse(body.query)
             return await self._lanes["long"].run(partial(explain, run.engine, body.query, body.entity, top=body.top))
@@ -72,6 +74,7 @@ class Service:
         """Relation paths between two entities."""
         deadline = Deadline(self._settings.timeout)
         with refusing({"source": body.source, "target": body.target}):
+            _require_calibration(run)
             _check_top(body.top, MAX_PATHS)
             find = partial(connections, max_length=body.max_length, top=body.top, deadline=deadline)
             found = await self._lanes["long"].run(partial(find, run.engine, body.source, body.target))
@@ -150,6 +153,12 @@ def _complete(run: ServedRun, typed: str, limit: int) -> tuple[Completion, ...]:
         others = [i for i in similar(run.entities, typed, limit) if i not in found]
         found |= dict.fromkeys(others[: limit - len(found)], "similar")
     return tuple(Completion(names[i], write_name(names[i]), match) for i, match in found.items())
+
+
+def _require_calibration(run: ServedRun) -> None:
+    """Refuse a run whose scores cannot become probabilities, as the command line does, with its name for its folder."""
+    if run.engine.calibration is None:
+        raise RunError(not_calibrated(run.name) + ".")
 
 
 def _check_top(top: int, most: int) -> None:

@@ -11,8 +11,8 @@ from blockhole.errors import ConfigError
 
 MAX_BODY = 64 * 1024
 """Bytes of a request's body."""
-MAX_HEAD = 64 * 1024
-"""Bytes of a request's address and headers."""
+MAX_HEAD = 60 * 1024
+"""Bytes of a request's address and headers; the parser reads no address of more than 64 KiB."""
 MAX_TEXT = 16 * 1024
 """Characters of a query or of a name."""
 MAX_CONNECTIONS = 1000

@@ -1,0 +1,26 @@
+"""A run of any size without training: random weights, random facts, and the same calibration for every length."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.answering.toys import SIZES, make_engine, sigmoid_calibration
+
+from blockhole.answering.calibration_file import save_calibration
+from blockhole.training.autograd import AutogradEngine
+from blockhole.training.config import TrainConfig
+from blockhole.training.run_writer import RunWriter
+from blockhole.training.state import TrainingState
+
+
+def write_random_run(folder: Path, *, E: int, R: int, facts: int) -> Path:
+    """A run in `folder` over entities e0, e1, … and relations r0, r1, …"""
+    engine, model = make_engine(E=E, R=R, facts=facts)
+    config = TrainConfig(model=SIZES["blockhole"])
+    folder.mkdir()
+    writer = RunWriter(folder, model, AutogradEngine(model, config, engine.graph))
+    writer.begin(config, engine.graph)
+    writer.save(TrainingState(epoch=1), None, best_changed=False)
+    writer.metrics.close()
+    save_calibration(sigmoid_calibration(), folder)
+    return folder

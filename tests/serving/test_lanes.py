@@ -1,0 +1,186 @@
+"""Lanes, batches, runs and completion, each by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.answering.toys import make_engine
+
+from blockhole.answering.engine import Engine, Question
+from blockhole.errors import BlockholeError, UnknownName
+from blockhole.graph.name_index import NameIndex
+from blockhole.serving.batching import LARGEST, Batcher
+from blockhole.serving.completion import similar
+from blockhole.serving.lanes import Lane
+from blockhole.serving.refusals import Refusal
+from blockhole.serving.runs import Runs, ServedRun
+
+
+def test_a_lane_refuses_what_it_has_no_room_for_and_gives_up_in_time() -> None:
+    held = threading.Event()
+
+    async def scenario() -> None:
+        lane = Lane("test", threads=1, queue=2, timeout=0.2)
+        running = asyncio.ensure_future(lane.run(held.wait))
+        waiting = asyncio.ensure_future(lane.run(lambda: 7))
+        await asyncio.sleep(0.05)
+        assert lane.size() == 2
+        with pytest.raises(Refusal, match="as many requests as it can hold"):
+            await lane.run(lambda: 8)
+        for late in (running, waiting):
+            with pytest.raises(Refusal, match=r"no answer was found within 0\.2 s"):
+                await late
+        assert lane.size() == 0
+        held.set()
+        assert await lane.run(lambda: 9) == 9
+        lane.close()
+
+    asyncio.run(scenario())
+
+
+def _batched(ask: Callable[[Batcher, Engine], object]) -> list[int]:
+    """The sizes of the batches that a scenario makes."""
+    sizes: list[int] = []
+
+    async def scenario() -> None:
+        lane = Lane("test", threads=1, queue=1000, timeout=30)
+        engine, _ = make_engine()
+        outcome = ask(Batcher(lane, sizes.append), engine)
+        assert asyncio.iscoroutine(outcome)
+        await outcome
+        lane.close()
+
+    asyncio.run(scenario())
+    return sizes
+
+
+def test_questions_that_wait_are_answered_together_and_in_their_order() -> None:
+    async def ask(batcher: Batcher, engine: Engine) -> None:
+        questions = [Question(f"e{i % 30}/r{i % 3}", top=1 + i % 5) for i in range(100)]
+        answers = await asyncio.gather(*(batcher.ask(engine, question) for question in questions))
+        assert list(answers) == [engine.ask(each.query, top=each.top) for each in questions]
+
+    sizes = _batched(ask)
+    assert sizes[0] == 1  # the first finds the thread free
+    assert sum(sizes) == 100
+    assert max(sizes) == LARGEST
+
+
+def test_a_question_that_fails_fails_alone() -> None:
+    async def ask(batcher: Batcher, engine: Engine) -> None:
+        texts = ["e1/r0", "e2/r0", "nobody/r0", "e3/r0"]
+        outcomes = await asyncio.gather(
+            *(batcher.ask(engine, Question(text)) for text in texts), return_exceptions=True
+        )
+        assert [isinstance(each, UnknownName) for each in outcomes] == [False, False, True, False]
+        assert not any(isinstance(each, BaseException) for each in outcomes if not isinstance(each, BlockholeError))
+
+    assert sum(_batched(ask)) == 4
+
+
+def test_a_bug_reaches_everybody_who_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: Engine, questions: list[Question]) -> None:
+        raise ZeroDivisionError
+
+    async def ask(batcher: Batcher, engine: Engine) -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(Engine, "ask_together", broken)
+            outcomes = await asyncio.gather(
+                *(batcher.ask(engine, Question("e1/r0")) for _ in range(3)), return_exceptions=True
+            )
+            assert [type(each) for each in outcomes] == [ZeroDivisionError] * 3
+        assert len(await batcher.ask(engine, Question("e1/r0"))) > 0  # and the next is answered
+
+    _batched(ask)
+
+
+def test_questions_for_different_runs_do_not_mix() -> None:
+    async def ask(batcher: Batcher, engine: Engine) -> None:
+        other, _ = make_engine(seed=5)
+        engines = [engine, other] * 10
+        answers = await asyncio.gather(*(batcher.ask(each, Question("e1/r0")) for each in engines))
+        assert list(answers) == [each.ask("e1/r0") for each in engines]
+
+    _batched(ask)
+
+
+def test_who_no_longer_waits_is_not_worked_for() -> None:
+    async def ask(batcher: Batcher, engine: Engine) -> None:
+        first = asyncio.ensure_future(batcher.ask(engine, Question("e1/r0")))
+        gone = asyncio.ensure_future(batcher.ask(engine, Question("e2/r0")))
+        await asyncio.sleep(0)
+        gone.cancel()
+        await first
+        await batcher.ask(engine, Question("e3/r0"))
+
+    assert _batched(ask) == [1, 1]
+
+
+def test_an_old_run_is_freed_when_nobody_uses_it_any_more(own_run: Path) -> None:
+    async def scenario() -> None:
+        runs = Runs([ServedRun.load("own", own_run)])
+        used = runs.find("own")
+        old = weakref.ref(used.engine)
+        fresh = await runs.reload("own")
+        assert runs.find(None) is fresh
+        assert used.engine.ask(str(used.report.example)).query == used.report.example
+        del used
+        gc.collect()
+        assert old() is None
+
+    asyncio.run(scenario())
+
+
+def test_reloads_wait_for_each_other(own_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    at_once: list[int] = []
+    loading = 0
+    load = ServedRun.load
+
+    def slowly(name: str, folder: Path) -> ServedRun:
+        nonlocal loading
+        loading += 1
+        at_once.append(loading)
+        time.sleep(0.05)
+        loaded = load(name, folder)
+        loading -= 1
+        return loaded
+
+    async def scenario() -> None:
+        runs = Runs([load("own", own_run)])
+        monkeypatch.setattr(ServedRun, "load", slowly)
+        await asyncio.gather(*(runs.reload("own") for _ in range(3)))
+
+    asyncio.run(scenario())
+    assert at_once == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        ("Wiliam", ["William", "William IV"]),
+        ("wlliam i", ["William IV"]),
+        ("Elisabet", ["Elizabeth of York"]),
+        ("Wi", []),
+        ("zzzz", []),
+        ("x" * 1000, []),
+    ],
+)
+def test_similar_beginnings(typed: str, found: list[str]) -> None:
+    names = ["William IV", "William", "Elizabeth of York", "Anne", ""]
+    assert [names[i] for i in similar(NameIndex(names), typed, 5)] == found
+
+
+@given(st.lists(st.text("abc", max_size=6), unique=True, max_size=20), st.text("abc", min_size=3, max_size=6))
+def test_what_begins_as_typed_is_most_similar(names: list[str], typed: str) -> None:
+    found = similar(NameIndex(names), typed, len(names) + 1)
+    assert len(found) == len(set(found))
+    assert {i for i, name in enumerate(names) if name[: len(typed) + 1] == typed} <= set(found)

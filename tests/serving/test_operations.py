@@ -1,0 +1,324 @@
+"""Running a server: limits, the key, overload, reloads, kills and orderly ends, all on real processes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import threading
+import time
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.serving.processes import ServerProcess, serving, serving_with
+from tests.serving.random_run import write_random_run
+
+QUERY = '"number 3"/next/double'
+SLOW = {"source": "number 3", "target": "number 9", "max_length": 4, "top": 100}
+"""A search of many paths."""
+
+
+@pytest.fixture(scope="module")
+def tight(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A server with a key and little of everything."""
+    log = tmp_path_factory.mktemp("tight") / "log"
+    with serving_with(
+        log, run, api_key="s3cret", queue=2, threads=1, timeout=20, max_length=2, receive_seconds=1
+    ) as process:
+        yield process
+
+
+def _wait_until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end, "it never came about"
+        time.sleep(0.02)
+
+
+def test_with_a_key_every_route_but_healthz_refuses_without_it(tight: ServerProcess) -> None:
+    with tight.client() as client:
+        assert client.get("/healthz").status_code == 200
+        document = client.get("/openapi.json", headers={"X-API-Key": "s3cret"}).json()
+        routes = [(method, path) for path, methods in document["paths"].items() for method in methods]
+        routes += [("get", path) for path in ("/", "/static/main.js", "/openapi.json", "/nothing")]
+        for method, path in routes:
+            if path != "/healthz":
+                response = client.request(method, path)
+                assert response.status_code == 401, path
+                assert response.json()["error"]["kind"] == "unauthorized"
+                assert response.headers["www-authenticate"].startswith("Basic ")
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Authorization": "Bearer s3cret"}, 200),
+        ({"authorization": "bearer  s3cret"}, 200),
+        ({"X-API-Key": "s3cret"}, 200),
+        ({"Authorization": f"Basic {b64encode(b'anyone:s3cret').decode()}"}, 200),
+        ({"Authorization": "Bearer s3cre"}, 401),
+        ({"Authorization": "Bearer s3crett"}, 401),
+        ({"Authorization": "Bearer"}, 401),
+        ({"Authorization": "s3cret"}, 401),
+        ({"Authorization": "Basic s3cret"}, 401),
+        ({"Authorization": f"Basic {b64encode(b's3cret').decode()}"}, 401),
+        ({"X-API-Key": "ключ".encode().decode("latin-1")}, 401),
+        ({"Cookie": "key=s3cret"}, 401),
+    ],
+)
+def test_the_key_comes_in_three_ways(tight: ServerProcess, headers: dict[str, str], status: int) -> None:
+    raw = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
+    assert httpx.get(f"{tight.url}api/runs", headers=raw).status_code == status
+
+
+def test_the_key_is_never_logged(tight: ServerProcess) -> None:
+    assert httpx.get(f"{tight.url}api/runs", headers={"X-API-Key": "s3cret"}).status_code == 200
+    assert "s3cret" not in tight.log.read_text(encoding="utf-8")
+
+
+def test_the_longest_query_can_be_set(tight: ServerProcess) -> None:
+    with tight.client(Authorization="Bearer s3cret") as client:
+        assert client.post("/api/ask", json={"query": QUERY}).status_code == 200
+        longer = client.post("/api/ask", json={"query": QUERY + "/next"})
+        assert longer.status_code == 422
+        assert longer.json()["error"]["message"] == "the query has 3 hops; a query may have 2 at most."
+
+
+def test_a_full_queue_answers_503_and_recovers(tight: ServerProcess) -> None:
+    def search(_: int) -> httpx.Response:
+        with tight.client(Authorization="Bearer s3cret") as client:
+            return client.post("/api/paths", json=SLOW)
+
+    with tight.client(Authorization="Bearer s3cret") as client:
+        with ThreadPoolExecutor(8) as pool:
+            searches = [pool.submit(search, i) for i in range(8)]
+            # Searches that fill their own lane hold up neither questions nor health.
+            assert client.post("/api/ask", json={"query": QUERY}).status_code == 200
+            assert client.get("/healthz").status_code == 200
+            responses = [each.result() for each in searches]
+        statuses = {response.status_code for response in responses}
+        assert statuses == {200, 503}
+        refused = next(response for response in responses if response.status_code == 503)
+        assert refused.headers["retry-after"] == "1"
+        assert refused.json()["error"] == {
+            "kind": "busy",
+            "message": "the server has as many requests as it can hold; ask again in a second.",
+            "place": None,
+            "nearest": [],
+        }
+        assert client.post("/api/paths", json=SLOW).status_code == 200
+
+
+def test_a_request_that_takes_too_long_is_given_up(run: Path, tmp_path: Path) -> None:
+    with serving_with(tmp_path / "log", run, timeout=0.02) as server, server.client() as client:
+        response = client.post("/api/paths", json=SLOW)
+        assert response.status_code == 503
+        assert response.headers["retry-after"] == "1"
+        assert response.json()["error"]["message"] == (
+            "no answer was found within 0.02 s; ask for shorter paths, or again later."
+        )
+        # The search itself has ended too: its lane is free again.
+        _wait_until(lambda: 'lane="long"} 0.0' in client.get("/metrics").text)
+
+
+@pytest.mark.parametrize(
+    "beginning",
+    [b"", b"GET /healthz HTTP/1.1\r\nHost:", b"POST /api/ask HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"],
+)
+def test_a_client_that_dawdles_is_cut_off(tight: ServerProcess, beginning: bytes) -> None:
+    port = int(tight.url.rstrip("/").rpartition(":")[2])
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        connection.sendall(beginning)
+        began, received = time.monotonic(), b""
+        with tight.client() as client:
+            assert client.get("/healthz").status_code == 200  # others are served meanwhile
+        while part := connection.recv(65536):
+            received += part
+    assert time.monotonic() - began < 20
+    if received:
+        assert received.split()[1] in (b"401", b"408")
+
+
+def test_a_byte_now_and_then_does_not_keep_a_connection(tight: ServerProcess) -> None:
+    port = int(tight.url.rstrip("/").rpartition(":")[2])
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n")
+        end = time.monotonic() + 20
+        cut_off = False
+        while not cut_off and time.monotonic() < end:
+            time.sleep(0.1)
+            try:
+                connection.sendall(b"X-More: 1\r\n")
+            except OSError:  # a reset or a broken pipe, as the system likes
+                cut_off = True
+        assert cut_off
+
+
+def test_five_hundred_dawdlers_do_not_hold_up_others(tight: ServerProcess) -> None:
+    port = int(tight.url.rstrip("/").rpartition(":")[2])
+    connections = [socket.create_connection(("127.0.0.1", port), timeout=30) for _ in range(500)]
+    try:
+        for connection in connections:
+            connection.sendall(b"GET / HTTP/1.1\r\n")
+        with tight.client(Authorization="Bearer s3cret") as client:
+            for _ in range(10):
+                assert client.post("/api/ask", json={"query": QUERY}).status_code == 200
+    finally:
+        for connection in connections:
+            connection.close()
+
+
+class _Load:
+    """Asks without end from several threads, and keeps what was no answer."""
+
+    def __init__(self, server: ServerProcess, threads: int = 4) -> None:
+        self._server = server
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._ask) for _ in range(threads)]
+        self.answered = 0
+        self.failures: list[object] = []
+
+    def _ask(self) -> None:
+        with self._server.client() as client:
+            while not self._stop.is_set():
+                try:
+                    response = client.post("/api/ask", json={"query": QUERY})
+                except httpx.HTTPError as failure:
+                    self.failures.append(failure)
+                    return
+                if response.status_code == 200:
+                    self.answered += 1
+                else:
+                    self.failures.append(response.text)
+
+    def __enter__(self) -> _Load:
+        for thread in self._threads:
+            thread.start()
+        _wait_until(lambda: self.answered > 0 or bool(self.failures))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+
+def _epochs(client: httpx.Client) -> int:
+    epochs: int = client.get("/api/runs").json()["result"]["runs"][0]["epochs"]
+    return epochs
+
+
+def _best(client: httpx.Client) -> dict[str, Any]:
+    best: dict[str, Any] = client.post("/api/ask", json={"query": QUERY}).json()["result"]["answers"][0]
+    return best
+
+
+def _replace(folder: Path, other: Path) -> None:
+    new = folder.with_name("new")
+    shutil.copytree(other, new)
+    folder.rename(folder.with_name("old"))
+    new.rename(folder)
+    shutil.rmtree(folder.with_name("old"))
+
+
+def test_a_run_trained_again_is_reloaded_under_load_without_a_failure(
+    own_run: Path, run: Path, trained_again: Path, tmp_path: Path
+) -> None:
+    with serving(tmp_path / "log", own_run, "--port", 0) as server, server.client() as client:
+        before = _best(client)
+        with _Load(server) as load:
+            _replace(own_run, trained_again)
+            answered = load.answered
+            response = client.post("/api/runs/own/reload")
+            assert (response.status_code, response.json()["result"]["epochs"]) == (200, 3)
+            _wait_until(lambda: load.answered > answered + 20)
+        assert load.failures == []
+        assert _best(client)["score"] != before["score"]
+
+        _replace(own_run, run)
+        server.process.send_signal(signal.SIGHUP)
+        _wait_until(lambda: _epochs(client) == 20)
+        assert _best(client) == before
+
+        (own_run / "weights.safetensors").write_bytes(b"cut short")  # in place: the server must not read it any more
+        damaged = client.post("/api/runs/own/reload")
+        assert (damaged.status_code, damaged.json()["error"]["kind"]) == (422, "run")
+        assert "weights.safetensors" in damaged.json()["error"]["message"]
+        server.process.send_signal(signal.SIGHUP)
+        _wait_until(lambda: 'blockhole_reloads_total{outcome="failed",run="own"} 2.0' in client.get("/metrics").text)
+        assert _best(client) == before
+        assert server.end() == 0
+
+
+def test_killed_under_load_and_started_again_it_answers_as_before(own_run: Path, tmp_path: Path) -> None:
+    files = {path.name: path.read_bytes() for path in own_run.iterdir()}
+    with serving(tmp_path / "log", own_run, "--port", 0) as server, server.client() as client:
+        before = _best(client)
+        port = client.base_url.port
+        with _Load(server) as load:
+            server.process.kill()
+            server.process.wait()
+            _wait_until(lambda: len(load.failures) == 4)
+    assert {path.name: path.read_bytes() for path in own_run.iterdir()} == files
+    with serving(tmp_path / "log", own_run, "--port", port) as server, server.client() as client:
+        assert client.base_url.port == port
+        assert _best(client) == before
+
+
+def test_requests_under_way_are_finished_before_the_end(tmp_path: Path) -> None:
+    run = write_random_run(tmp_path / "run", E=300, R=8, facts=900)
+    search_long = {"source": "e1", "target": "e2", "max_length": 4}
+    with (
+        serving(tmp_path / "log", run, "--port", 0, "--threads", 1, "--timeout", 60) as server,
+        server.client() as client,
+    ):
+
+        def search(_: int) -> int:
+            with server.client() as own:
+                return own.post("/api/paths", json=search_long).status_code
+
+        with ThreadPoolExecutor(4) as pool:
+            searches = [pool.submit(search, i) for i in range(4)]
+            _wait_until(lambda: 'lane="long"} 4.0' in client.get("/metrics").text)
+            server.process.send_signal(signal.SIGTERM)
+            assert [each.result() for each in searches] == [200] * 4
+        assert server.process.wait(60) == 0
+        with pytest.raises(httpx.TransportError):
+            httpx.get(f"{server.url}healthz")
+
+
+def test_an_interrupt_is_an_orderly_end(own_run: Path, tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_text("from-a-file\n", encoding="utf-8")
+    with serving(tmp_path / "log", own_run, "--port", 0, "--api-key-file", key, "--host", "localhost") as server:
+        assert httpx.get(f"{server.url}api/runs").status_code == 401
+        assert httpx.get(f"{server.url}api/runs", headers={"X-API-Key": "from-a-file"}).status_code == 200
+        assert server.end(signal.SIGINT) == 0
+
+
+def test_memory_does_not_grow_with_requests(own_run: Path, tmp_path: Path) -> None:
+    with serving(tmp_path / "log", own_run, "--port", 0) as server, server.client() as client:
+
+        def resident() -> int:
+            pages = Path(f"/proc/{server.process.pid}/statm").read_text(encoding="ascii").split()[1]
+            return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+        def ask(count: int) -> None:
+            for i in range(count):
+                client.post("/api/ask", json={"query": f'"number {i % 60}"/next'})
+                client.get("/api/entities", params={"prefix": f"n{i}"})
+
+        ask(200)
+        for _ in range(3):
+            client.post("/api/runs/own/reload")
+        before = resident()
+        ask(300)
+        for _ in range(5):
+            client.post("/api/runs/own/reload")
+        assert resident() < before + 8 * 2**20

@@ -1,0 +1,62 @@
+"""Requests made from the OpenAPI document itself: none breaks the server, and every response is as documented."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from schemathesis.checks import (
+    content_type_conformance,
+    not_a_server_error,
+    response_schema_conformance,
+    status_code_conformance,
+)
+from tests.serving.processes import ServerProcess
+
+CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+OPERATIONS = [
+    ("POST", "/api/ask"),
+    ("POST", "/api/check"),
+    ("POST", "/api/explain"),
+    ("POST", "/api/paths"),
+    ("POST", "/api/runs/{name}/reload"),
+    ("GET", "/api/entities"),
+    ("GET", "/api/relations"),
+    ("GET", "/api/entity"),
+    ("GET", "/api/entity/{name}"),
+]
+BARE = [("GET", "/api/runs"), ("GET", "/healthz"), ("GET", "/metrics")]
+"""Without parameters nothing about them can be wrong."""
+MODES = schemathesis.GenerationMode
+
+
+@pytest.fixture(scope="session")
+def schema(server: ServerProcess) -> schemathesis.BaseSchema:
+    return schemathesis.openapi.from_url(f"{server.url}openapi.json")
+
+
+def test_every_operation_is_tried(schema: schemathesis.BaseSchema) -> None:
+    found = [(method.upper(), path) for path in schema for method in schema[path]]
+    assert set(found) == {*OPERATIONS, *BARE}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "mode"),
+    [
+        *((*operation, MODES.POSITIVE) for operation in (*OPERATIONS, *BARE)),
+        *((*operation, MODES.NEGATIVE) for operation in OPERATIONS),
+    ],
+)
+def test_no_request_breaks_the_server(
+    schema: schemathesis.BaseSchema, method: str, path: str, mode: schemathesis.GenerationMode
+) -> None:
+    operation = schema[path][method]
+
+    @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(case=operation.as_strategy(generation_mode=mode))
+    def ask(case: schemathesis.Case[Any]) -> None:
+        case.call_and_validate(checks=CHECKS, timeout=60)
+
+    ask()
