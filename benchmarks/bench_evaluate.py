@@ -26,11 +26,12 @@ import torch
 
 from blockhole.errors import BlockholeWarning
 from blockhole.evaluation.completion import both_sides
-from blockhole.evaluation.memory import parse_size, peak_bytes
+from blockhole.evaluation.memory import parse_size
 from blockhole.evaluation.ranking import rank
 from blockhole.evaluation.truth import Truth, build_truth
 from blockhole.graph.split import SplitGraph
 from blockhole.graph.vocabulary import Vocabulary
+from blockhole.memory import peak_bytes
 from blockhole.models.catalogue import build_model
 from blockhole.models.settings import ModelSettings
 from blockhole.paths.queries import PathQueries

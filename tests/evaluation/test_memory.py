@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from blockhole.errors import EvaluationError
-from blockhole.evaluation.memory import parse_size, peak_bytes, resident_bytes, rows_within
+from blockhole.evaluation.memory import parse_size, rows_within
+from blockhole.memory import peak_bytes, resident_bytes
 
 
 @pytest.mark.parametrize(

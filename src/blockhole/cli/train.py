@@ -91,7 +91,7 @@ def train(
 
 
 def _report(run: Run) -> dict[str, Any]:
-    from blockhole.evaluation.memory import peak_bytes
+    from blockhole.memory import peak_bytes
 
     state = run.state
     return {

@@ -1,10 +1,8 @@
-"""Memory: what the user allows, what the process holds."""
+"""Memory that the user allows."""
 
 from __future__ import annotations
 
 import re
-import sys
-from pathlib import Path
 
 from blockhole.errors import EvaluationError
 
@@ -23,24 +21,6 @@ def parse_size(text: str) -> int:
     if match is None or unit is None or float(match[1]) == 0:
         raise EvaluationError(f"{text!r} is not a size of memory; write for example 2GB, 1.5GiB or 800MB.")
     return int(float(match[1]) * unit)
-
-
-def resident_bytes() -> int:
-    """The memory the process holds now; where the system does not say, the most it ever held."""
-    statm = Path("/proc/self/statm")
-    if not statm.exists():
-        return peak_bytes()
-    import resource
-
-    return int(statm.read_text(encoding="ascii").split()[1]) * resource.getpagesize()
-
-
-def peak_bytes() -> int:
-    """The most memory the process ever held."""
-    import resource
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
 
 
 def rows_within(memory: int, rows: int, bytes_per_row: int, held: int) -> int:

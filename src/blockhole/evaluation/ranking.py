@@ -20,10 +20,11 @@ from torch import Tensor
 
 from blockhole.errors import EvaluationError
 from blockhole.evaluation import known_answers
-from blockhole.evaluation.memory import resident_bytes, rows_within
+from blockhole.evaluation.memory import rows_within
 from blockhole.evaluation.ranks import Ranks
 from blockhole.evaluation.scorer import Columns, Scorer
 from blockhole.evaluation.truth import Truth
+from blockhole.memory import resident_bytes
 from blockhole.models.contract import Model
 from blockhole.paths.answer_masks import AnswerMasks
 from blockhole.paths.answers import holds

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockhole.evaluation.bootstrap import Interval, intervals
-from blockhole.evaluation.memory import peak_bytes
+from blockhole.memory import peak_bytes
 
 Cell = str | int | float | None
 
