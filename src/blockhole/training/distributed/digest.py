@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,8 +15,8 @@ from blockhole.data.dataset import DataSet
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.training.config import TrainConfig
 
-OWN_SETTINGS = {"training": {"threads", "device"}}
-"""Settings that each process may have for itself."""
+OWN_SETTINGS: dict[str, Any] = {"data": True, "training": {"threads", "device"}}
+"""Settings that each process may have for itself; what data it reads is compared by contents, not by its path."""
 
 
 def versions() -> dict[str, str]:

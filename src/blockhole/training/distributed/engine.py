@@ -83,9 +83,11 @@ class ShardedEngine:
         touched = self._touched(batch, drawn)
         gradient = self._in_shard(touched, ends, of_fetched, rivals.ids, of_rivals)
         self._optimizer.update("entity", touched, self._mesh.sum_over_data(gradient))
-        for name, gradient in zip(self._dense, of_dense, strict=True):
-            self._optimizer.update(name, None, self._mesh.sum_over_data(gradient.contiguous()))
-        return self._mesh.sum_over_data(loss.detach().clone())
+        summed = self._mesh.sum_over_data(torch.cat([each.detach().flatten() for each in (*of_dense, loss)]))
+        *of_dense, total = summed.split([each.numel() for each in (*of_dense, loss)])
+        for (name, parameter), gradient in zip(self._dense.items(), of_dense, strict=True):
+            self._optimizer.update(name, None, gradient.view_as(parameter))
+        return total[0]
 
     def _loss(
         self,

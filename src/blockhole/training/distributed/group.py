@@ -42,7 +42,9 @@ SPEAKS_WITHIN = timedelta(seconds=10)
 @contextmanager
 def join(launch: Launch, mesh: str | None) -> Iterator[Group]:
     """Meet the other processes of the launch; leave them at the end of the block."""
-    store, rank, processes = next(rendezvous("env://"))
+    shared, rank, processes = next(rendezvous("env://"))
+    # The launcher's store outlives a failed attempt, and with it the addresses of processes that are gone.
+    store = PrefixStore(f"blockhole/{launch.restarts}", shared)
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     dist.init_process_group(backend, store=PrefixStore("group", store), rank=rank, world_size=processes)
     failures = PrefixStore("failures", store)

@@ -58,31 +58,28 @@ class MeshShape:
 class EntityMesh:
     """This process' place in the grid, and what goes along its row and its column.
 
-    Shard p of the P along the entities holds the rows p·⌈E/P⌉ … of the table; processes with the same p hold equal
-    copies and split the batches.
+    `entities` are the processes that hold one copy of the table together: shard p of P has its rows p·⌈E/P⌉ …
+    Processes with the same p hold equal copies and split the batches.
     """
 
     def __init__(self, shape: MeshShape, device: torch.device) -> None:
         self.shape = shape
         self.device = device
         self._mesh = init_device_mesh(device.type, (shape.data, shape.entities), mesh_dim_names=(DATA, ENTITIES))
+        # Looked up once: a mesh takes a millisecond for each of these.
+        self.entities: DeviceMesh = self._mesh[ENTITIES]
         self._data, self._entities = self._mesh.get_group(DATA), self._mesh.get_group(ENTITIES)
-
-    @property
-    def entities(self) -> DeviceMesh:
-        """The processes that hold one copy of the table together."""
-        return self._mesh[ENTITIES]
+        self._part, self._shard = self._mesh.get_local_rank(DATA), self._mesh.get_local_rank(ENTITIES)
 
     def held(self, num_entities: int) -> range:
         """The ids whose rows this process holds."""
         size = -(-num_entities // self.shape.entities)
-        first = min(num_entities, self._mesh.get_local_rank(ENTITIES) * size)
+        first = min(num_entities, self._shard * size)
         return range(first, min(num_entities, first + size))
 
     def part(self, batch: int) -> slice:
         """The rows of a batch that are this process' own; sizes differ by one at most, and may be zero."""
-        place = self._mesh.get_local_rank(DATA)
-        return slice(batch * place // self.shape.data, batch * (place + 1) // self.shape.data)
+        return slice(batch * self._part // self.shape.data, batch * (self._part + 1) // self.shape.data)
 
     def table(self, rows: Tensor, num_entities: int) -> DTensor:
         """The whole table of which this process holds `rows`, without copying them: [E, …]."""
@@ -98,9 +95,9 @@ class EntityMesh:
 
     def gather(self, rows: Tensor, num_entities: int) -> Tensor | None:
         """The whole table, in process 0 alone: rows [held, …] → [E, …]."""
-        if self._mesh.get_local_rank(DATA):
+        if self._part:
             return None
-        size, first = -(-num_entities // self.shape.entities), not self._mesh.get_local_rank(ENTITIES)
+        size, first = -(-num_entities // self.shape.entities), not self._shard
         padded = rows.new_zeros(size, *rows.shape[1:])
         padded[: len(rows)] = rows
         parts = [torch.empty_like(padded) for _ in range(self.shape.entities)] if first else None
