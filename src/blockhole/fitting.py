@@ -18,6 +18,7 @@ from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.split import SplitGraph
 from blockhole.models.contract import Model
 from blockhole.paths.queries import PathQueries
+from blockhole.training.averaging import AveragedEngine
 from blockhole.training.config import TrainConfig
 from blockhole.training.config_sources import flatten, gather, validate
 from blockhole.training.devices import torch_threads
@@ -95,6 +96,8 @@ def fit(
     with workers.together():
         if not len(split.train):
             raise DataError(f"{data.name} has no train facts, so there is nothing to train on.")
+        if config.training.average_epochs > 1 and workers is not ALONE:
+            raise ConfigError("training.average_epochs is for one process; leave it out where several train together.")
         data = _with_paths(data, config)
     stored = config.training.on == "paths" and config.training.walks == "stored"
     device = workers.settle(config, len(split.entities), lambda: data_digests(data, paths=stored))
@@ -107,6 +110,8 @@ def fit(
         graph = split.graph("train")
         seen = seen_entities(graph, positives) if config.training.unseen_entities == "mean" else None
         engine = workers.build_engine(model, config, graph, threads, seen)
+        if config.training.average_epochs > 1:
+            engine = AveragedEngine(engine, model, config.training.average_epochs)
         state, best, writer = TrainingState(), None, None
         trackers: list[Tracker] = []
         if folder is not None:

@@ -47,6 +47,8 @@ ENGINES: dict[str, dict[str, Any]] = {
         "loss.typed_share": 0.5,
         "optimizer.kind": "rowwise_adagrad",
     },
+    "averaged": {"loss.kind": "sampled_softmax", "loss.negatives": 8, "training.average_epochs": 3},
+    "averaged, fused": {"loss.kind": "logistic", "loss.negatives": 3, "training.average_epochs": 2},
     "fresh walks": {"loss.kind": "sampled_softmax", "loss.negatives": 8, "training.walks": "fresh"},
 }
 

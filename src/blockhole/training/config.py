@@ -151,6 +151,11 @@ class TrainingConfig(Section):
         default=None, ge=1, description="passes over the positives; absent makes as many as come to `steps` steps"
     )
     steps: int = Field(default=4000, ge=1, description="optimizer steps of a run that names no epochs, at least")
+    average_epochs: int = Field(
+        default=1,
+        ge=1,
+        description="epochs over which the weights are averaged for what is measured and saved as the run's",
+    )
     batch_size: int = Field(default=1024, ge=1, description="positives per optimizer step, at most")
     seed: int = Field(default=0, ge=0, lt=2**63, description="decides the initial weights and every random draw")
     threads: int | None = Field(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from time import perf_counter
 from typing import NoReturn, Protocol, final
 
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from blockhole.errors import TrainingDiverged
 from blockhole.models.contract import Model
+from blockhole.training.averaging import AveragedEngine
 from blockhole.training.config import TrainConfig
 from blockhole.training.engine import Engine
 from blockhole.training.order import EpochOrder, EpochPlan
@@ -54,7 +56,8 @@ class Saver(Protocol):
 class Trainer:
     """Takes a model from `state` to the last epoch, early stop, or interruption.
 
-    `best` holds the weights of the best validation figure, where one is measured. Several trainers of one run, each in
+    `best` holds the weights of the best validation figure, where one is measured; an engine that averages is measured,
+    and kept as `best`, by its average. Several trainers of one run, each in
     its process, `agree` on when to save and to stop (a yes of any is a yes of all). Where only some entities are `seen`
     (absent: all), the others have the mean of their rows whenever the model is measured or saved.
     """
@@ -85,6 +88,7 @@ class Trainer:
         self._best_changed = False
         self._model = model
         self._engine = engine
+        self._average = engine if isinstance(engine, AveragedEngine) else None
         self._positives = positives
         self._config = config
         self._seen = seen
@@ -164,26 +168,40 @@ class Trainer:
         state.last_loss = state.epoch_loss / state.epoch_paths
         state.epoch += 1
         state.batch, state.epoch_loss, state.epoch_paths = 0, 0.0, 0
+        if self._average:
+            self._settle_unseen()
+            self._average.close_epoch(state.epoch)
         self._log("epoch", {"loss": state.last_loss, "paths": state.paths, "seconds": state.seconds})
 
     def _measure(self) -> None:
-        """Measure the validation figures if it is time to, and note whether they are the best so far."""
-        stop, state = self._config.early_stop, self.state
-        if self._validate is None or stop.metric is None or state.epoch % stop.every:
-            return
+        """Measure the model, or its average, if it is time to; an average that is not measured is kept as it comes."""
+        metric, every = self._config.early_stop.metric, self._config.early_stop.every
         self._settle_unseen()
-        figures = self._validate(self._model)
+        with self._average.averaged() if self._average else nullcontext():
+            if self._validate is not None and metric is not None:
+                if self.state.epoch % every == 0:
+                    self._judge(self._validate(self._model), metric)
+            elif self._average:
+                self._keep()
+
+    def _judge(self, figures: Mapping[str, float], metric: str) -> None:
+        """Note whether the figures are the best so far, and stop when none has been for long."""
+        state = self.state
         self._log("validation", figures)
         if self._progress:
             self._progress.validated(figures)
-        figure = figures[stop.metric]
-        if state.best_figure is None or figure > state.best_figure:
-            state.best_figure, state.best_epoch, state.since_best = figure, state.epoch, 0
-            self._best_changed = True
-            self.best = {name: value.detach().clone() for name, value in self._model.state_dict().items()}
+        if state.best_figure is None or figures[metric] > state.best_figure:
+            state.best_figure, state.since_best = figures[metric], 0
+            self._keep()
         else:
             state.since_best += 1
-            state.stopped_early = state.since_best >= stop.patience
+            state.stopped_early = state.since_best >= self._config.early_stop.patience
+
+    def _keep(self) -> None:
+        """Take the weights of the model for those that answer for the run."""
+        self.state.best_epoch = self.state.epoch
+        self.best = {name: value.detach().clone() for name, value in self._model.state_dict().items()}
+        self._best_changed = True
 
     def _settle_unseen(self) -> None:
         if self._seen is not None:
