@@ -1,7 +1,7 @@
 """Speed and memory of evaluation: path ranking on WN11 and FB13, completion beside PyKEEN's filtered evaluator.
 
     BLOCKHOLE_DATA=folder python -m benchmarks.bench_evaluate [--peers .venv-peers/bin/python]
-    python -m benchmarks.bench_evaluate --device cuda --encoded fb13=FILE     (see benchmarks/encoded.py)
+    python -m benchmarks.bench_evaluate --device cuda --encoded FOLDER/fb13   (of blockhole.paper.encoded)
 
 prints one JSON object. Weights are random: ranking them costs what ranking trained ones costs. Each measurement runs
 in a process of its own, so that its peak memory is its own, and after one small call that compiles the loops; times
@@ -68,11 +68,11 @@ def load_named(name: str) -> tuple[SplitGraph, PathQueries]:
     return data.split, queries_of(data, "all")
 
 
-def load_encoded(file: Path) -> tuple[SplitGraph, PathQueries]:
-    from benchmarks.encoded import read
+def load_encoded(place: Path) -> tuple[SplitGraph, PathQueries]:
+    from blockhole.paper.encoded import read_encoded
 
-    split, paths = read(file)
-    return split, PathQueries.concatenate([paths["test_deduction"], paths["test_induction"]])
+    data = read_encoded(place.parent, place.name)
+    return data.split, PathQueries.concatenate([data.paths("test_deduction"), data.paths("test_induction")])
 
 
 def bench_ranking(source: str | Path, memory: str, device: str, repeats: int) -> dict[str, Any]:
@@ -144,7 +144,7 @@ def _with_threads(threads: dict[str, str], work: Callable[..., dict[str, Any]], 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", nargs="*", default=["wn11", "fb13"])
-    parser.add_argument("--encoded", nargs="*", default=[], metavar="NAME=FILE", help="instead of data sets by name")
+    parser.add_argument("--encoded", nargs="*", default=[], metavar="FOLDER/NAME", help="instead of data sets by name")
     parser.add_argument("--memory", nargs="*", default=["2GB", "1GB"])
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--peers", type=Path, help="Python of the environment that has PyKEEN")
@@ -152,7 +152,7 @@ def main() -> None:
     options = parser.parse_args()
     sources: dict[str, str | Path] = {name: name for name in options.sets}
     if options.encoded:
-        sources = {name: Path(file) for name, _, file in (text.partition("=") for text in options.encoded)}
+        sources = {Path(text).name: Path(text) for text in options.encoded}
     result: dict[str, Any] = {
         "ranking": {
             name: [alone(bench_ranking, source, cap, options.device, options.repeats) for cap in options.memory]
