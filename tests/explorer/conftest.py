@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 from tests.explorer.browser import CHROMIUM, Visit, launch, visiting
+from tests.explorer.servers import serving
 from tests.explorer.world import make_runs
 
 
 @pytest.fixture(scope="session")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a server over the runs of `world`."""
-    folder = tmp_path_factory.mktemp("explorer")
-    blockhole = Path(sys.executable).with_name("blockhole")
-    command = [str(blockhole), "serve", *map(str, make_runs(folder)), "--port", "0", "--json"]
-    with (
-        (folder / "server.log").open("w") as log,
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True) as server,
-    ):
-        assert server.stdout is not None
-        line = server.stdout.readline()
-        assert line, (folder / "server.log").read_text()
-        try:
-            yield str(json.loads(line)["url"])
-        finally:
-            server.terminate()
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The folders of the runs of `world`."""
+    return make_runs(tmp_path_factory.mktemp("explorer"))
+
+
+@pytest.fixture(scope="session")
+def url(runs: list[Path]) -> Iterator[str]:
+    """The address of a server over all of them."""
+    with serving(runs) as url:
+        yield url
 
 
 # A browser a module: its event loop must not outlive the tests here, or others could start none of their own.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from playwright.sync_api import expect
+from time import sleep
+
+from playwright.sync_api import Route, expect
 from tests.explorer.browser import Visit
 from tests.explorer.world import BOLD, HUB, SCRIPT
 
@@ -59,6 +61,21 @@ def test_a_name_in_the_middle_can_be_exchanged(visit: Visit) -> None:
     expect(visit.options.first).to_contain_text("double")
     visit.box.press("Tab")
     expect(visit.box).to_have_value('"number 1"/double/mod6')
+
+
+def slowly(route: Route) -> None:
+    sleep(0.3)
+    route.continue_()
+
+
+def test_keys_that_are_faster_than_the_server_complete_the_right_name(visit: Visit) -> None:
+    visit.open().box.press_sequentially('"number 1"/')
+    expect(visit.options.first).to_be_visible()
+    visit.page.route("**/api/relations*", slowly)
+    visit.page.keyboard.type("dou")
+    visit.page.keyboard.press("Tab")  # what is shown was found for the text before
+    expect(visit.box).to_have_value('"number 1"/double')
+    expect(visit.box).to_be_focused()
 
 
 def test_names_with_markup_are_offered_as_text(visit: Visit) -> None:

@@ -47,7 +47,7 @@ def _train(data: Path, out: Path, model: str, size: dict[str, int]) -> Path:
         preset="fast",
         settings={
             **size,
-            "training.epochs": 20,
+            "training.epochs": 10,
             "training.batch_size": 128,
             "training.threads": 1,
             "loss.kind": "softmax",

@@ -11,6 +11,8 @@ import { reasonPanel } from "./reason.js";
 
 /** @typedef {import("./address.js").Place} Place */
 
+let columns = 0;
+
 /** The answers of one run, in a column of their own. */
 export class AnswerColumn {
   /**
@@ -23,10 +25,12 @@ export class AnswerColumn {
     this.place = { ...place, query: result.query };
     this.result = result;
     this.announce = announce;
-    this.prefix = `${run.name}-`.replaceAll(/[^\w-]/g, "_");
+    this.id = `reason-${(columns += 1)}`;
     this.pending = new AbortController();
     /** @type {HTMLElement | null} */
     this.panel = null;
+    /** @type {string | null} */
+    this.opened = null;
     this.rows = result.answers.map((answer, at) => this.row(answer, at));
     this.list = element(
       "ol",
@@ -76,6 +80,8 @@ export class AnswerColumn {
    * @param {string | null} answer
    */
   open(answer) {
+    if (answer === this.opened) return;
+    this.opened = answer;
     this.pending.abort();
     this.pending = new AbortController();
     this.panel?.remove();
@@ -86,7 +92,7 @@ export class AnswerColumn {
       row.querySelector("button")?.setAttribute("aria-expanded", String(each === at));
     });
     if (answer === null) return;
-    this.panel = reasonPanel(this.place, answer, `${this.prefix}reason`, this.pending.signal, this.announce);
+    this.panel = reasonPanel(this.place, answer, this.id, this.pending.signal, this.announce);
     if (at >= 0) {
       this.rows[at].append(this.panel);
     } else {
@@ -109,7 +115,7 @@ export class AnswerColumn {
       { class: "answer" },
       element(
         "button",
-        { type: "button", "aria-expanded": "false", "aria-controls": `${this.prefix}reason`, click: toggle },
+        { type: "button", "aria-expanded": "false", "aria-controls": this.id, click: toggle },
         element("span", { class: "rank", "aria-hidden": "true" }, String(at + 1)),
         element("span", { class: "name", title: entity }, entity),
         statusLabel(status),

@@ -18,11 +18,9 @@ import { pieceAt, typedName } from "./query-text.js";
 
 /**
  * @typedef {object} Completion
- * @property {number} start where the name at the caret begins
- * @property {number} end
+ * @property {string} text the query it was made for
  * @property {"entity" | "relation"} kind
  * @property {boolean} complete whether the name is already one of those suggested
- * @property {boolean} begun whether anything of the name is typed
  * @property {Suggestion[]} suggestions
  */
 
@@ -43,11 +41,9 @@ export async function complete(run, text, caret, signal) {
       ? await entities(run, piece.text, typed.name, signal)
       : await relations(run, text.slice(0, piece.start - 1), typed, signal);
   return {
-    start: piece.start,
-    end: piece.end,
+    text,
     kind: place === 0 ? "entity" : "relation",
     complete: suggestions.some((suggestion) => suggestion.text === piece.text.trim()),
-    begun: piece.text.trim() !== "",
     suggestions,
   };
 }

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { go, here } from "./address.js";
+import { go, here, withQuery } from "./address.js";
 import { byId, element } from "./elements.js";
 
 /** @typedef {import("./address.js").Place} Place */
@@ -17,22 +17,27 @@ const only = select("only");
 const top = select("top");
 
 /**
- * Offer the runs, and follow the choices.
+ * Offer the runs, and follow the choices. A query that is typed and not yet asked is asked with them.
  *
  * @param {Runs} runs
+ * @param {() => string} typed what stands in the query box
  */
-export function wireControls(runs) {
+export function wireControls(runs, typed) {
+  const current = () => (typed() && typed() !== here().query ? withQuery(here(), typed()) : here());
   run.replaceChildren(...runs.runs.map(({ name }) => element("option", { value: name }, name)));
   versus.replaceChildren(
     element("option", { value: "" }, "nothing"),
     ...runs.runs.map(({ name }) => element("option", { value: name }, name)),
   );
   for (const part of document.querySelectorAll(".beside")) part.toggleAttribute("hidden", runs.runs.length < 2);
-  run.addEventListener("change", () =>
-    go({ ...here(), run: run.value, versus: versus.value === run.value ? null : here().versus }),
-  );
-  versus.addEventListener("change", () => go({ ...here(), versus: versus.value || null }));
-  for (const option of [candidates, only, top]) option.addEventListener("change", () => go({ ...here(), ...chosen() }));
+  run.addEventListener("change", () => {
+    const place = current();
+    go({ ...place, run: run.value, versus: place.versus === run.value ? null : place.versus });
+  });
+  versus.addEventListener("change", () => go({ ...current(), versus: versus.value || null }));
+  for (const option of [candidates, only, top]) {
+    option.addEventListener("change", () => go({ ...current(), ...chosen() }));
+  }
 }
 
 /**

@@ -34,7 +34,7 @@ class Page {
       ask: (query) => go(withQuery(here(), query)),
       announce,
     });
-    wireControls(runs);
+    wireControls(runs, () => this.box.input.value.trim());
     onPlace(() => this.show());
   }
 

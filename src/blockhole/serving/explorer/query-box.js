@@ -9,6 +9,7 @@ import { Failure } from "./api.js";
 import { complete } from "./completion.js";
 import { byId, element } from "./elements.js";
 import { statusMark } from "./marks.js";
+import { pieceAt } from "./query-text.js";
 
 /** @typedef {import("./completion.js").Completion} Completion */
 
@@ -34,7 +35,10 @@ export class QueryBox {
     this.active = null;
     this.pending = new AbortController();
 
-    this.input.addEventListener("input", () => this.refresh());
+    this.input.addEventListener("input", () => {
+      this.activate(null); // what was chosen was chosen for another text
+      this.refresh();
+    });
     this.input.addEventListener("click", () => this.refresh());
     this.input.addEventListener("keydown", (key) => this.onKey(key));
     this.input.addEventListener("blur", () => this.close());
@@ -90,14 +94,22 @@ export class QueryBox {
     const { signal } = this.pending;
     await new Promise((resolve) => setTimeout(resolve, PAUSE));
     if (signal.aborted) return;
-    const caret = this.input.selectionStart ?? this.input.value.length;
     try {
-      this.open(await complete(this.run(), this.input.value, caret, signal));
+      this.open(await complete(this.run(), this.input.value, this.caret(), signal));
     } catch (failure) {
       if (signal.aborted) return;
       if (!(failure instanceof Failure)) throw failure;
       this.close(); // suggestions are a comfort; what is wrong is said when the query is asked
     }
+  }
+
+  caret() {
+    return this.input.selectionStart ?? this.input.value.length;
+  }
+
+  /** The name at the caret, as it stands now. */
+  piece() {
+    return pieceAt(this.input.value, this.caret());
   }
 
   /** Close the suggestions, also those still on their way. */
@@ -169,10 +181,11 @@ export class QueryBox {
    */
   take(at, thenAsk) {
     if (this.completion === null) return;
-    const { start, end, kind, suggestions } = this.completion;
-    const rest = this.input.value.slice(end);
+    const { kind, suggestions } = this.completion;
+    const { piece } = this.piece();
+    const rest = this.input.value.slice(piece.end);
     const slash = kind === "entity" && !rest.startsWith("/") ? "/" : "";
-    const before = this.input.value.slice(0, start) + suggestions[at].text + slash;
+    const before = this.input.value.slice(0, piece.start) + suggestions[at].text + slash;
     this.close();
     this.input.value = before + rest;
     this.input.setSelectionRange(before.length, before.length);
@@ -212,13 +225,13 @@ export class QueryBox {
    *
    * @param {KeyboardEvent} key
    */
-  onTab(key) {
-    const completion = /** @type {Completion} */ (this.completion);
-    const first = completion.begun && !completion.complete ? 0 : null;
-    const at = this.active ?? first;
-    if (at === null) return;
+  async onTab(key) {
+    const isFresh = this.completion?.text === this.input.value;
+    if (this.active === null && (this.piece().piece.text.trim() === "" || (isFresh && this.completion?.complete)))
+      return;
     key.preventDefault();
-    this.take(at, false);
+    if (!isFresh) await this.refresh(); // the keys were faster than the server
+    if (this.completion !== null && !this.completion.complete) this.take(this.active ?? 0, false);
   }
 }
 

@@ -1,0 +1,93 @@
+"""What the page does when the server is slow, busy, gone, or wants a key."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from playwright.sync_api import Browser, Route, expect
+from tests.explorer.browser import Visit
+from tests.explorer.servers import serving
+
+QUERY = '"number 7"/next'
+
+
+def test_a_busy_server_is_asked_again_when_it_says(visit: Visit) -> None:
+    visit.refused = {"ask"}
+    asked = []
+
+    def busy_twice(route: Route) -> None:
+        asked.append(route.request.url)
+        if len(asked) > 2:
+            route.continue_()
+            return
+        body = {"error": {"kind": "busy", "message": "busy.", "place": None, "nearest": []}, "request_id": "1"}
+        route.fulfill(status=503, headers={"Retry-After": "0"}, body=json.dumps(body))
+
+    visit.page.route("**/api/ask", busy_twice)
+    visit.open(q=QUERY)
+    expect(visit.answers.first).to_contain_text("number 8")
+    assert len(asked) == 3
+
+
+def test_a_server_that_is_gone_is_said_and_found_again(visit: Visit) -> None:
+    visit.refused = {"ask"}
+    visit.open()
+    visit.settle()
+    visit.page.context.set_offline(True)
+    visit.box.fill(QUERY)
+    visit.box.press("Enter")
+    expect(visit.alert).to_have_text("The server does not answer. Is blockhole serve still running?")
+    visit.page.context.set_offline(False)
+    visit.box.press("Enter")
+    expect(visit.answers.first).to_contain_text("number 8")
+    visit.refusals -= {"entities"}  # completion was cut off as well, and the icon
+    visit.complaints = [each for each in visit.complaints if "ERR_INTERNET_DISCONNECTED" not in each]
+
+
+def test_a_proxy_that_answers_for_the_server_is_said(visit: Visit) -> None:
+    visit.refused = {"ask"}
+    visit.page.route("**/api/ask", lambda route: route.fulfill(status=502, body="<h1>Bad gateway</h1>"))
+    visit.open(q=QUERY)
+    expect(visit.alert).to_have_text("Something between this page and the server answered 502.")
+
+
+def test_a_late_answer_does_not_replace_a_newer_one(visit: Visit) -> None:
+    held: list[Route] = []
+
+    def hold_the_first(route: Route) -> None:
+        if held:
+            route.continue_()
+        else:
+            held.append(route)
+
+    visit.page.route("**/api/ask", hold_the_first)
+    visit.open(q=QUERY)
+    visit.box.fill('"number 30"/next')
+    visit.box.press("Enter")
+    expect(visit.answers.first).to_contain_text("number 31")
+    held[0].continue_()
+    visit.page.wait_for_timeout(200)
+    expect(visit.answers.first).to_contain_text("number 31")
+
+
+def test_options_ask_what_is_typed_and_not_yet_asked(visit: Visit) -> None:
+    visit.open(q=QUERY)
+    visit.settle()
+    visit.box.fill('"number 30"/next')
+    visit.page.get_by_label("Top").select_option("5")
+    expect(visit.box).to_have_value('"number 30"/next')
+    expect(visit.answers).to_have_count(5)
+    expect(visit.answers.first).to_contain_text("number 31")
+
+
+def test_a_server_with_a_key_shows_the_page_to_whoever_has_it(browser: Browser, runs: list[Path]) -> None:
+    key = "correct-horse-battery-staple"
+    with serving(runs[:1], api_key=key) as url, browser.new_context() as stranger:
+        assert stranger.request.get(url).status == 401
+        with browser.new_context(http_credentials={"username": "anyone", "password": key}) as context:
+            visit = Visit(context.new_page(), url).open(q=QUERY)
+            expect(visit.answers.first).to_contain_text("number 8")
+            visit.answers.first.get_by_role("button").click()
+            expect(visit.page.locator(".layers svg")).to_be_visible()
+            visit.check()
