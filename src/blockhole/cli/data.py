@@ -1,9 +1,10 @@
-"""`blockhole data`: list, fetch, describe, build and convert data sets."""
+"""`blockhole data`: list, fetch, describe, build, convert and pack data sets."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from blockhole.graph.split import SplitGraph
 
 app = typer.Typer(
-    no_args_is_help=True, add_completion=False, help="List, fetch, describe, build and convert data sets."
+    no_args_is_help=True, add_completion=False, help="List, fetch, describe, build, convert and pack data sets."
 )
 
 SIZES = ("entities", "relations", "train", "valid", "test")
@@ -129,6 +130,33 @@ def convert_graph(
         print_json(written)
     else:
         stdout().print(f"{written['facts']:,} facts written to {out}", soft_wrap=True)
+
+
+@app.command("pack")
+def pack_graph(
+    source: Annotated[Path, typer.Argument(help="A file of facts, or a folder with train, valid and test.")],
+    out: Out,
+    memory: Annotated[str, typer.Option(help="The most memory to take, such as 3GB.")] = "3GB",
+    overwrite: Overwrite = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Pack a graph of any size into a folder that is worked on where it lies, without reading it into memory."""
+    from blockhole.data.packing import pack
+    from blockhole.evaluation.memory import parse_size
+    from blockhole.memory import peak_bytes
+
+    start = time.perf_counter()
+    with stderr().status(f"reading {source}") as status:
+        packed = pack(source, out, memory=parse_size(memory), overwrite=overwrite, tell=status.update)
+    report = {"folder": str(out), **asdict(packed), "seconds": round(time.perf_counter() - start, 3)}
+    if as_json:
+        print_json(report | {"peak_rss_mb": round(peak_bytes() / 2**20, 1)})
+    else:
+        stdout().print(
+            f"{packed.facts:,} facts over {packed.entities:,} entities and {packed.relations:,} relations, "
+            f"{packed.edges:,} edges both ways, packed into {out} in {report['seconds']:.1f} s",
+            soft_wrap=True,
+        )
 
 
 @app.command("family")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, final
 
 import numpy as np
@@ -33,9 +33,13 @@ class NameTable:
         """The ids of a column of names, new names added; shape [len(names)]."""
         return names.cast(self._keep_alive.dtype).to_physical().to_numpy()
 
+    def column(self) -> pl.Series:
+        """All names so far, in id order."""
+        return self._categories.to_series()
+
     def vocabulary(self) -> Vocabulary:
         """All names so far."""
-        return Vocabulary(self._categories.to_series(), self._kind)
+        return Vocabulary(self.column(), self._kind)
 
 
 @final
@@ -51,12 +55,16 @@ class Encoder:
 
         Facts are positive where a block has no column `positive`.
         """
-        triples, positive = [np.zeros((0, 3), dtype=np.int32)], [np.zeros(0, dtype=np.bool_)]
-        for block in blocks:
-            triples.append(self._encode_block(block))
-            labelled = "positive" in block.columns
-            positive.append(block["positive"].to_numpy() if labelled else np.ones(len(block), dtype=np.bool_))
+        none = np.zeros((0, 3), dtype=np.int32), np.zeros(0, dtype=np.bool_)
+        triples, positive = zip(none, *self.encode_each(blocks), strict=True)
         return np.concatenate(triples), np.concatenate(positive)
+
+    def encode_each(self, blocks: Iterable[pl.DataFrame]) -> Iterator[tuple[NDArray[np.int32], NDArray[np.bool_]]]:
+        """The same block by block, for facts that do not fit into memory."""
+        for block in blocks:
+            labelled = "positive" in block.columns
+            positive = block["positive"].to_numpy() if labelled else np.ones(len(block), dtype=np.bool_)
+            yield self._encode_block(block), positive
 
     def _encode_block(self, facts: pl.DataFrame) -> NDArray[np.int32]:
         import polars as pl
@@ -69,6 +77,10 @@ class Encoder:
         triples[:, 0::2] = self._entities.number(names).reshape(count, 2)
         triples[:, 1] = self._relations.number(facts["relation"])
         return triples
+
+    def columns(self) -> tuple[pl.Series, pl.Series]:
+        """The names of the entities and of the relations, in the same order."""
+        return self._entities.column(), self._relations.column()
 
     def vocabularies(self) -> tuple[Vocabulary, Vocabulary]:
         """The entities and the relations, in order of first appearance after the listed ones."""

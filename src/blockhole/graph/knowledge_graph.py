@@ -18,12 +18,19 @@ class KnowledgeGraph:
 
     Relation ids live in one space of 2R: r in 0 … R-1 is a named relation, r + R its inverse, and inverting twice
     is the identity. `triples` holds the facts in file order, named relations only, duplicates kept; shape [T, 3],
-    columns source, relation, target, int32.
+    columns source, relation, target, int32. An `adjacency` that was made of them before, such as one on disk, is
+    taken as it is.
     """
 
-    def __init__(self, entities: Vocabulary, relations: Vocabulary, triples: NDArray[np.int32]) -> None:
+    def __init__(
+        self,
+        entities: Vocabulary,
+        relations: Vocabulary,
+        triples: NDArray[np.int32],
+        adjacency: Adjacency | None = None,
+    ) -> None:
         triples = np.ascontiguousarray(triples, dtype=np.int32).reshape(-1, 3)
-        if len(triples):
+        if len(triples) and adjacency is None:
             low, high = triples.min(axis=0), triples.max(axis=0)
             limits = (len(entities), len(relations), len(entities))
             if low.min() < 0 or any(value >= limit for value, limit in zip(high, limits, strict=True)):
@@ -34,6 +41,7 @@ class KnowledgeGraph:
         self.entities = entities
         self.relations = relations
         self.triples = triples
+        self._given_adjacency = adjacency
 
     @property
     def num_entities(self) -> int:
@@ -48,6 +56,8 @@ class KnowledgeGraph:
     @cached_property
     def adjacency(self) -> Adjacency:
         """The distinct edges, inverses included, by (entity, relation)."""
+        if self._given_adjacency is not None:
+            return self._given_adjacency
         return build_adjacency(self.triples, self.num_entities, self.num_relations)
 
     def inverse(self, relation: int) -> int:

@@ -61,6 +61,17 @@ def open_packed(path: Path, compression: Compression) -> Iterator[IO[bytes]]:
                 yield file
 
 
+def packed_size(data: bytes, compression: Compression) -> int:
+    """How many bytes `data` takes in a packed file."""
+    match compression:
+        case Compression.GZIP:
+            return len(gzip.compress(data, compresslevel=6))
+        case Compression.ZSTD:
+            return len(zstd.compress(data))
+        case Compression.NONE:
+            return len(data)
+
+
 def unpacking_error(path: Path, fault: Exception, line: int | None) -> MalformedFile:
     """What to tell the user of one of `FAULTS`."""
     problem = "the compressed data ends early" if isinstance(fault, EOFError) else "the compressed data is damaged"

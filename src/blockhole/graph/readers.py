@@ -5,16 +5,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from blockhole.errors import BlockholeWarning, DataError, MalformedFile
 from blockhole.graph.encoding import Encoder
 from blockhole.graph.folders import listed_names, openke_files, split_files
 from blockhole.graph.formats import Layout, format_of
 from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.graph.packed import is_packed, read_packed
 from blockhole.graph.split import SplitGraph, SplitName
 
 if TYPE_CHECKING:
@@ -43,13 +43,16 @@ def read_graph(path: Path | str) -> KnowledgeGraph:
 def read_split(path: Path | str) -> SplitGraph:
     """The facts of a folder with train, valid (or dev) and test files, or of one file, which then are all train.
 
-    The files may have any supported format; a folder of OpenKE's id files is one too. Names listed in `entities.txt`
-    and `relations.txt` come first, in that order; the others follow as they first appear in train, valid and test.
-    Names that occur in valid or test but not in train are kept and counted in one `UnseenEntities` warning.
+    The files may have any supported format; a folder of OpenKE's id files is one too, and so is a packed graph, which
+    stays on disk. Names listed in `entities.txt` and `relations.txt` come first, in that order; the others follow as
+    they first appear in train, valid and test. Names that occur in valid or test but not in train are kept and counted
+    in one `UnseenEntities` warning.
     """
     path = Path(path)
     if not path.exists():
         raise DataError(f"{path}: no such file or folder; check the name.")
+    if is_packed(path):
+        return read_packed(path)
     if path.is_dir():
         ids = openke_files(path)
         split = _read_openke(path, ids) if ids else _read_names(split_files(path), path)
@@ -86,7 +89,7 @@ def read_facts(path: Path) -> Iterator[pl.DataFrame]:
 def _read_names(files: Mapping[SplitName, Path], folder: Path | None = None) -> SplitGraph:
     listed = (listed_names(folder / name) for name in ("entities.txt", "relations.txt")) if folder else ((), ())
     encoder = Encoder(*listed)
-    arrays: dict[str, NDArray[np.int32]] = {}
+    arrays: dict[str, Any] = {}
     for split, path in files.items():
         triples, positive = encoder.encode(read_facts(path))
         if not len(triples):
@@ -104,7 +107,7 @@ def _read_openke(folder: Path, files: Mapping[SplitName, Path]) -> SplitGraph:
     from blockhole.graph.openke import ENTITIES, RELATIONS, read_ids, read_names
 
     entities, relations = read_names(folder / ENTITIES, "entity"), read_names(folder / RELATIONS, "relation")
-    arrays: dict[str, NDArray[np.int32]] = {}
+    arrays: dict[str, Any] = {}
     for split, path in files.items():
         arrays[split] = read_ids(path, len(entities), len(relations))
         if not len(arrays[split]):

@@ -8,6 +8,7 @@ from typing import Literal, final
 import numpy as np
 from numpy.typing import NDArray
 
+from blockhole.graph.adjacency import Adjacency
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
 
@@ -24,7 +25,8 @@ class SplitGraph:
     """One pair of vocabularies over three sets of facts, each in file order, duplicates kept; shapes [T, 3].
 
     `valid_negatives` and `test_negatives` are the lines labelled -1 where a data set has them (WN11, FB13): they
-    serve triple classification only and never belong to a graph.
+    serve triple classification only and never belong to a graph. A packed graph brings the adjacency of its train
+    facts; all its arrays then lie on disk.
     """
 
     entities: Vocabulary
@@ -34,6 +36,7 @@ class SplitGraph:
     test: NDArray[np.int32] = field(default_factory=_no_triples)
     valid_negatives: NDArray[np.int32] = field(default_factory=_no_triples)
     test_negatives: NDArray[np.int32] = field(default_factory=_no_triples)
+    train_adjacency: Adjacency | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         for triples in (self.train, self.valid, self.test, self.valid_negatives, self.test_negatives):
@@ -41,8 +44,15 @@ class SplitGraph:
                 raise ValueError("facts must be int32 arrays of shape [T, 3]")
             triples.setflags(write=False)
 
+    @property
+    def packed(self) -> bool:
+        """Whether the facts lie on disk, to be worked on there."""
+        return self.train_adjacency is not None
+
     def graph(self, *splits: SplitName) -> KnowledgeGraph:
         """The graph of the named splits together; `graph("train", "test")` is Guu's test graph."""
+        if splits == ("train",) and self.train_adjacency is not None:
+            return KnowledgeGraph(self.entities, self.relations, self.train, self.train_adjacency)
         parts = {"train": self.train, "valid": self.valid, "test": self.test}
         facts = np.concatenate([_no_triples(), *(parts[split] for split in splits)])
         facts.setflags(write=False)

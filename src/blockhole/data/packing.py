@@ -1,0 +1,157 @@
+"""Packing a graph: from files of facts of any size to a folder that is worked on where it lies, in bounded memory."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+
+from blockhole.data.fact_counts import estimate_facts
+from blockhole.data.store import ORIGIN, check_destination
+from blockhole.errors import DataError
+from blockhole.graph.array_files import GrowingArray
+from blockhole.graph.encoding import Encoder
+from blockhole.graph.folders import listed_names, openke_files, split_files
+from blockhole.graph.packed import ENTITIES, FORMAT, RECORD, RELATIONS, is_packed
+from blockhole.graph.packed_adjacency import adjacency_bytes, write_adjacency
+from blockhole.graph.readers import read_facts
+from blockhole.graph.split import SplitName
+from blockhole.memory import resident_bytes
+
+if TYPE_CHECKING:
+    import polars as pl
+
+DEFAULT_MEMORY = 3_000_000_000
+"""Bytes the process may hold while it packs, when nothing else is said."""
+
+_TRIPLE = 12
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """What a packed graph holds: names, train facts (duplicates kept), and distinct edges in both directions."""
+
+    entities: int
+    relations: int
+    facts: int
+    edges: int
+
+
+def pack(
+    source: Path,
+    folder: Path,
+    *,
+    memory: int = DEFAULT_MEMORY,
+    overwrite: bool = False,
+    tell: Callable[[str], object] = lambda text: None,
+) -> Packed:
+    """Write the facts of a file, or of a folder of train, valid and test files, as a packed graph.
+
+    Ids are those that reading the same files gives. The process stays within `memory` bytes, of which the names take
+    about 100 each and twice their letters; the room on the disk is checked before anything is written. All of the
+    folder appears at once, or nothing.
+    """
+    files = _files(source)
+    check_destination(folder, source, overwrite=overwrite)
+    folder = folder.resolve()
+    facts = {split: estimate_facts(path) for split, path in files.items()}
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        _require_room(folder, _TRIPLE * sum(facts.values()) + adjacency_bytes(facts["train"], facts["train"]))
+        with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as temporary:
+            fresh = Path(temporary) / "fresh"
+            fresh.mkdir()
+            packed = _write(source, files, fresh, memory, tell)
+            if folder.exists():
+                folder.rename(Path(temporary) / "replaced")
+            fresh.rename(folder)
+    except OSError as failure:
+        raise DataError(f"cannot write {folder}: {failure.strerror or failure}; name another folder.") from failure
+    return packed
+
+
+def _files(source: Path) -> dict[SplitName, Path]:
+    if not source.exists():
+        raise DataError(f"{source}: no such file or folder; check the name.")
+    if source.is_file() and not source.name.endswith("2id.txt"):
+        return {"train": source}
+    if is_packed(source):
+        raise DataError(f"{source}: is packed already.")
+    if source.is_file() or openke_files(source):
+        raise DataError(
+            f"{source}: holds ids, not names; convert it with `blockhole data convert` and pack the result."
+        )
+    return split_files(source)
+
+
+def _write(
+    source: Path, files: dict[SplitName, Path], folder: Path, memory: int, tell: Callable[[str], object]
+) -> Packed:
+    facts, entities, relations = _write_facts(source, files, folder, memory, tell)
+    _require_room(folder, adjacency_bytes(facts, entities))
+    tell("building the adjacency")
+    edges = write_adjacency(folder / "train.npy", folder, entities, relations, memory)
+    packed = Packed(entities=entities, relations=relations, facts=facts, edges=edges)
+    (folder / RECORD).write_text(json.dumps({"format": FORMAT, **asdict(packed)}, indent=1) + "\n", encoding="utf-8")
+    (folder / ORIGIN).write_text(json.dumps({"packed_from": str(source)}, indent=1) + "\n", encoding="utf-8")
+    return packed
+
+
+def _write_facts(
+    source: Path, files: dict[SplitName, Path], folder: Path, memory: int, tell: Callable[[str], object]
+) -> tuple[int, int, int]:
+    """Facts and names; how many train facts, entities and relations there are."""
+    listed = (listed_names(source / name) for name in ("entities.txt", "relations.txt")) if source.is_dir() else ()
+    encoder = Encoder(*listed)
+    train = 0
+    for split, path in files.items():
+        with ExitStack() as stack:
+            true = stack.enter_context(GrowingArray(folder / f"{split}.npy", np.int32, (3,)))
+            false: GrowingArray | None = None
+            for triples, positive in encoder.encode_each(read_facts(path)):
+                true.append(triples[positive])
+                if split != "train" and not positive.all():
+                    negatives = folder / f"{split}_negatives.npy"
+                    false = false or stack.enter_context(GrowingArray(negatives, np.int32, (3,)))
+                    false.append(triples[~positive])
+                tell(f"reading {path.name}: {true.length:,} facts")
+                _require_memory(memory, path)
+            if not true.length:
+                raise DataError(f"{path}: the file holds no facts; write one fact a line, or leave the file away.")
+            train = true.length if split == "train" else train
+    entities, relations = encoder.columns()
+    _write_names(folder / ENTITIES, entities)
+    _write_names(folder / RELATIONS, relations)
+    return train, len(entities), len(relations)
+
+
+def _write_names(path: Path, names: pl.Series) -> None:
+    import polars as pl
+
+    pl.DataFrame({"id": np.arange(len(names), dtype=np.int32), "name": names}).write_parquet(path)
+
+
+def _require_memory(memory: int, path: Path) -> None:
+    held = resident_bytes()
+    if held > memory:
+        raise DataError(
+            f"the names of {path} take more than the {memory / 1e9:.1f} GB of memory that are allowed; "
+            "allow more with --memory."
+        )
+
+
+def _require_room(folder: Path, needed: int) -> None:
+    free = shutil.disk_usage(folder.parent).free
+    if needed > free:
+        raise DataError(
+            f"packing needs up to {needed / 1e9:.2f} GB on the disk of {folder.parent}, and {free / 1e9:.2f} GB are "
+            "free; make room, or name a folder on another disk."
+        )
