@@ -9,7 +9,7 @@ ifneq ($(wildcard ../shared/data),)
 export BLOCKHOLE_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help install demo test lint format bench peers screenshots clean
+.PHONY: help install demo test lint format bench bench-serve peers screenshots clean
 help:
 	@echo "make demo     install, then train on the bundled family graph and ask the paper's two queries"
 	@echo "make test     install, then lint, type-check and run all tests"
@@ -65,6 +65,10 @@ bench: install peers
 screenshots: install
 	test -d runs/demo/complex || $(BIN)/blockhole demo
 	$(BIN)/python -m benchmarks.screenshots runs/demo/blockhole runs/demo/complex
+
+# Loads, overloads, kills and reloads a server over loopback; wants the machine for itself.
+bench-serve: install
+	$(BIN)/python -m benchmarks.bench_serve
 
 clean:
 	rm -rf $(VENV) $(PEERS) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

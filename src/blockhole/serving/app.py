@@ -53,7 +53,8 @@ def build_app(state: State, settings: ServerSettings) -> ASGIApp:
     app.state.serving = state
     app.include_router(router)
     mount_explorer(app)
-    return Front(app, state.metrics, None if settings.api_key is None else ApiKey(settings.api_key))
+    key = None if settings.api_key is None else ApiKey(settings.api_key)
+    return Front(app, state.metrics, key, state.service.check_room)
 
 
 def _respond(request: Request, refusal: Refusal) -> Response:

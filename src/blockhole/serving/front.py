@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from secrets import token_hex
 from time import perf_counter
 from typing import Any, final
@@ -41,10 +41,11 @@ SECURITY_HEADERS = [
 class Front:
     """The outermost layer: nothing that the application does, not even a bug, gets past its headers and its log."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, key: ApiKey | None) -> None:
+    def __init__(self, app: ASGIApp, metrics: Metrics, key: ApiKey | None, check_room: Callable[[str], None]) -> None:
         self._app = app
         self._metrics = metrics
         self._key = key
+        self._check_room = check_room
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass one request on, if it may enter."""
@@ -82,6 +83,7 @@ class Front:
             raise too_large()
         if scope["method"] == "POST":
             _check_post(headers)
+        self._check_room(scope["path"])
 
     def _record(self, scope: Scope, request_id: str, status: int, seconds: float) -> None:
         route = _route(scope)

@@ -32,11 +32,15 @@ class Lane:
         """How many requests wait or are worked on."""
         return self._inside
 
+    def check_room(self) -> None:
+        """Refuse where the queue is full."""
+        if self._inside >= self._queue:
+            raise busy()
+
     @contextmanager
     def admitted(self) -> Iterator[None]:
         """A place in the queue while the block runs."""
-        if self._inside >= self._queue:
-            raise busy()
+        self.check_room()
         self._inside += 1
         try:
             yield

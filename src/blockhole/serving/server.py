@@ -6,6 +6,7 @@ import asyncio
 import logging
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from errno import EADDRINUSE
@@ -28,6 +29,9 @@ from blockhole.serving.settings import ServerSettings
 
 _KEEP_ALIVE = 30
 _BACKLOG = 2048
+_SWITCH = 0.0005
+"""Seconds that a thread may keep Python's lock while others want it. Threads that work give it up at every product and
+ask for it again: at the usual 5 ms, a loop busy with refusing requests would leave them almost none."""
 
 
 @final
@@ -81,6 +85,7 @@ def serve(
     write_json_logs()
     with listen(host, port) as listening:
         torch.set_num_threads(1)  # requests are what runs side by side; more threads would only take turns
+        sys.setswitchinterval(_SWITCH)
         runs = Runs([ServedRun.load(name, folder) for name, folder in zip(names, folders, strict=True)])
         metrics = Metrics()
         state = State(runs, Service(settings, metrics), metrics)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from time import perf_counter
-from typing import Literal, TypeVar, final
+from typing import Literal, final
 
 from blockhole.answering.connections import connections
 from blockhole.answering.deadline import Deadline
@@ -24,7 +24,15 @@ from blockhole.serving.runs import ServedRun
 from blockhole.serving.schemas import AskBody, CheckBody, ExplainBody, PathsBody
 from blockhole.serving.settings import MAX_ANSWERS, MAX_CHAINS, MAX_NAMES, MAX_NEIGHBOURS, MAX_PATHS, ServerSettings
 
-Done = TypeVar("Done")
+_LANES = {
+    "/api/ask": "ask",
+    "/api/check": "short",
+    "/api/entities": "short",
+    "/api/relations": "short",
+    "/api/explain": "long",
+    "/api/paths": "long",
+}
+"""Which lane answers a route."""
 
 
 @final
@@ -38,6 +46,12 @@ class Service:
         }
         self._batcher = Batcher(self._lanes["ask"], metrics.batch.observe)
         metrics.watch({name: lane.size for name, lane in self._lanes.items()})
+
+    def check_room(self, path: str) -> None:
+        """Refuse a request that would find its lane full, before anything is spent on it."""
+        lane = _LANES.get(path)
+        if lane is not None:
+            self._lanes[lane].check_room()
 
     def close(self) -> None:
         """Take no more work."""
