@@ -1,0 +1,55 @@
+"""Answers over whole test splits of WN11 come in the places that `evaluate` counts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from blockhole.answering.batch import find_answers
+from blockhole.answering.engine import Candidates, Engine
+from blockhole.answering.vectors import Vectors
+from blockhole.data.dataset import DataSet
+from blockhole.data.load import load
+from blockhole.evaluation.ranking import rank
+from blockhole.evaluation.splits import queries_of
+from blockhole.evaluation.truth import truth_of
+from blockhole.fitting import train
+from blockhole.graph.readers import UnseenEntities
+from blockhole.training.run import Run
+
+_TOP = 50
+
+
+@pytest.fixture(scope="module")
+def wn11(data_root: Path) -> DataSet:
+    with pytest.warns(UnseenEntities):
+        return load(data_root / "wn11")
+
+
+@pytest.fixture(scope="module")
+def run(wn11: DataSet) -> Run:
+    settings = {"training.on": "base", "training.epochs": 8, "early_stop.metric": None, "optimizer.learning_rate": 0.1}
+    return train(wn11, preset="paper", settings=settings)
+
+
+@pytest.mark.parametrize("candidates", ["typed", "all"])
+@pytest.mark.parametrize(("split", "step"), [("base", 1), ("deduction", 20), ("induction", 20)])
+def test_ranks_are_those_of_evaluation(wn11: DataSet, run: Run, split: str, step: int, candidates: Candidates) -> None:
+    queries = queries_of(wn11, split)
+    queries = queries.take(np.arange(0, len(queries), step))
+    truth = truth_of(wn11.split.graph("train", "test"))
+    ranks = rank(run.model, queries, truth, candidates=candidates)
+    engine = Engine(Vectors.of(run), truth.graph)
+    rivals = find_answers(engine, queries, _TOP, candidates, only="predicted")
+    target = engine.scores(queries)[0][rivals.row]
+    better, at_least = (
+        np.bincount(rivals.row[beats], minlength=len(queries))
+        for beats in (rivals.score > target, rivals.score >= target)
+    )
+    assert (ranks.better < _TOP).sum() > 20
+    np.testing.assert_array_equal(better, np.minimum(ranks.better, _TOP))
+    np.testing.assert_array_equal(at_least, np.minimum(ranks.better + ranks.tied, _TOP))
+    shown = np.bincount(rivals.row, minlength=len(queries))
+    np.testing.assert_array_equal(shown, np.minimum(ranks.negatives, _TOP))
