@@ -31,6 +31,7 @@ from blockhole.training.resuming import resumed_config
 from blockhole.training.run import Run, check_free, is_run
 from blockhole.training.run_writer import sole_writer
 from blockhole.training.state import TrainingState
+from blockhole.training.streaming import StreamedPositives, check_streams
 from blockhole.training.tracking import MlflowTracker, TensorBoardTracker, Tracker
 from blockhole.training.trainer import Progress, Trainer, Validate
 from blockhole.training.unseen import seen_entities
@@ -98,6 +99,8 @@ def fit(
             raise DataError(f"{data.name} has no train facts, so there is nothing to train on.")
         if config.training.average_epochs > 1 and workers is not ALONE:
             raise ConfigError("training.average_epochs is for one process; leave it out where several train together.")
+        if split.packed:
+            check_streams(config)
         data = _with_paths(data, config)
     stored = config.training.on == "paths" and config.training.walks == "stored"
     device = workers.settle(config, len(split.entities), lambda: data_digests(data, paths=stored))
@@ -192,8 +195,17 @@ def _with_paths(data: DataSet, config: TrainConfig) -> DataSet:
     return DataSet(data.name, data.split, splits=build_paths(data.split, seed=config.training.seed))
 
 
-def _positives(data: DataSet, config: TrainConfig, device: torch.device) -> Positives:
+def _positives(data: DataSet, config: TrainConfig, device: torch.device) -> Positives | StreamedPositives:
     training, relations = config.training, len(data.split.relations)
+    if data.split.packed:
+        return StreamedPositives(
+            data.split.graph("train"),
+            training.seed,
+            training.reverse,
+            training.batch_size,
+            device,
+            walks=training.on == "paths",
+        )
     if training.on == "paths" and training.walks == "fresh":
         return FreshWalks(data.split.graph("train"), training.seed, training.reverse, device)
     queries = data.paths("train") if training.on == "paths" else PathQueries.from_triples(data.split.train)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import final
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,27 +28,39 @@ def sample_walks(graph: KnowledgeGraph, count: int, lengths: tuple[int, int] = (
     Draw j of walk i is a function of (seed, i, j) alone: the same seed gives the same walks on any number of threads,
     and more walks begin with the same ones.
     """
-    shortest, longest = lengths
-    if not 1 <= shortest <= longest:
-        raise ValueError(f"lengths must be 1 ≤ shortest ≤ longest, not {lengths}")
-    adjacency = graph.adjacency
-    starts = np.flatnonzero(np.diff(adjacency.group_start)).astype(np.int32)
-    if count and not len(starts):
-        raise DataError("the graph has no edges, so there is nothing to walk on; give it at least one triple.")
-    source, target, length = (np.empty(count, dtype=np.int32) for _ in range(3))
-    path = np.zeros((count, longest), dtype=np.int32)
-    key = np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]
+    return Walker(graph).sample(0, count, lengths, seed)
 
-    def fill(first: int, last: int) -> None:
-        rows = slice(first, last)
-        counter = key + np.arange(first, last, dtype=np.uint64) * np.uint64(2 + 2 * longest)
-        source[rows] = starts[_draw(counter, len(starts))]
-        length[rows] = shortest + _draw(counter + np.uint64(1), longest - shortest + 1)
-        target[rows] = _walk(adjacency, source[rows], length[rows], counter + np.uint64(2), path[rows])
 
-    for _ in over_rows(fill, count, _CHUNK):
-        pass
-    return PathQueries(source, path, length, target)
+@final
+class Walker:
+    """Samples walks over one graph, any part of the sequence that `sample_walks` begins."""
+
+    def __init__(self, graph: KnowledgeGraph) -> None:
+        self._adjacency = graph.adjacency
+        self._starts = np.flatnonzero(np.diff(self._adjacency.group_start)).astype(np.int32)
+
+    def sample(self, begin: int, count: int, lengths: tuple[int, int], seed: int) -> PathQueries:
+        """The walks number `begin` … begin + count - 1 of a seed."""
+        shortest, longest = lengths
+        if not 1 <= shortest <= longest:
+            raise ValueError(f"lengths must be 1 ≤ shortest ≤ longest, not {lengths}")
+        starts = self._starts
+        if count and not len(starts):
+            raise DataError("the graph has no edges, so there is nothing to walk on; give it at least one triple.")
+        source, target, length = (np.empty(count, dtype=np.int32) for _ in range(3))
+        path = np.zeros((count, longest), dtype=np.int32)
+        key = np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]
+
+        def fill(first: int, last: int) -> None:
+            rows = slice(first, last)
+            counter = key + np.arange(begin + first, begin + last, dtype=np.uint64) * np.uint64(2 + 2 * longest)
+            source[rows] = starts[_draw(counter, len(starts))]
+            length[rows] = shortest + _draw(counter + np.uint64(1), longest - shortest + 1)
+            target[rows] = _walk(self._adjacency, source[rows], length[rows], counter + np.uint64(2), path[rows])
+
+        for _ in over_rows(fill, count, _CHUNK):
+            pass
+        return PathQueries(source, path, length, target)
 
 
 def _walk(
@@ -71,13 +85,17 @@ def _walk(
 
 
 def _draw(counter: NDArray[np.uint64], choices: NDArray[np.int64] | int) -> NDArray[np.int64]:
-    """The numbers 0 … choices - 1 that stand at `counter`: SplitMix64 (Steele, Lea, Flood 2014), scaled.
+    """The numbers 0 … choices - 1 that stand at `counter`: `split_mix`, scaled.
 
     Scaling its upper 32 bits favours no choice over another by more than choices / 2³², which no sample will show.
     """
+    scaled = ((split_mix(counter) >> np.uint64(32)) * np.asarray(choices, dtype=np.uint64)) >> np.uint64(32)
+    return scaled.astype(np.int64)
+
+
+def split_mix(counter: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Random bits for each counter: SplitMix64 (Steele, Lea, Flood 2014)."""
     z = counter * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    z = z ^ (z >> np.uint64(31))
-    scaled = ((z >> np.uint64(32)) * np.asarray(choices, dtype=np.uint64)) >> np.uint64(32)
-    return scaled.astype(np.int64)
+    return z ^ (z >> np.uint64(31))

@@ -44,10 +44,12 @@ class Exclusion:
             row, column = np.divmod(keys, E)
         elif objects.dim() == 1:
             row, entity = np.divmod(keys, E)
-            column_of = np.full(E, len(objects))
-            column_of[objects.cpu().numpy()] = np.arange(len(objects))
-            hit = column_of[entity] < len(objects)
-            row, column = row[hit], column_of[entity[hit]]
+            # Looking objects up costs as much as their number and the keys' say; a table over all entities, E.
+            drawn = objects.cpu().numpy()
+            order = np.argsort(drawn)
+            place = np.minimum(np.searchsorted(drawn, entity, sorter=order), len(drawn) - 1)
+            hit = drawn[order[place]] == entity
+            row, column = row[hit], order[place[hit]]
         else:
             drawn = np.arange(len(objects))[:, None] * E + objects.cpu().numpy()
             found = np.append(keys, -1)[np.searchsorted(keys, drawn)] == drawn

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import Protocol, final
 
 import numpy as np
 import torch
@@ -14,6 +14,23 @@ from blockhole.paths.queries import PathQueries
 from blockhole.training.batch import Batch
 from blockhole.training.draws import Purpose, generator
 from blockhole.training.path_tensors import PathTensors
+
+
+class Plan(Protocol):
+    """The batches of one epoch, in order; any of them can be made at any time."""
+
+    def __len__(self) -> int:
+        """How many batches there are."""
+
+    @property
+    def positives(self) -> int:
+        """How many positives all batches hold."""
+
+    def size(self, index: int) -> int:
+        """How many positives batch `index` holds."""
+
+    def batch(self, index: int) -> Batch:
+        """Batch `index`, on the device."""
 
 
 @final
@@ -86,12 +103,17 @@ class EpochPlan:
     def __len__(self) -> int:
         return len(self.lengths)
 
+    @property
+    def positives(self) -> int:
+        """See Plan."""
+        return int(self.bounds[-1])
+
     def size(self, index: int) -> int:
-        """How many positives batch `index` holds."""
+        """See Plan."""
         return int(self.bounds[index + 1] - self.bounds[index])
 
     def batch(self, index: int) -> Batch:
-        """Batch `index`, gathered on the device."""
+        """See Plan."""
         members = self.members[self.bounds[index] : self.bounds[index + 1]]
         return Batch(
             source=self.paths.source.index_select(0, members).long(),

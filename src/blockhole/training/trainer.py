@@ -18,10 +18,11 @@ from blockhole.models.contract import Model
 from blockhole.training.averaging import AveragedEngine
 from blockhole.training.config import TrainConfig
 from blockhole.training.engine import Engine
-from blockhole.training.order import EpochOrder, EpochPlan
+from blockhole.training.order import EpochOrder, Plan
 from blockhole.training.path_tensors import PathTensors
 from blockhole.training.positives import Positives
 from blockhole.training.state import TrainingState
+from blockhole.training.streaming import StreamedPositives
 from blockhole.training.tracking import Tracker
 from blockhole.training.unseen import give_mean_to_unseen
 
@@ -66,7 +67,7 @@ class Trainer:
         self,
         model: Model,
         engine: Engine,
-        positives: Positives,
+        positives: Positives | StreamedPositives,
         config: TrainConfig,
         state: TrainingState,
         best: dict[str, Tensor] | None = None,
@@ -122,7 +123,7 @@ class Trainer:
         started = perf_counter()
         plan = self._plan()
         if self._progress:
-            self._progress.epoch_begins(self.state.epoch + 1, self._epochs, int(plan.bounds[-1]))
+            self._progress.epoch_begins(self.state.epoch + 1, self._epochs, plan.positives)
         together = 1 if self._device.type == "cpu" else LOSSES_READ_TOGETHER
         while self.state.batch < len(plan):
             last = min(self.state.batch + together, len(plan))
@@ -137,7 +138,9 @@ class Trainer:
         self._close_epoch()
         return True
 
-    def _plan(self) -> EpochPlan:
+    def _plan(self) -> Plan:
+        if isinstance(self._positives, StreamedPositives):
+            return self._positives.plan(self.state.epoch)
         paths = self._positives.epoch(self.state.epoch)
         if self._order is None or self._order[0] is not paths:
             order = EpochOrder(
@@ -150,7 +153,7 @@ class Trainer:
             self._order = (paths, order)
         return self._order[1].plan(self.state.epoch)
 
-    def _account(self, plan: EpochPlan, losses: Sequence[Tensor]) -> None:
+    def _account(self, plan: Plan, losses: Sequence[Tensor]) -> None:
         """Count batches that are done; a loss that is not finite ends the run."""
         for loss in torch.stack(list(losses)).tolist():
             if not math.isfinite(loss):

@@ -1,0 +1,195 @@
+"""Positives of a graph that lies on disk: each batch is made when its turn comes, so an epoch takes no memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from blockhole.errors import ConfigError
+from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.paths.queries import PathQueries
+from blockhole.paths.walks import Walker, split_mix
+from blockhole.training.batch import Batch
+from blockhole.training.config import TrainConfig
+from blockhole.training.draws import Purpose, generator
+from blockhole.training.path_tensors import PathTensors
+from blockhole.training.positives import WALKS_PER_EDGE, Reverse
+
+ROUNDS = 4
+"""Rounds of the Feistel network that shuffles the facts: Luby and Rackoff 1988 need four."""
+
+
+def check_streams(config: TrainConfig) -> None:
+    """Refuse settings that need the facts of a packed graph, or paths over it, in memory."""
+    training = config.training
+    if training.on == "paths" and training.walks == "stored":
+        raise ConfigError(
+            "a packed graph has no stored paths; sample them as they are needed with training.walks = fresh, "
+            "or train on edges alone with training.on = base."
+        )
+    for key, asked in (("early_stop.metric", config.early_stop.metric), ("loss.typed_share", config.loss.typed_share)):
+        if asked:
+            raise ConfigError(f"{key} needs the graph in memory, and this one is packed; leave it away.")
+
+
+@final
+class StreamedPositives:
+    """The facts of a graph in random order and, with `walks`, fresh walks over it of every length in `lengths`.
+
+    They are those of `FreshWalks` in number and distribution, except that every length has as many walks as another. A
+    batch is a function of seed, epoch and its place alone, as everywhere.
+    """
+
+    def __init__(
+        self,
+        graph: KnowledgeGraph,
+        seed: int,
+        reverse: Reverse,
+        batch_size: int,
+        device: torch.device,
+        *,
+        walks: bool,
+        lengths: tuple[int, int] = (2, 5),
+    ) -> None:
+        self.graph = graph
+        self.seed = seed
+        self.device = device
+        self.walker = Walker(graph) if walks else None
+        shortest, longest = lengths
+        walks_of_each = WALKS_PER_EDGE * len(graph) // (longest - shortest + 1)
+        self.groups = [_Group(1, len(graph), both=reverse != "none", batch_size=batch_size)]
+        for hops in range(shortest, longest + 1) if walks else ():
+            self.groups.append(_Group(hops, walks_of_each, both=reverse == "paths", batch_size=batch_size))
+
+    def __len__(self) -> int:
+        return sum(group.positives for group in self.groups)
+
+    def plan(self, epoch: int) -> StreamedPlan:
+        """The batches of an epoch, in random order."""
+        return StreamedPlan(self, epoch)
+
+    def ends(self) -> Tensor:
+        """Sources and targets beyond those of the graph's facts: none."""
+        return torch.zeros(0, dtype=torch.int64)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Positives of one length: `count` of them, and with `both` each of them also read backwards."""
+
+    hops: int
+    count: int
+    both: bool
+    batch_size: int
+
+    @property
+    def positives(self) -> int:
+        return self.count * (1 + self.both)
+
+    @property
+    def batches(self) -> int:
+        return -(-self.positives // self.batch_size)
+
+    def bounds(self, batch: int) -> tuple[int, int]:
+        """The first member of a batch and the one after its last; sizes differ by one at most."""
+        return batch * self.positives // self.batches, (batch + 1) * self.positives // self.batches
+
+
+@final
+class StreamedPlan:
+    """The batches of one epoch; see Plan."""
+
+    def __init__(self, positives: StreamedPositives, epoch: int) -> None:
+        self._of = positives
+        self._epoch = epoch
+        rng = generator(positives.seed, Purpose.ORDER, epoch)
+        self._first = np.cumsum([0] + [group.batches for group in positives.groups])
+        self._order = rng.permutation(self._first[-1])
+        self._keys = rng.integers(2**64, size=ROUNDS, dtype=np.uint64)
+        self._walk_seed = int(generator(positives.seed, Purpose.WALKS, epoch).integers(2**63))
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    @property
+    def positives(self) -> int:
+        """See Plan."""
+        return len(self._of)
+
+    def size(self, index: int) -> int:
+        """See Plan."""
+        group, batch = self._find(index)
+        first, last = group.bounds(batch)
+        return last - first
+
+    def batch(self, index: int) -> Batch:
+        """See Plan."""
+        group, batch = self._find(index)
+        paths = self._facts(group, batch) if group.hops == 1 else self._walks(group, batch)
+        return Batch(paths.source.long(), paths.path.long(), paths.target.long(), self._epoch, index)
+
+    def _find(self, index: int) -> tuple[_Group, int]:
+        batch = int(self._order[index])
+        number = int(np.searchsorted(self._first, batch, side="right")) - 1
+        return self._of.groups[number], batch - int(self._first[number])
+
+    def _facts(self, group: _Group, batch: int) -> PathTensors:
+        """A batch of facts: members T … 2T - 1 are the facts again, read backwards."""
+        first, last = group.bounds(batch)
+        members = shuffled(np.arange(first, last, dtype=np.uint64), group.positives, self._keys)
+        backwards = members >= group.count
+        facts = PathQueries.from_triples(self._of.graph.triples[members - backwards * group.count])
+        return self._turned(facts, backwards)
+
+    def _walks(self, group: _Group, batch: int) -> PathTensors:
+        """A batch of walks of one length; with `both`, walk i is positive 2i, and 2i + 1 read backwards."""
+        first, last = group.bounds(batch)
+        members = np.arange(first, last)
+        number = members // (1 + group.both)
+        assert self._of.walker is not None
+        walks = self._of.walker.sample(
+            int(number[0]), int(number[-1] - number[0]) + 1, (group.hops, group.hops), self._walk_seed + group.hops
+        )
+        return self._turned(walks.take(number - number[0]), (members % 2 == 1) & group.both)
+
+    def _turned(self, queries: PathQueries, backwards: NDArray[np.bool_]) -> PathTensors:
+        paths = PathTensors.of(queries, self._of.device)
+        if not backwards.any():
+            return paths
+        turned = paths.reversed(self._of.graph.num_relations)
+        turn = torch.from_numpy(backwards).to(self._of.device)
+        return PathTensors(
+            source=torch.where(turn, turned.source, paths.source),
+            path=torch.where(turn[:, None], turned.path, paths.path),
+            length=paths.length,
+            target=torch.where(turn, turned.target, paths.target),
+        )
+
+
+def shuffled(places: NDArray[np.uint64], size: int, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Where a random permutation of 0 … size - 1 takes each of `places`, without making the permutation.
+
+    A Feistel network permutes the numbers of 2h bits; one that comes out at `size` or beyond goes in again (Black and
+    Rogaway 2002), which happens three times on average at most.
+    """
+    half = np.uint64(max(1, -(-(size - 1).bit_length() // 2)))
+    mask = (np.uint64(1) << half) - np.uint64(1)
+
+    def permute(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        left, right = x >> half, x & mask
+        for key in keys:
+            left, right = right, left ^ (split_mix(right + key) & mask)
+        return (left << half) | right
+
+    x = permute(places)
+    outside = np.flatnonzero(x >= size)
+    while len(outside):
+        x[outside] = permute(x[outside])
+        outside = outside[x[outside] >= size]
+    return x.astype(np.int64)
