@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -88,11 +89,10 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, *, best_changed: bool)
     parts: dict[str, Tensors] = {WEIGHTS: checkpoint.weights, OPTIMIZER: checkpoint.optimizer}
     files = {WEIGHTS: identity, OPTIMIZER: identity}
     if checkpoint.best is not None:
-        if best_changed:
+        kept = None if best_changed else _read_record(folder / STATE).files.get(BEST)
+        files[BEST] = kept or identity
+        if kept is None:  # changed, or in shards until now
             parts[BEST] = checkpoint.best
-            files[BEST] = identity
-        else:
-            files[BEST] = _read_record(folder / STATE).files[BEST]
     record = Record(
         format=FORMAT, files=files, metrics_bytes=checkpoint.metrics_bytes, training=checkpoint.state.model_copy()
     )
@@ -102,6 +102,7 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, *, best_changed: bool)
         write_bytes(folder / (STATE + NEXT), record.model_dump_json(indent=1).encode() + b"\n")
         _sync_folder(folder)
     _roll_forward(folder, record)
+    shutil.rmtree(folder / SHARDS, ignore_errors=True)
 
 
 def load_checkpoint(folder: Path) -> Checkpoint:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,7 +45,7 @@ def data_digests(data: DataSet, *, paths: bool) -> dict[str, str]:
     return digests
 
 
-def first_difference(seen: list[Mapping[str, str]]) -> tuple[str, list[int]] | None:
+def first_difference(seen: Sequence[Mapping[str, str]]) -> tuple[str, list[int]] | None:
     """The first thing of which processes have another digest than process 0, and those processes; absent: none."""
     for what, expected in seen[0].items():
         others = [rank for rank, digests in enumerate(seen) if digests.get(what) != expected]

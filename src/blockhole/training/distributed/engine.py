@@ -84,7 +84,7 @@ class ShardedEngine:
         gradient = self._in_shard(touched, ends, of_fetched, rivals.ids, of_rivals)
         self._optimizer.update("entity", touched, self._mesh.sum_over_data(gradient))
         summed = self._mesh.sum_over_data(torch.cat([each.detach().flatten() for each in (*of_dense, loss)]))
-        *of_dense, total = summed.split([each.numel() for each in (*of_dense, loss)])
+        *of_dense, total = torch.split_with_sizes(summed, [each.numel() for each in (*of_dense, loss)])
         for (name, parameter), gradient in zip(self._dense.items(), of_dense, strict=True):
             self._optimizer.update(name, None, gradient.view_as(parameter))
         return total[0]

@@ -35,7 +35,7 @@ from blockhole.training.engine import Engine
 from blockhole.training.trainer import Validate
 from blockhole.training.workers import Writer
 
-SPEAKS_WITHIN = timedelta(seconds=10)
+SPEAKS_WITHIN = timedelta(seconds=5)
 """How long a process that failed waits for process 0 to say so, before it speaks itself."""
 
 
@@ -63,7 +63,9 @@ def join(launch: Launch, mesh: str | None) -> Iterator[Group]:
         if _spoken_for(lost, failures, rank):
             raise FailedElsewhere(str(lost)) from None
         raise lost from None
-    dist.destroy_process_group()
+    finally:
+        # Without it an interpreter that ends may abort in the threads of gloo, whatever status it was to end with.
+        dist.destroy_process_group()
 
 
 def _spoken_for(failure: BlockholeError, failures: Store, rank: int) -> bool:

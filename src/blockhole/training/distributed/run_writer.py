@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
@@ -113,14 +115,13 @@ class ShardedRunWriter:
         if under_way is None:
             return
         try:
-            under_way.result()
-            if self._committed is not None:
-                self._committed.result()
-        except (OSError, CheckpointException) as failure:
-            raise RunError(
-                f"cannot save the run in {self._folder}: {_reason(failure)}; the last checkpoint is intact. "
-                "Make room and continue with --resume."
-            ) from None
+            with saving(self._folder), _causes():
+                under_way.result()
+                if self._committed is not None:
+                    self._committed.result()
+        except CheckpointException as failure:
+            reason = str(failure).strip().splitlines()[0]
+            raise RunError(f"cannot save the run in {self._folder}: {reason}; continue it with --resume.") from None
 
     def finish(self, *, complete: bool) -> None:
         """Wait for the last save; of a complete run, put the shards together into plain files."""
@@ -128,7 +129,6 @@ class ShardedRunWriter:
         with self._group.together():
             if complete and self._group.speaks and read_record(self._folder).shards is not None:
                 save_checkpoint(self._folder, load_checkpoint(self._folder), best_changed=True)
-                self._clear(keep=None)
 
     def _commit(self, written: Future[Any], place: str, state: TrainingState, metrics_bytes: int) -> None:
         """In the thread that wrote: make the checkpoint the valid one, if all wrote it."""
@@ -181,15 +181,18 @@ class ShardedRunWriter:
 
     def _clear(self, keep: str | None) -> None:
         """Remove the sharded checkpoints that are not, or no longer, the valid one."""
-        folder = self._folder / SHARDS
-        for left_over in folder.glob("*") if keep is not None else [folder]:
+        for left_over in (self._folder / SHARDS).glob("*"):
             if left_over.name != keep:
                 shutil.rmtree(left_over, ignore_errors=True)
 
 
-def _reason(failure: BaseException) -> str:
-    """What went wrong for the first process that failed."""
-    if isinstance(failure, CheckpointException):
-        causes = [cause for cause, _ in failure.failures.values()]
-        failure = causes[0] if causes and isinstance(causes[0], Exception) else failure
-    return (failure.strerror if isinstance(failure, OSError) else None) or str(failure).strip().splitlines()[0]
+@contextmanager
+def _causes() -> Iterator[None]:
+    """Raise what made a process fail in its write, such as a full disk, instead of the report on all processes."""
+    try:
+        yield
+    except CheckpointException as failure:
+        for cause, _ in failure.failures.values():
+            if isinstance(cause, OSError):
+                raise cause from None
+        raise

@@ -1,0 +1,73 @@
+"""Times training steps of this process, or of all that torchrun started with it; process 0 prints one JSON object.
+
+`bench_distributed.py` runs it. A step is what the trainer does: gather a batch, step, agree on whether to go on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+
+import numpy as np
+import torch
+
+from blockhole.data.load import load
+from blockhole.training.config_sources import gather, validate
+from blockhole.training.devices import torch_threads
+from blockhole.training.distributed.volume import bytes_sent
+from blockhole.training.order import EpochOrder
+from blockhole.training.path_tensors import PathTensors
+from blockhole.training.positives import StoredPositives
+from blockhole.training.unseen import seen_entities
+from blockhole.training.workers import Workers, joined
+
+WARM = 3
+
+
+def run(workers: Workers, options: argparse.Namespace) -> dict[str, object]:
+    settings = {"loss.kind": options.loss, "training.batch_size": options.batch_size, "training.device": "cpu"}
+    config = validate(gather(preset="best", overrides=settings))
+    data = load(options.data)
+    graph, sizes = data.split.graph("train"), (len(data.split.entities), len(data.split.relations))
+    device = workers.settle(config, sizes[0], dict)
+    model = workers.build_model(config, *sizes)
+    positives = StoredPositives(PathTensors.of(data.paths("train"), device))
+    engine = workers.build_engine(model, config, graph, options.threads, seen_entities(graph, positives))
+    plan = EpochOrder(positives.epoch(0), options.batch_size, seed=0, device=torch.device("cpu")).plan(0)
+    seconds, processor, sent, paths = [], [], [], []
+    for index in range(WARM + options.steps):
+        batch = plan.batch(index)
+        start, busy, before = time.perf_counter(), time.process_time(), bytes_sent()
+        engine.step(batch)
+        workers.agree(False)
+        if index >= WARM:
+            seconds.append(time.perf_counter() - start)
+            processor.append(time.process_time() - busy)
+            sent.append(bytes_sent() - before)
+            paths.append(len(batch.source))
+    return {
+        "paths_per_second": round(sum(paths) / sum(seconds)),
+        "paths_per_processor_second": round(sum(paths) / sum(processor)),
+        "best_step_ms": round(1e3 * float(np.min(seconds)), 1),
+        "sent_bytes_per_step": round(float(np.mean(sent))),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", default="wn11")
+    parser.add_argument("--loss", default="softmax")
+    parser.add_argument("--batch-size", type=int, default=1024)
+    parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--mesh")
+    options = parser.parse_args()
+    with joined(options.mesh) as workers, torch_threads(options.threads):
+        figures = run(workers, options)
+        if workers.speaks:
+            print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""How much a process sends in one step: counted from the sizes of what is reduced, and read off its sockets."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from dataclasses import dataclass
+from typing import final
+
+from blockhole.training.config import LossKind
+from blockhole.training.distributed.mesh import MeshShape
+
+FLOAT = 4
+_BYTES_SENT = 200
+"""Where tcp_info has tcpi_bytes_sent, in Linux since 4.19."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class StepSizes:
+    """What a step of one process is made of, in numbers of rows and of floats per row.
+
+    `queries` of its part of the batch, with `ends` distinct sources and targets in all and `objects` drawn for each
+    (logistic); `touched` rows of its shard (all of them with the full softmax); `width` of an entity,
+    `candidate_width` of a query vector, and the `dense` parameters beside the entities.
+    """
+
+    queries: int
+    ends: int
+    objects: int
+    touched: int
+    width: int
+    candidate_width: int
+    dense: int
+
+
+def step_bytes(shape: MeshShape, loss: LossKind, sizes: StepSizes) -> float:
+    """The bytes that a process sends in a step, without headers.
+
+    A ring reduces n floats over g processes by sending 2(g - 1)/g · 4n bytes from each. Along the entities: the rows of
+    sources and targets, the gradients of the queries, and per query the maximum, the sum and the true score of a
+    softmax (the last is known where candidates are sampled), or the scores of its objects. Along the data: the
+    gradients of the touched rows and of all other parameters, and the loss.
+    """
+    per_query = {"softmax": 3, "sampled_softmax": 2, "logistic": sizes.objects}[loss] + sizes.candidate_width
+    along_entities = sizes.ends * sizes.width + sizes.queries * per_query
+    along_data = sizes.touched * sizes.width + sizes.dense + 1
+    return FLOAT * (_ring(shape.entities) * along_entities + _ring(shape.data) * along_data)
+
+
+def _ring(processes: int) -> float:
+    return 2 * (processes - 1) / processes
+
+
+def bytes_sent() -> int:
+    """The bytes that this process has sent over the TCP connections it has, by the kernel's count (Linux)."""
+    total = 0
+    for descriptor in os.listdir("/proc/self/fd"):
+        try:
+            if not os.readlink(f"/proc/self/fd/{descriptor}").startswith("socket:"):
+                continue
+            with socket.socket(fileno=os.dup(int(descriptor))) as connection:
+                info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _BYTES_SENT + 8)
+        except OSError:  # closed meanwhile, or not TCP
+            continue
+        total += struct.unpack_from("Q", info, _BYTES_SENT)[0]
+    return total

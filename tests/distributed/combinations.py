@@ -1,0 +1,108 @@
+"""What is trained on every mesh: each model with each loss, and each option of the settings once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tests.training.worlds import config, random_queries, random_split
+
+from blockhole.graph.split import SplitGraph
+from blockhole.graph.vocabulary import Vocabulary
+from blockhole.models.catalogue import MODELS
+from blockhole.paths.queries import PathQueries
+from blockhole.training.batch import Batch
+from blockhole.training.config import TrainConfig
+from blockhole.training.order import EpochOrder
+
+LOSSES = ("logistic", "softmax", "sampled_softmax")
+ENTITIES, RELATIONS, POSITIVES, BATCH = 23, 3, 42, 9
+
+
+@final
+@dataclass(frozen=True)
+class Combination:
+    """Settings to train with for so many steps; `unseen` entities, the last ones, take no part."""
+
+    name: str
+    steps: int
+    settings: dict[str, Any] = field(default_factory=dict)
+    unseen: int = 0
+
+    def config(self) -> TrainConfig:
+        return config(**self.settings)
+
+
+def _sized(model: str) -> dict[str, Any]:
+    if model.startswith("blockhole"):
+        return {"model__name": model}
+    return {"model__name": model, "model__dim": 4, "model__blocks": None, "model__block_size": None}
+
+
+def _options() -> dict[str, dict[str, Any]]:
+    full, sampled = {"loss__kind": "softmax"}, {"loss__kind": "sampled_softmax", "loss__negatives": 3}
+    return {
+        "tied inverses": {"model__inverses": "tied", **full},
+        "self-adversarial": {"loss__self_adversarial": 1.0},
+        "typed objects": {"loss__typed_share": 0.5},
+        "known answers of each": {"loss__mask_known_answers": True},
+        "corrupted paths, logistic": {"loss__corrupted_paths": 2},
+        "corrupted paths, softmax": {"loss__corrupted_paths": 2, **full},
+        "known answers, softmax": {"loss__mask_known_answers": True, **full},
+        "known answers, sampled": {"loss__mask_known_answers": True, **sampled},
+        "sample as it is": {"loss__correct_sample": False, **sampled},
+        "typed sample": {"loss__typed_share": 0.5, **sampled},
+        "dropout": {"loss__query_dropout": 0.3, **full},
+        "relation prediction": {"loss__relation_weight": 0.5, **full},
+        "penalties": {"penalty__l2": 0.01, "penalty__n3": 0.01, "penalty__dura": 0.01, **sampled},
+        "row-wise Adagrad": {"optimizer__kind": "rowwise_adagrad", **sampled},
+        "Adam": {"optimizer__kind": "adam", **sampled},
+        "Adam, softmax": {"optimizer__kind": "adam", **full},
+    }
+
+
+COMBINATIONS = {
+    combination.name: combination
+    for combination in (
+        *(
+            Combination(f"{model}, {loss}", 100, {**_sized(model), "loss__kind": loss})
+            for model in MODELS
+            for loss in LOSSES
+        ),
+        *(Combination(name, 20, settings) for name, settings in _options().items()),
+        *(Combination(f"unseen entities, {loss}", 20, {"loss__kind": loss}, unseen=6) for loss in LOSSES),
+        Combination(
+            "unseen entities, masked", 20, {"loss__kind": "softmax", "loss__mask_known_answers": True}, unseen=6
+        ),
+    )
+}
+
+
+def split(combination: Combination) -> SplitGraph:
+    """A random graph whose facts leave the unseen entities out."""
+    known = random_split(ENTITIES - combination.unseen, RELATIONS, facts=60)
+    names = Vocabulary([f"e{i}" for i in range(ENTITIES)])
+    return SplitGraph(names, known.relations, train=known.train, valid=known.valid)
+
+
+def batches(combination: Combination) -> list[Batch]:
+    """The batches of all steps; some are smaller than a mesh has parts of the data."""
+    hops = 1 if combination.settings.get("model__name") == "simple" or "relation" in combination.name else 2
+    known = random_split(ENTITIES - combination.unseen, RELATIONS)
+    positives = PathQueries.concatenate(
+        [random_queries(known, POSITIVES, hops, seed=1), random_queries(known, 1, 1, seed=2)]
+    )
+    by_relation = combination.name == "typed sample"
+    order = EpochOrder(positives, BATCH, seed=0, device=torch.device("cpu"), by_last_relation=by_relation)
+    found: list[Batch] = []
+    while len(found) < combination.steps:
+        plan = order.plan(len(found))
+        found += [plan.batch(index) for index in range(len(plan))]
+    return found[: combination.steps]
+
+
+def seen(combination: Combination) -> NDArray[np.int64] | None:
+    return np.arange(ENTITIES - combination.unseen) if combination.unseen else None

@@ -1,0 +1,166 @@
+"""Trains runs into a folder in several ways, and makes processes fail together; a script of test_runs.py.
+
+python -m tests.distributed.run_worker FOLDER
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import polars  # noqa: F401 — so that no child has to
+import torch
+from tests.distributed.processes import end_group, start_group
+from tests.distributed.runs import SETTINGS, data
+from tests.training.worlds import random_split
+
+import blockhole
+from blockhole.errors import BlockholeError, DataError
+from blockhole.fitting import train
+from blockhole.graph.split import SplitGraph
+from blockhole.training.checkpoint import SHARDS
+from blockhole.training.distributed import group, run_writer  # noqa: F401 — so that no child has to
+from blockhole.training.workers import joined
+
+
+class Crash:
+    """A Progress that ends the process without a word in the middle of the third epoch."""
+
+    def __init__(self) -> None:
+        self._epoch = 0
+
+    def epoch_begins(self, epoch: int, epochs: int, paths: int) -> None:
+        self._epoch = epoch
+
+    def batches_done(self, paths: int, loss: float) -> None:
+        if self._epoch == 3 and paths > 100:
+            os._exit(9)
+
+    def validated(self, figures: Mapping[str, float]) -> None:
+        pass
+
+
+def crash(folder: Path) -> None:
+    train(data(), settings=SETTINGS, out=folder, progress=Crash())
+
+
+def go_on(folder: Path, mesh: str | None = None) -> None:
+    torch.set_num_threads(1)
+    run = train(data(), settings=SETTINGS, out=folder, resume=True, mesh=mesh)
+    assert run.complete
+    assert run.model.num_entities == 30
+
+
+def in_memory(folder: Path, mesh: str) -> None:
+    """A run that no folder keeps: every process has the model."""
+    torch.set_num_threads(1)
+    run = train(data(), settings=SETTINGS, mesh=mesh)
+    np.save(folder / f"entity-{os.environ['RANK']}.npy", run.model.entity.detach().numpy())
+
+
+def too_many_shards(folder: Path) -> None:
+    train(random_split(entities=4), settings=SETTINGS, out=folder / "none")
+
+
+def other_facts(folder: Path) -> None:
+    split = data()
+    if os.environ["RANK"] == "1":
+        split = SplitGraph(split.entities, split.relations, train=split.train[1:], valid=split.valid)
+    train(split, settings=SETTINGS)
+
+
+def other_settings(folder: Path) -> None:
+    train(data(), settings=SETTINGS | {"training.seed": int(os.environ["RANK"])})
+
+
+def other_version(folder: Path) -> None:
+    if os.environ["RANK"] == "2":
+        blockhole.__version__ = "0.0.0"
+    train(data(), settings=SETTINGS)
+
+
+def other_graph(folder: Path) -> None:
+    train(random_split(entities=31, facts=150), settings=SETTINGS, out=folder / "1x2", resume=True)
+
+
+def missing_file(folder: Path) -> None:
+    name = "absent" if os.environ["RANK"] == "1" else "family"
+    train(name, settings=SETTINGS)
+
+
+def wrong_mesh(folder: Path) -> None:
+    train(data(), settings=SETTINGS, mesh="2x2")
+
+
+def no_validation(folder: Path) -> None:
+    """Fails in every process after all have agreed to begin."""
+    split = data()
+    train(SplitGraph(split.entities, split.relations, train=split.train), settings=SETTINGS)
+
+
+def no_folder(folder: Path) -> None:
+    """Nothing can be written where checkpoints belong."""
+    run = folder / "blocked"
+    if os.environ["RANK"] == "0":
+        run.mkdir()
+        (run / SHARDS).touch()
+    train(data(), settings=SETTINGS, out=run)
+
+
+def one_alone(folder: Path) -> None:
+    """Fails in one process only, outside of what they do together; the others are told by the connection."""
+    with joined() as workers:
+        if os.environ["RANK"] == "1":
+            raise DataError("process 1 alone.")
+        while not workers.agree(False):
+            pass
+
+
+FAILURES = {
+    work.__name__: work
+    for work in (
+        too_many_shards,
+        other_facts,
+        other_settings,
+        other_version,
+        other_graph,
+        missing_file,
+        wrong_mesh,
+        no_validation,
+        no_folder,
+        one_alone,
+    )
+}
+
+
+def reported(work: Callable[[Path], None], folder: Path) -> None:
+    """Do what fails, write how, and end as the command line would."""
+    try:
+        work(folder)
+    except BlockholeError as failure:
+        report = {"error": type(failure).__name__, "text": str(failure)}
+        (folder / f"{work.__name__}-{os.environ['RANK']}.json").write_text(json.dumps(report))
+        sys.exit(1)
+
+
+def main(folder: Path) -> None:
+    steps: list[tuple[str, int, Callable[[], None]]] = [
+        ("1x2", 2, partial(go_on, folder / "1x2")),
+        ("2x1", 2, partial(go_on, folder / "2x1", "2x1")),
+        ("memory", 2, partial(in_memory, folder, "1x2")),
+        *((f"crash {name}", 2, partial(crash, folder / name)) for name in ("to 2x2", "to 1x2", "to one")),
+        ("to 2x2", 4, partial(go_on, folder / "to 2x2", "2x2")),
+        ("to 1x2", 2, partial(go_on, folder / "to 1x2")),
+        *((name, 3, partial(reported, work, folder)) for name, work in FAILURES.items()),
+    ]
+    statuses = {name: end_group(start_group(processes, work)) for name, processes, work in steps}
+    (folder / "statuses.json").write_text(json.dumps(statuses))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,53 @@
+"""Any number of processes trains the same model: every loss to 1e-5 and every weight to 1e-4 after 100 steps."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from tests.distributed.combinations import COMBINATIONS
+from tests.distributed.equality_worker import ALONE, MESHES
+
+ROOT = Path(__file__).resolve().parents[2]
+
+Found = dict[str, dict[str, NDArray[np.float64]]]
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
+    """Losses, weights and optimizer states of every mesh, by combination and name."""
+    folder = tmp_path_factory.mktemp("equality")
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.distributed.equality_worker", str(folder)],
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    return {name: dict(np.load(folder / f"{name}.npz")) for name in (ALONE, *MESHES)}
+
+
+@pytest.mark.parametrize("mesh", MESHES)
+@pytest.mark.parametrize("combination", COMBINATIONS)
+def test_a_mesh_trains_what_one_process_does(found: Found, combination: str, mesh: str) -> None:
+    expected, got = found[ALONE], found[mesh]
+    names = [name for name in expected if name.startswith(f"{combination}/")]
+    assert len(expected[f"{combination}/losses"]) == COMBINATIONS[combination].steps
+    assert {name for name in got if name.startswith(f"{combination}/")} == set(names)
+    for name in names:
+        tolerance = 1e-5 if name.endswith("/losses") else 1e-4
+        np.testing.assert_allclose(got[name], expected[name], rtol=0, atol=tolerance, err_msg=name)
+
+
+def test_training_moved_the_weights(found: Found) -> None:
+    for combination in COMBINATIONS.values():
+        first, *_, last = found[ALONE][f"{combination.name}/losses"]
+        assert abs(first - last) > 1e-3, combination.name

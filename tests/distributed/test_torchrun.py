@@ -1,0 +1,116 @@
+"""The command line under torchrun: a killed worker, several hosts, and one error for all."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.distributed.runs import SETTINGS, assert_equal, write_facts
+
+BLOCKHOLE = str(Path(sys.executable).with_name("blockhole"))
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
+LIMIT = 300
+
+
+def torchrun(*options: str) -> list[str]:
+    return [sys.executable, "-m", "torch.distributed.run", *options, "--no-python", BLOCKHOLE, "train", "--json"]
+
+
+def training(facts: Path, out: Path) -> list[str]:
+    settings = [word for key, value in SETTINGS.items() for word in ("--set", f"{key}={json.dumps(value)}")]
+    return ["--data", str(facts), "--out", str(out), *settings]
+
+
+@pytest.fixture(scope="module")
+def facts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_facts(tmp_path_factory.mktemp("facts") / "graph")
+
+
+@pytest.fixture(scope="module")
+def of_two_hosts(facts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two launchers with a process each, which meet at a port of the first, as two hosts would."""
+    out = tmp_path_factory.mktemp("hosts") / "run"
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        endpoint = f"localhost:{probe.getsockname()[1]}"
+    options = ("--nnodes", "2", "--nproc-per-node", "1", "--rdzv-backend", "c10d", "--rdzv-endpoint", endpoint)
+    command = [*torchrun(*options, "--rdzv-id", "test"), *training(facts, out)]
+    hosts = [
+        subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    said = [host.communicate(timeout=LIMIT) for host in hosts]
+    assert [host.returncode for host in hosts] == [0, 0], said
+    reports = [text for text, _ in said if text]
+    assert len(reports) == 1  # one of the two processes speaks, once
+    assert json.loads(reports[0])["complete"]
+    return out
+
+
+def kill_one_worker(launcher: subprocess.Popen[str], state: Path) -> bool:
+    """Kill the launcher's last worker with SIGKILL once the run is in its second epoch; whether it was."""
+    while launcher.poll() is None:
+        if state.exists():
+            place = json.loads(state.read_text())["training"]
+            if place["epoch"] == 1 and place["batch"] >= 2:
+                children = Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text().split()
+                os.kill(int(children[-1]), signal.SIGKILL)
+                return True
+        time.sleep(0.005)
+    return False
+
+
+def test_a_killed_worker_changes_nothing(facts: Path, of_two_hosts: Path, tmp_path: Path) -> None:
+    command = [*torchrun("--nproc-per-node", "2", "--max-restarts", "1"), *training(facts, tmp_path / "run")]
+    launcher = subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    killed = kill_one_worker(launcher, tmp_path / "run" / "state.json")
+    said, complaints = launcher.communicate(timeout=LIMIT)
+    assert killed
+    assert launcher.returncode == 0, complaints
+    assert "exitcode: -9" in complaints
+    assert json.loads(said)["complete"]
+    assert_equal(of_two_hosts, tmp_path / "run")
+
+
+def test_one_error_ends_every_process(tmp_path: Path) -> None:
+    facts = tmp_path / "facts.tsv"
+    facts.write_text("a\tr\tb\nb\tr\tc\nc\tr\td\n")
+    done = subprocess.run(
+        [*torchrun("--nproc-per-node", "3"), *training(facts, tmp_path / "run")],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT,
+    )
+    assert done.returncode == 1
+    assert done.stdout == ""
+    errors = [line for line in done.stderr.splitlines() if line.startswith("error:")]
+    assert errors == [
+        "error: 3 shards are too many for 4 entities: one would hold none; start fewer processes, or split the batches "
+        "instead with --mesh 3x1."
+    ]
+    assert done.stderr.count("exitcode  : 1 ") == 3
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_mesh_needs_processes(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [BLOCKHOLE, "train", *training(tmp_path, tmp_path / "run"), "--mesh", "2x2"],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "error: the mesh 2x2 is for several processes, and this one was started alone; start it with "
+        "torchrun --nproc-per-node N --no-python blockhole train …\n"
+    )
