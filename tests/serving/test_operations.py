@@ -113,6 +113,7 @@ def test_a_full_queue_answers_503_and_recovers(tight: ServerProcess) -> None:
             "nearest": [],
         }
         assert client.post("/api/paths", json=SLOW).status_code == 200
+        assert 'blockhole_requests_total{method="POST",route="/api/paths",status="503"}' in client.get("/metrics").text
 
 
 def test_a_request_that_takes_too_long_is_given_up(run: Path, tmp_path: Path) -> None:

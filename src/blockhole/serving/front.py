@@ -18,6 +18,7 @@ from blockhole.serving.logs import log
 from blockhole.serving.metrics import Metrics
 from blockhole.serving.refusals import Refusal, too_large
 from blockhole.serving.schemas import Failure, Problem
+from blockhole.serving.service import LANES
 from blockhole.serving.settings import MAX_BODY
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
@@ -141,6 +142,8 @@ def _route(scope: MutableMapping[str, Any]) -> str:
     route = getattr(scope.get("route"), "path", None)
     if isinstance(route, str):
         return route
+    if scope["path"] in LANES:  # refused before it was routed
+        return str(scope["path"])
     return "/static" if scope["path"].startswith("/static/") else "none"
 
 

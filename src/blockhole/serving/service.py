@@ -24,7 +24,7 @@ from blockhole.serving.runs import ServedRun
 from blockhole.serving.schemas import AskBody, CheckBody, ExplainBody, PathsBody
 from blockhole.serving.settings import MAX_ANSWERS, MAX_CHAINS, MAX_NAMES, MAX_NEIGHBOURS, MAX_PATHS, ServerSettings
 
-_LANES = {
+LANES = {
     "/api/ask": "ask",
     "/api/check": "short",
     "/api/entities": "short",
@@ -49,7 +49,7 @@ class Service:
 
     def check_room(self, path: str) -> None:
         """Refuse a request that would find its lane full, before anything is spent on it."""
-        lane = _LANES.get(path)
+        lane = LANES.get(path)
         if lane is not None:
             self._lanes[lane].check_room()
 
