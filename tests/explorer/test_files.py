@@ -25,7 +25,7 @@ def test_a_file_keeps_to_the_rules(name: str) -> None:
     elsewhere = set(re.findall(r"https?://[^\s\"')]+", text)) - {"http://www.w3.org/2000/svg"}
     assert elsewhere == set()
     assert text.count("\n") <= 300
-    assert max(map(len, text.splitlines())) <= 160
+    assert max(map(len, text.splitlines())) <= 120
 
 
 def test_the_page_has_no_inline_script_or_style() -> None:

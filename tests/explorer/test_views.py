@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Route, expect
 from tests.explorer.browser import Theme, Visit, visiting
 from tests.explorer.world import BOLD, HUB, IMAGE, LONG, SCRIPT, SPOKES
 
@@ -42,6 +44,24 @@ def test_two_runs_stand_side_by_side(visit: Visit) -> None:
     other.click()
     expect(visit.box).to_have_value('"number 7"/double/next')
     expect(columns).to_have_count(2)
+
+
+def test_a_run_that_refuses_the_query_says_so_in_its_column(visit: Visit) -> None:
+    def refuse(route: Route) -> None:
+        if '"run":"complex"' not in (route.request.post_data or ""):
+            route.continue_()
+            return
+        place = {"field": "query", "text": QUERY, "column": 0}
+        error = {"kind": "unknown_name", "message": "unknown entity 'number 7'.", "place": place, "nearest": []}
+        route.fulfill(status=404, body=json.dumps({"error": error, "request_id": "1"}))
+
+    visit.refused = {"ask"}
+    visit.page.route("**/api/ask", refuse)
+    visit.open(q=QUERY, versus="complex")
+    columns = visit.page.locator(".column")
+    expect(columns.first.locator(".answer")).to_have_count(10)
+    expect(columns.last).to_contain_text("Unknown entity 'number 7'.")
+    expect(columns.last.get_by_role("heading", level=1)).to_have_text("complex")
 
 
 def test_an_entity_page_lists_facts_by_relation_and_pages_through_them(visit: Visit) -> None:

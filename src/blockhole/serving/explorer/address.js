@@ -57,7 +57,8 @@ export function hrefOf(place) {
   if (place.candidates !== "typed") given.set("candidates", place.candidates);
   if (place.only !== null) given.set("only", place.only);
   if (place.top !== DEFAULT_TOP) given.set("top", String(place.top));
-  return "?" + given.toString().replaceAll("%2F", "/").replaceAll("%5E", "^"); // which queries may hold, and people read
+  // Both may stand in an address, and people read them.
+  return "?" + given.toString().replaceAll("%2F", "/").replaceAll("%5E", "^");
 }
 
 /**

@@ -6,7 +6,7 @@
 
 import { go, here } from "./address.js";
 import { element } from "./elements.js";
-import { counted, percent, statusLabel } from "./marks.js";
+import { breakable, counted, percent, statusLabel } from "./marks.js";
 import { reasonPanel } from "./reason.js";
 
 /** @typedef {import("./address.js").Place} Place */
@@ -117,7 +117,7 @@ export class AnswerColumn {
         "button",
         { type: "button", "aria-expanded": "false", "aria-controls": this.id, click: toggle },
         element("span", { class: "rank", "aria-hidden": "true" }, String(at + 1)),
-        element("span", { class: "name", title: entity }, entity),
+        element("span", { class: "name", title: entity }, ...breakable(entity)),
         statusLabel(status),
         probability === null ? scoreOnly(score) : probabilityBar(probability, score, status),
       ),

@@ -12,7 +12,7 @@
 /** @typedef {{query: string, entity: string, chains: Chain[], best: number}} Explanation */
 /** @typedef {{name: string, text: string, match: "prefix" | "within" | "similar"}} EntityName */
 /** @typedef {{name: string, inverse: boolean, text: string, known: boolean, entities: number}} RelationName */
-/** @typedef {{name: string, inverse: boolean, text: string, total: number, offset: number, entities: string[]}} Group */
+/** @typedef {{name: string, inverse: boolean, text: string, total: number, entities: string[]}} Group */
 /** @typedef {{entity: string, text: string, facts: number, relations: Group[]}} Neighbourhood */
 /**
  * @typedef {object} RunInfo

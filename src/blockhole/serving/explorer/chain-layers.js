@@ -160,8 +160,7 @@ export function shorten(name, most, measure) {
   if (measure(name) <= most) return name;
   const letters = [...name];
   let kept = letters.length - 1;
-  const cut = () =>
-    `${letters.slice(0, Math.ceil(kept / 2)).join("")}…${letters.slice(letters.length - Math.floor(kept / 2)).join("")}`;
+  const cut = () => letters.toSpliced(Math.ceil(kept / 2), letters.length - kept, "…").join("");
   while (kept > 1 && measure(cut()) > most) kept -= 1;
   return cut();
 }

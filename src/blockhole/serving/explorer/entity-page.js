@@ -7,7 +7,7 @@
 import { hrefOf, withEntity, withQuery } from "./address.js";
 import { Failure, getEntity } from "./api.js";
 import { element } from "./elements.js";
-import { counted } from "./marks.js";
+import { breakable, counted } from "./marks.js";
 import { problem } from "./problem.js";
 
 /** @typedef {import("./address.js").Place} Place */
@@ -31,7 +31,7 @@ export async function entityView(place, run, signal, askFrom) {
     element(
       "header",
       {},
-      element("h1", {}, found.entity),
+      element("h1", {}, ...breakable(found.entity)),
       element("p", { class: "muted" }, facts),
       element("button", { type: "button", class: "primary", click: () => askFrom(`${found.text}/`) }, "Ask from here"),
     ),
@@ -54,7 +54,9 @@ function groupSection(group, found, place, run, signal) {
   /** @param {string[]} names */
   const add = (names) => {
     list.append(
-      ...names.map((name) => element("li", {}, element("a", { href: hrefOf(withEntity(place, name)) }, name))),
+      ...names.map((name) =>
+        element("li", {}, element("a", { href: hrefOf(withEntity(place, name)) }, ...breakable(name))),
+      ),
     );
     const left = group.total - list.children.length;
     more.textContent = `${Math.min(left, MORE)} more of ${left.toLocaleString("en")}`;

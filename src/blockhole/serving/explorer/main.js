@@ -5,8 +5,9 @@
  */
 
 import { go, here, hrefOf, onPlace, withQuery } from "./address.js";
-import { answersView, compareView } from "./asking.js";
 import { Failure, getRuns } from "./api.js";
+import { answersView } from "./asking.js";
+import { compareView } from "./compare.js";
 import { showControls, wireControls } from "./controls.js";
 import { byId, element } from "./elements.js";
 import { entityView } from "./entity-page.js";

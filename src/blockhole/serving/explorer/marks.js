@@ -1,6 +1,6 @@
 /**
- * How things are written: the marks of known and predicted, told apart by form and word as well as colour; probabilities,
- * counts and queries as people read them.
+ * How things are written: the marks of known and predicted, told apart by form and word as well as colour;
+ * probabilities, counts and queries as people read them.
  *
  * @module
  */
@@ -51,11 +51,20 @@ export function counted(count, one, many) {
 }
 
 /**
- * A query, which breaks into lines before its slashes.
+ * A name that may break into lines after its underscores and slashes.
+ *
+ * @param {string} name
+ */
+export function breakable(name) {
+  return name.split(/(?<=[_/.:-])/).flatMap((part, at) => (at === 0 ? [part] : [element("wbr"), part]));
+}
+
+/**
+ * A query, which may break into lines before its slashes.
  *
  * @param {string} query
  */
 export function queryCode(query) {
   const [source, ...hops] = pieces(query).map((piece) => piece.text);
-  return element("code", {}, source, ...hops.flatMap((hop) => [element("wbr"), `/${hop}`]));
+  return element("code", {}, ...breakable(source), ...hops.flatMap((hop) => [element("wbr"), `/${hop}`]));
 }

@@ -1,6 +1,6 @@
 /**
- * The query box: a combobox as the ARIA practices describe it. The focus stays in the field, the arrows move through the
- * suggestions, Tab takes one, Enter takes one and asks, Escape closes.
+ * The query box: a combobox as the ARIA practices describe it. The focus stays in the field, the arrows move through
+ * the suggestions, Tab takes one, Enter takes one and asks, Escape closes.
  *
  * @module
  */

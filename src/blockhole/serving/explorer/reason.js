@@ -25,7 +25,7 @@ const CHAINS_SHOWN = 5;
  * @param {(text: string) => void} announce
  */
 export function reasonPanel(place, entity, id, signal, announce) {
-  const body = element("div", { class: "reason-body", "aria-busy": "true" });
+  const body = element("div", { class: "reason-body", "aria-busy": "true" }, "Looking for chains …");
   const panel = element(
     "section",
     { class: "reason", id, "aria-label": `Why ${entity}, according to ${place.run}` },
@@ -93,7 +93,8 @@ function summary({ chains, entity }) {
   const missing = chains[0].hops.filter((hop) => hop.status === "predicted").length;
   if (isKnown(chains[0])) return `The graph leads to ${entity}: every step is a known fact.`;
   const steps = missing === 1 ? "one step" : `${missing} steps`;
-  return `The best chain to ${entity} takes ${steps} that the graph does not have; it has a probability of ${percent(chains[0].probability)}.`;
+  const probability = percent(chains[0].probability);
+  return `The best chain to ${entity} takes ${steps} that the graph does not have; its probability is ${probability}.`;
 }
 
 /** @param {import("./api.js").Chain} chain */

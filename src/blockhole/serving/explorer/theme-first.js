@@ -1,4 +1,4 @@
-// Runs before the page is painted, so that a remembered choice of colours does not flash in late; theme.js does the rest.
+// Runs before the page is painted, so that a remembered choice of colours does not flash in late.
 try {
   const chosen = localStorage.getItem("blockhole.theme");
   if (chosen === "light" || chosen === "dark") document.documentElement.dataset.theme = chosen;

@@ -39,15 +39,26 @@ export async function welcomeView(place, run, signal) {
     element(
       "p",
       { class: "lead" },
-      "Name where it starts and the relations to follow. What the graph lacks, the model fills in, and says how sure it is.",
+      "Name where it starts and the relations to follow. What the graph lacks, the model fills in, ",
+      "and says how sure it is.",
     ),
-    examples.length > 0 ? anatomy(examples[0].query) : null,
+    examples.length > 0 ? anatomy(longest(examples)) : null,
     examples.length > 0 ? element("h2", {}, "Try one") : null,
     element("ul", { class: "examples" }, ...links),
     readingAnswers(),
     aboutRun(place, run),
   );
   return { title: "", node, summary: "" };
+}
+
+/**
+ * The query with the most hops, which shows the most; the first of them.
+ *
+ * @param {import("./examples.js").Example[]} examples
+ */
+function longest(examples) {
+  const hops = (/** @type {string} */ query) => pieces(query).length;
+  return examples.map(({ query }) => query).reduce((best, query) => (hops(query) > hops(best) ? query : best));
 }
 
 /**
