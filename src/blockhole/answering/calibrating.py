@@ -60,7 +60,7 @@ def calibrate(run: Run | Path | str, data: DataSet | None = None, *, seed: int =
 
 def fit(engine: Engine, data: DataSet, *, per_length: int = 2000, seed: int = 0) -> Calibration:
     """The calibration of `engine` by the validation facts of `data`; the curves' kind is chosen on queries held out."""
-    queries = _scored(engine, calibration_queries(data, "dev", per_length, seed))
+    queries = scored_queries(engine, calibration_queries(data, "dev", per_length, seed))
     pairs = collect_pairs(engine, queries, data.split.graph("train", "valid"), seed)
     if not pairs.label.any():
         raise DataError(f"all validation facts of {data.name} are in train too, so they say nothing; give others.")
@@ -73,7 +73,7 @@ def measure(engine: Engine, data: DataSet, *, per_length: int = 2000, seed: int 
 
     `all` are the targets, the ten best predicted answers and ten candidates drawn for each query.
     """
-    queries = _scored(engine, calibration_queries(data, "test", per_length, seed))
+    queries = scored_queries(engine, calibration_queries(data, "test", per_length, seed))
     pairs = collect_pairs(engine, queries, data.split.graph("train", "valid", "test"), seed)
     probability = np.zeros(len(pairs))
     for length in np.unique(pairs.length).tolist():
@@ -85,7 +85,7 @@ def measure(engine: Engine, data: DataSet, *, per_length: int = 2000, seed: int 
     }
 
 
-def _scored(engine: Engine, queries: PathQueries) -> PathQueries:
+def scored_queries(engine: Engine, queries: PathQueries) -> PathQueries:
     """The queries of those lengths that the model defines scores for."""
     defined = np.ones(len(queries), dtype=bool)
     for length in queries.lengths():
