@@ -43,8 +43,10 @@ def typed_log_sum_exp(engine: Engine, queries: PathQueries) -> Floats:
     vectors = engine.vectors.queries(queries).float()
     for relation in np.unique(queries.last_relation).tolist():
         candidates = engine.index.subset(engine.known.candidates(relation)).vectors
-        for rows in torch.from_numpy(np.flatnonzero(queries.last_relation == relation)).split(_ROWS):
-            total[rows.numpy()] = torch.logsumexp(vectors[rows] @ candidates.T, dim=1).double().numpy()
+        members = np.flatnonzero(queries.last_relation == relation)
+        for rows in np.array_split(members, -(-len(members) // _ROWS)):
+            scores = vectors[torch.from_numpy(rows)] @ candidates.T
+            total[rows] = torch.logsumexp(scores, dim=1).double().numpy()
     return total
 
 
