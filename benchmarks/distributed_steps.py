@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
 
 import numpy as np
@@ -15,7 +16,9 @@ import torch
 from blockhole.data.load import load
 from blockhole.training.config_sources import gather, validate
 from blockhole.training.devices import torch_threads
-from blockhole.training.distributed.volume import bytes_sent
+from blockhole.training.distributed.engine import ShardedEngine
+from blockhole.training.distributed.mesh import MeshShape
+from blockhole.training.distributed.volume import bytes_sent, step_bytes
 from blockhole.training.order import EpochOrder
 from blockhole.training.path_tensors import PathTensors
 from blockhole.training.positives import StoredPositives
@@ -35,7 +38,7 @@ def run(workers: Workers, options: argparse.Namespace) -> dict[str, object]:
     positives = StoredPositives(PathTensors.of(data.paths("train"), device))
     engine = workers.build_engine(model, config, graph, options.threads, seen_entities(graph, positives))
     plan = EpochOrder(positives.epoch(0), options.batch_size, seed=0, device=torch.device("cpu")).plan(0)
-    seconds, processor, sent, paths = [], [], [], []
+    seconds, processor, sent, counted, paths = [], [], [], [], []
     for index in range(WARM + options.steps):
         batch = plan.batch(index)
         start, busy, before = time.perf_counter(), time.process_time(), bytes_sent()
@@ -45,12 +48,16 @@ def run(workers: Workers, options: argparse.Namespace) -> dict[str, object]:
             seconds.append(time.perf_counter() - start)
             processor.append(time.process_time() - busy)
             sent.append(bytes_sent() - before)
+            if isinstance(engine, ShardedEngine):
+                shape = MeshShape.parse(options.mesh, int(os.environ["WORLD_SIZE"]))
+                counted.append(step_bytes(shape, config.loss.kind, engine.sizes(batch)))
             paths.append(len(batch.source))
     return {
         "paths_per_second": round(sum(paths) / sum(seconds)),
         "paths_per_processor_second": round(sum(paths) / sum(processor)),
         "best_step_ms": round(1e3 * float(np.min(seconds)), 1),
         "sent_bytes_per_step": round(float(np.mean(sent))),
+        "counted_bytes_per_step": round(float(np.mean(counted))) if counted else 0,
     }
 
 

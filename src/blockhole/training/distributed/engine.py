@@ -19,6 +19,7 @@ from blockhole.training.batch import Batch
 from blockhole.training.config import TrainConfig
 from blockhole.training.distributed.mesh import EntityMesh
 from blockhole.training.distributed.rivals import ShardRivals
+from blockhole.training.distributed.volume import StepSizes
 from blockhole.training.dropout import Dropout
 from blockhole.training.losses import Pairs
 from blockhole.training.negatives import ALL_ENTITIES, Negatives, NegativeSampler
@@ -138,6 +139,20 @@ class ShardedEngine:
         gradient = of_ends.new_zeros(len(touched), of_ends.shape[1])
         gradient.index_add_(0, torch.searchsorted(touched, ends), of_ends)
         return gradient.index_add_(0, torch.searchsorted(touched, rivals), of_rivals)
+
+    def sizes(self, batch: Batch) -> StepSizes:
+        """What `step_bytes` counts with for a step on `batch`."""
+        drawn, part = self._sampler.draw(batch), self._mesh.part(len(batch.source))
+        touched = self._touched(batch, drawn)
+        return StepSizes(
+            queries=part.stop - part.start,
+            ends=len(torch.unique(torch.cat((batch.source[part], batch.target[part])))),
+            objects=drawn.objects.shape[-1] if drawn.objects is not None else 0,
+            touched=len(self._shard) if touched is None else len(touched),
+            width=self._shard.shape[1],
+            candidate_width=self._model.finish_candidate(self._shard[:1]).shape[1],
+            dense=sum(value.numel() for value in self._dense.values()),
+        )
 
     def optimizer_state(self) -> dict[str, Tensor]:
         """See Engine; what belongs to entity rows is sharded as they are."""
