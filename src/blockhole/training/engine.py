@@ -12,9 +12,9 @@ from blockhole.training.batch import Batch
 class Engine(Protocol):
     """Loss, gradient and optimizer step of one batch, on the parameters of a model it was given.
 
-    Three engines exist: `training/autograd.py` (any model, loss and device), `training/kernels/fused_cpu.py` (the
-    bilinear family with the logistic loss, compiled loops) and `training/kernels/softmax_gpu.py` (full softmax whose
-    logits never reach memory). The loop does not know which one it runs.
+    Four engines exist: `training/autograd.py` (any model, loss and device), `training/distributed/engine.py` (the same
+    on several processes), `training/kernels/fused_cpu.py` (the bilinear family with the logistic loss, compiled loops)
+    and `training/kernels/captured.py` (steps of the first, replayed on CUDA). The loop does not know which one it runs.
     """
 
     def step(self, batch: Batch) -> Tensor:

@@ -5,23 +5,29 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-import blockhole
 from blockhole.data.dataset import DataSet
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.training.config import TrainConfig
+
+PACKAGE = Path(__file__).resolve().parents[2]
 
 OWN_SETTINGS: dict[str, Any] = {"data": True, "training": {"threads", "device"}}
 """Settings that each process may have for itself; what data it reads is compared by contents, not by its path."""
 
 
 def versions() -> dict[str, str]:
-    """What is installed, as far as training depends on it."""
-    return {"BlockHolE": blockhole.__version__, "torch": torch.__version__, "NumPy": np.__version__}
+    """What is installed, as far as training depends on it; BlockHolE by its source, which tells checkouts apart."""
+    source = sorted(PACKAGE.rglob("*.py"))
+    own = _digest(
+        part for path in source for part in (path.relative_to(PACKAGE).as_posix().encode(), path.read_bytes())
+    )
+    return {"BlockHolE": own, "torch": torch.__version__, "NumPy": np.__version__}
 
 
 def settings_digest(config: TrainConfig) -> str:
