@@ -23,11 +23,9 @@ OWN_SETTINGS: dict[str, Any] = {"data": True, "training": {"threads", "device"}}
 
 def versions() -> dict[str, str]:
     """What is installed, as far as training depends on it; BlockHolE by its source, which tells checkouts apart."""
-    source = sorted(PACKAGE.rglob("*.py"))
-    own = _digest(
-        part for path in source for part in (path.relative_to(PACKAGE).as_posix().encode(), path.read_bytes())
-    )
-    return {"BlockHolE": own, "torch": torch.__version__, "NumPy": np.__version__}
+    modules = {path.relative_to(PACKAGE).as_posix(): path.read_bytes() for path in sorted(PACKAGE.rglob("*.py"))}
+    source = _digest(part for name, text in modules.items() for part in (name.encode(), text))
+    return {"BlockHolE": source, "torch": torch.__version__, "NumPy": np.__version__}
 
 
 def settings_digest(config: TrainConfig) -> str:
