@@ -24,6 +24,7 @@ from blockhole.training.config_sources import flatten, gather, validate
 from blockhole.training.devices import torch_threads
 from blockhole.training.distributed.digest import data_digests
 from blockhole.training.interruption import interruptible
+from blockhole.training.memory_needed import MemoryNeeded, memory_needed
 from blockhole.training.path_tensors import PathTensors
 from blockhole.training.penalties import dura_weight
 from blockhole.training.positives import FreshWalks, Positives, StoredPositives, with_reversed
@@ -81,6 +82,27 @@ def train(
         if workers.speaks and run.folder is not None and run.complete:
             _calibrate(run, given)
     return run
+
+
+def plan_memory(
+    data: Data | None = None,
+    *,
+    model: str | None = None,
+    preset: str | None = None,
+    config: Path | None = None,
+    settings: Mapping[str, Any] | None = None,
+    saved: bool = True,
+) -> MemoryNeeded:
+    """How much memory `train` with these arguments takes on one CPU; the data is read, and nothing is trained."""
+    overrides = dict(settings or {}) | ({} if model is None else {"model.name": model})
+    if isinstance(data, str | Path):
+        overrides["data"] = _lasting_name(data)
+    chosen = validate(gather(preset=preset or "fast", file=config, overrides=overrides))
+    given = _data_set(data, chosen)
+    if given.split.packed:
+        check_streams(chosen)
+    stored = chosen.training.on == "paths" and chosen.training.walks == "stored" and given.has_paths
+    return memory_needed(chosen, given.split, len(given.paths("train")) if stored else None, saved=saved)
 
 
 def fit(

@@ -10,6 +10,7 @@ import typer
 from blockhole.cli.output import JsonFlag, print_json, stdout
 
 if TYPE_CHECKING:
+    from blockhole.training.memory_needed import MemoryNeeded
     from blockhole.training.run import Run
 
 app = typer.Typer(add_completion=False)
@@ -40,6 +41,9 @@ def train(
         str | None, typer.Option(metavar="DATAxENTITIES", help="How processes divide the work, under torchrun.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in RUN, or begin it.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say how much memory it would take on one CPU.")
+    ] = False,
     json: JsonFlag = False,
 ) -> None:
     """Train a model. Settings: defaults < preset < config file < options; docs/training.md lists them all.
@@ -65,6 +69,11 @@ def train(
     }
     settings = dict(parse_assignment(text) for text in assign or ())
     settings |= {key: value for key, value in flags.items() if value is not None}
+    if dry_run:
+        from blockhole.fitting import plan_memory
+
+        _print_memory(plan_memory(data, model=model, preset=preset, config=config, settings=settings), json)
+        return
     with TrainingBar(shown=speaks()) as bar:
         run = fit(
             data,
@@ -108,6 +117,17 @@ def _report(run: Run) -> dict[str, Any]:
         "best_epoch": state.best_epoch,
         "best_figure": state.best_figure,
     }
+
+
+def _print_memory(needed: MemoryNeeded, json: bool) -> None:
+    if json:
+        print_json({"held": needed.held, **needed.parts, "mapped": needed.mapped})
+        return
+    lines = [f"{part:<10} {size / 1e6:>12,.0f} MB" for part, size in needed.parts.items() if size]
+    lines.append(f"{'held':<10} {needed.held / 1e6:>12,.0f} MB at most")
+    if needed.mapped:
+        lines.append(f"{'mapped':<10} {needed.mapped / 1e6:>12,.0f} MB of files, given back when memory is short")
+    stdout().print("\n".join(lines))
 
 
 def _print(run: Run, report: dict[str, Any]) -> None:

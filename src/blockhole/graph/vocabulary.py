@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from blockhole.errors import UnknownName
 from blockhole.graph.stored_names import StoredNames
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 @final
@@ -35,6 +38,12 @@ class Vocabulary:
     def names(self) -> Sequence[str]:
         """All names, in id order."""
         return self._names
+
+    def column(self) -> pl.Series:
+        """All names, in id order, as a column."""
+        import polars as pl
+
+        return self._names.column if isinstance(self._names, StoredNames) else pl.Series("name", self._names, pl.String)
 
     def __len__(self) -> int:
         return len(self._names)

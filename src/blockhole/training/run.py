@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import final
@@ -32,6 +33,8 @@ FACTS = "facts.parquet"
 METRICS = "metrics.jsonl"
 PARTS = "parts.json"
 """Only in a run that was merged from others: what it was merged from."""
+_ROWS = 1 << 20
+"""Facts written at a time."""
 
 
 @final
@@ -147,11 +150,12 @@ def write_vocabularies(path: Path, entities: Vocabulary, relations: Vocabulary) 
     import polars
 
     frame = polars.concat(
-        polars.DataFrame(
-            {"kind": [kind] * len(names), "id": range(len(names)), "name": list(names)},
-            schema={"kind": polars.String, "id": polars.Int32, "name": polars.String},
+        polars.select(
+            kind=polars.repeat(kind, len(names)),
+            id=polars.int_range(len(names), dtype=polars.Int32),
+            name=names.column(),
         )
-        for kind, names in (("entity", entities.names), ("relation", relations.names))
+        for kind, names in (("entity", entities), ("relation", relations))
     )
     unfinished = path.with_name(path.name + NEXT)
     frame.write_parquet(unfinished)
@@ -174,9 +178,16 @@ def read_vocabularies(path: Path) -> tuple[Vocabulary, Vocabulary]:
 def write_facts(path: Path, graph: KnowledgeGraph) -> None:
     """Write the facts of a graph in order, columns source, relation, target: ids of the vocabularies."""
     import polars
+    from polars.io.plugins import register_io_source
+
+    columns = dict.fromkeys(("source", "relation", "target"), polars.Int32)
+
+    def slices(*_: object) -> Iterator[polars.DataFrame]:
+        for first in range(0, len(graph), _ROWS):
+            yield polars.DataFrame(graph.triples[first : first + _ROWS], schema=columns)
 
     unfinished = path.with_name(path.name + NEXT)
-    polars.DataFrame(graph.triples, schema=["source", "relation", "target"]).write_parquet(unfinished)
+    register_io_source(slices, schema=columns).sink_parquet(unfinished)  # the facts may be more than memory holds
     os.replace(unfinished, path)
 
 

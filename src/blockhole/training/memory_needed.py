@@ -1,0 +1,79 @@
+"""How much memory a training run takes, known before it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import final
+
+from blockhole.graph.split import SplitGraph
+from blockhole.models.catalogue import build_model
+from blockhole.training.config import TrainConfig
+from blockhole.training.positives import WALKS_PER_EDGE
+
+PROGRAM = 700_000_000
+"""Python, torch, numba and polars, and the batch under way."""
+LONGEST = 5
+"""Hops of a walk, at most."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class MemoryNeeded:
+    """Bytes that a run on one CPU holds at most, by what they are for.
+
+    E entities of w numbers, relations of P numbers in all, T facts of train, N positives of up to K hops:
+    tables 4(Ew + P); optimizer the same for Adagrad, 4(E + rows of relations) row-wise, twice the tables for Adam;
+    ids 17E, of the entities that negatives are drawn from; averages 4(Ew + P) for the best weights, and as much for a
+    mean over epochs; positives 8N(3 + K) and their order 26N, and nothing for a packed graph, which is read
+    where it lies; graph 24T and 200 E for names, packed 16 E; saving twice the larger of tables and optimizer.
+
+    `mapped` are pages of a packed graph's files. They count as the process's while it touches them, and the system
+    takes them back when memory is short.
+    """
+
+    parts: Mapping[str, int]
+    mapped: int
+
+    @property
+    def held(self) -> int:
+        """All parts together."""
+        return sum(self.parts.values())
+
+
+def memory_needed(config: TrainConfig, split: SplitGraph, stored_paths: int | None, *, saved: bool) -> MemoryNeeded:
+    """What training on `split` takes, where its data set has `stored_paths` (absent: none), and the run is `saved`."""
+    training, E, T = config.training, len(split.entities), len(split.train)
+    one = build_model(config.model, 1, len(split.relations), seed=0)
+    tables = 4 * (E * one.entity.numel() + one.relation.numel())
+    optimizer = {
+        "adagrad": tables,
+        "rowwise_adagrad": 4 * (E + len(one.relation)),
+        "adam": 2 * tables,
+    }[config.optimizer.kind]
+    averages = tables * (bool(config.early_stop.metric) or training.average_epochs > 1)
+    averages += 2 * tables * (training.average_epochs > 1)
+    adjacency = 32 * T + 8 * E if training.on == "paths" else 0
+    return MemoryNeeded(
+        {
+            "program": PROGRAM,
+            "tables": tables,
+            "optimizer": optimizer,
+            "ids": 17 * E,
+            "averages": averages,
+            "positives": 0 if split.packed else _positives_bytes(config, T, stored_paths),
+            "graph": 16 * E if split.packed else 24 * T + 200 * E + adjacency,
+            "saving": 2 * max(tables, optimizer) if saved else 0,
+        },
+        mapped=12 * T + adjacency if split.packed else 0,
+    )
+
+
+def _positives_bytes(config: TrainConfig, facts: int, stored_paths: int | None) -> int:
+    """Positives twice, as they are made and as they are kept, and their order: keys, groups, shuffled, batches."""
+    training = config.training
+    hops, walks = (1, 0) if training.on == "base" else (LONGEST, WALKS_PER_EDGE * facts)
+    if training.on == "paths" and training.walks == "stored" and stored_paths is not None:
+        walks = stored_paths - facts
+    both = {"none": 0, "edges": facts, "paths": facts + walks}[training.reverse]
+    return (facts + walks + both) * (8 * (3 + hops) + 26)
