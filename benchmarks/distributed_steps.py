@@ -50,7 +50,7 @@ def run(workers: Workers, options: argparse.Namespace) -> dict[str, object]:
             sent.append(bytes_sent() - before)
             if isinstance(engine, ShardedEngine):
                 shape = MeshShape.parse(options.mesh, int(os.environ["WORLD_SIZE"]))
-                counted.append(step_bytes(shape, config.loss.kind, engine.sizes(batch)))
+                counted.append(step_bytes(shape, engine.sizes(batch)))
             paths.append(len(batch.source))
     return {
         "paths_per_second": round(sum(paths) / sum(seconds)),

@@ -85,10 +85,10 @@ def test_a_process_alone_speaks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_volume_of_a_step_by_hand() -> None:
-    sizes = StepSizes(queries=10, ends=15, objects=5, touched=7, width=4, candidate_width=6, dense=20)
-    assert step_bytes(MeshShape(1, 1), "softmax", sizes) == 0
-    assert step_bytes(MeshShape(1, 2), "softmax", sizes) == 4 * (15 * 4 + 10 * (3 + 6))
-    assert step_bytes(MeshShape(1, 4), "logistic", sizes) == 1.5 * 4 * (15 * 4 + 10 * (5 + 6))
-    assert step_bytes(MeshShape(2, 1), "sampled_softmax", sizes) == 4 * (7 * 4 + 20 + 1)
-    both = 4 * (15 * 4 + 10 * (2 + 6)) + 4 * (7 * 4 + 20 + 1)
-    assert step_bytes(MeshShape(2, 2), "sampled_softmax", sizes) == both
+    sizes = StepSizes(queries=10, ends=15, per_query=3, touched=7, width=4, candidate_width=6, dense=20)
+    along_entities, along_data = 4 * (15 * 4 + 10 * (3 + 6)), 4 * (7 * 4 + 20 + 1)
+    assert step_bytes(MeshShape(1, 1), sizes) == 0
+    assert step_bytes(MeshShape(1, 2), sizes) == along_entities
+    assert step_bytes(MeshShape(1, 4), sizes) == 1.5 * along_entities
+    assert step_bytes(MeshShape(2, 1), sizes) == along_data
+    assert step_bytes(MeshShape(2, 2), sizes) == along_entities + along_data

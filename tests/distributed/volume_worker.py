@@ -41,7 +41,7 @@ def work(mesh_text: str, file: Path) -> None:
             engine = ShardedEngine(model, chosen, split.graph("train"), mesh)
             for index in range(len(plan)):
                 batch = plan.batch(index)
-                counted = step_bytes(mesh.shape, chosen.loss.kind, engine.sizes(batch))
+                counted = step_bytes(mesh.shape, engine.sizes(batch))
                 dist.barrier()
                 before = bytes_sent()
                 engine.step(batch)

@@ -144,10 +144,14 @@ class ShardedEngine:
         """What `step_bytes` counts with for a step on `batch`."""
         drawn, part = self._sampler.draw(batch), self._mesh.part(len(batch.source))
         touched = self._touched(batch, drawn)
+        if drawn.objects is not None and drawn.objects.dim() == 2:
+            per_query = drawn.objects.shape[1]
+        else:
+            per_query = 3 if drawn is ALL_ENTITIES and self._counted is None else 2
         return StepSizes(
             queries=part.stop - part.start,
             ends=len(torch.unique(torch.cat((batch.source[part], batch.target[part])))),
-            objects=drawn.objects.shape[-1] if drawn.objects is not None else 0,
+            per_query=per_query,
             touched=len(self._shard) if touched is None else len(touched),
             width=self._shard.shape[1],
             candidate_width=self._model.finish_candidate(self._shard[:1]).shape[1],

@@ -1,14 +1,14 @@
 """What a process contrasts queries with: the candidates among its own rows, put together with the other shards'.
 
 The logits of a shard never leave it. Over all entities the loss is torch's `loss_parallel`. It knows no weights of
-single candidates, no masks, and no rivals that only one row has; the losses that need those do the same by themselves
-(`losses.softmax_loss`): maximum, sum of exponentials and query gradient are reduced along the entities, and all else
-is local.
+single candidates, no masks, and no rivals that only one row has; the losses that need those (samples, known answers or
+unseen entities left out, corrupted paths) do the same by themselves (`losses.softmax_loss`): maximum, sum of
+exponentials and query gradient are reduced along the entities, and all else is local.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self, cast, final
 
 import torch
@@ -21,7 +21,7 @@ from blockhole.models.contract import Model
 from blockhole.training import losses
 from blockhole.training.distributed.mesh import EntityMesh
 from blockhole.training.losses import CHUNK_LOGITS, Pairs
-from blockhole.training.negatives import Negatives
+from blockhole.training.negatives import ALL_ENTITIES, Negatives
 
 
 @final
@@ -102,11 +102,20 @@ class ShardRivals:
 
     def full_softmax(self, query: Tensor, target: Tensor) -> Tensor:
         """See Contrast; `target` counts in the rows that were fetched, `answer` in the table."""
+        if self.log_weight is not None:
+            own = (query * self.model.candidates(target)).sum(dim=1, keepdim=True)
+            return replace(self, excluded=self._answer_cells()).shared_softmax(own, query, ALL_ENTITIES)
         candidates = self.model.finish_candidate(self.rows)
         loss: Tensor = _LossParallel.apply(  # type: ignore[no-untyped-call]
-            query, candidates, self.answer, self.log_weight, self.mesh, self.model.num_entities
+            query, candidates, self.answer, self.mesh, self.model.num_entities
         )
         return loss
+
+    def _answer_cells(self) -> Pairs:
+        """The cells of this shard's logits that hold the true answers."""
+        held = self.mesh.held(self.model.num_entities)
+        row = _inside(self.answer, held).nonzero()[:, 0]
+        return Pairs(row, self.answer[row] - held.start)
 
 
 class _LossParallel(torch.autograd.Function):
@@ -118,7 +127,6 @@ class _LossParallel(torch.autograd.Function):
         query: Tensor,
         candidates: Tensor,
         target: Tensor,
-        log_weight: Tensor | None,
         mesh: EntityMesh,
         num_entities: int,
     ) -> Tensor:
@@ -126,14 +134,12 @@ class _LossParallel(torch.autograd.Function):
         rows = max(1, CHUNK_LOGITS // -(-num_entities // mesh.shape.entities))
         loss, query_gradient = query.new_zeros(()), torch.empty_like(query)
         candidate_gradient = torch.zeros_like(candidates)
-        weights = None if log_weight is None else _sharded(log_weight, mesh, num_entities)
         for start in range(0, batch, rows):
             part = slice(start, start + rows)
             own, leaf = query[part].detach().requires_grad_(), candidates.detach().requires_grad_()
             with torch.enable_grad(), loss_parallel():
                 vectors = DTensor.from_local(own, shards, [Replicate()], run_check=False)
-                transposed = _sharded(leaf, mesh, num_entities).T
-                logits = vectors @ transposed if weights is None else torch.addmm(weights, vectors, transposed)
+                logits = vectors @ _sharded(leaf, mesh, num_entities).T
                 cross = functional.cross_entropy(logits, target[part], reduction="sum")
                 query_gradient[part], gradient = torch.autograd.grad(cross, [own, leaf])
             loss += cast(DTensor, cross.detach()).to_local()
@@ -142,9 +148,9 @@ class _LossParallel(torch.autograd.Function):
         return loss / batch
 
     @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, Tensor, None, None, None, None]:
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
         query, candidates = ctx.saved_tensors
-        return query * upstream, candidates * upstream, None, None, None, None
+        return query * upstream, candidates * upstream, None, None, None
 
 
 def _sharded(rows: Tensor, mesh: EntityMesh, num_entities: int) -> DTensor:

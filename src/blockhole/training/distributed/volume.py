@@ -8,7 +8,6 @@ import struct
 from dataclasses import dataclass
 from typing import final
 
-from blockhole.training.config import LossKind
 from blockhole.training.distributed.mesh import MeshShape
 
 FLOAT = 4
@@ -21,30 +20,29 @@ _BYTES_SENT = 200
 class StepSizes:
     """What a step of one process is made of, in numbers of rows and of floats per row.
 
-    `queries` of its part of the batch, with `ends` distinct sources and targets in all and `objects` drawn for each
-    (logistic); `touched` rows of its shard (all of them with the full softmax); `width` of an entity,
-    `candidate_width` of a query vector, and the `dense` parameters beside the entities.
+    `queries` of its part of the batch, with `ends` distinct sources and targets in all; `per_query` figures that are
+    reduced for each: maximum, sum and true score by `loss_parallel`, the first two by the other softmax losses, the
+    scores of the objects drawn for it by the logistic loss. `touched` rows of its shard (all of them with the full
+    softmax); `width` of an entity, `candidate_width` of a query vector, and `dense` parameters beside the entities.
     """
 
     queries: int
     ends: int
-    objects: int
+    per_query: int
     touched: int
     width: int
     candidate_width: int
     dense: int
 
 
-def step_bytes(shape: MeshShape, loss: LossKind, sizes: StepSizes) -> float:
+def step_bytes(shape: MeshShape, sizes: StepSizes) -> float:
     """The bytes that a process sends in a step, without headers.
 
     A ring reduces n floats over g processes by sending 2(g - 1)/g · 4n bytes from each. Along the entities: the rows of
-    sources and targets, the gradients of the queries, and per query the maximum, the sum and the true score of a
-    softmax (the last is known where candidates are sampled), or the scores of its objects. Along the data: the
-    gradients of the touched rows and of all other parameters, and the loss.
+    sources and targets, the gradients of the queries, and the figures of each query. Along the data: the gradients of
+    the touched rows and of all other parameters, and the loss.
     """
-    per_query = {"softmax": 3, "sampled_softmax": 2, "logistic": sizes.objects}[loss] + sizes.candidate_width
-    along_entities = sizes.ends * sizes.width + sizes.queries * per_query
+    along_entities = sizes.ends * sizes.width + sizes.queries * (sizes.per_query + sizes.candidate_width)
     along_data = sizes.touched * sizes.width + sizes.dense + 1
     return FLOAT * (_ring(shape.entities) * along_entities + _ring(shape.data) * along_data)
 
