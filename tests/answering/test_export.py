@@ -36,6 +36,19 @@ def test_parquet_holds_names_and_vectors(tmp_path: Path) -> None:
         assert [frame["name"][int(i)] for i in best] == _top(engine, query)
 
 
+def test_other_readers_of_parquet_see_lists_of_floats(tmp_path: Path) -> None:
+    """Vector databases load Parquet through Arrow: ids, names and float32 lists of one size."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    engine, _ = make_engine()
+    export_file(engine, "parquet", tmp_path / "v.parquet")
+    table = parquet.read_table(tmp_path / "v.parquet")
+    width = engine.index.vectors.shape[1]
+    assert str(table.schema.field("vector").type) == f"fixed_size_list<element: float>[{width}]"
+    assert table["vector"].to_pylist() == engine.index.vectors.tolist()
+    bare = parquet.ParquetFile(tmp_path / "v.parquet").schema
+    assert [bare.column(i).physical_type for i in range(len(bare))] == ["INT32", "BYTE_ARRAY", "FLOAT"]
+
+
 @pytest.mark.parametrize("name", ["blockhole", "transe"])
 def test_npz_needs_no_pickle(tmp_path: Path, name: str) -> None:
     engine, _ = make_engine(name)

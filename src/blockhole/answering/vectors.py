@@ -57,6 +57,12 @@ class Vectors:
         operators.load_state_dict({**weights, "entity": weights["entity"][:1]})
         return cls(settings, weights["entity"].detach(), operators)
 
+    @classmethod
+    def of_operators(cls, settings: ModelSettings, relation: Tensor, num_relations: int) -> Vectors:
+        """The relations of a model [rows, relation width] without its entities: the rows to walk from are elsewhere."""
+        entity = build_model(settings, 1, num_relations, seed=0).entity.detach()
+        return cls.of_weights(settings, {"entity": entity, "relation": relation}, num_relations)
+
     def extended(self, rows: Tensor) -> Vectors:
         """The same with further entities, whose rows [count, entity width] follow the present ones."""
         return Vectors(self.settings, torch.cat([self.entity, rows.to(self.entity.dtype)]), self._operators)

@@ -20,6 +20,9 @@ def export(
     to: Annotated[str, typer.Option(help="parquet, npz, faiss, or the address of a database: postgresql://…")],
     out: Annotated[Path | None, typer.Option(help="File to write.  [default: RUN/vectors.parquet etc.]")] = None,
     table: Annotated[str, typer.Option(help="Table of the database.")] = "blockhole_entity",
+    partitions: Annotated[
+        int, typer.Option(min=1, help="Tables that a database spreads the entities over, by a hash of their names.")
+    ] = 1,
     json: JsonFlag = False,
 ) -> None:
     """Write the names and vectors of all entities. docs/answers.md shows how to search them."""
@@ -28,6 +31,8 @@ def export(
         raise typer.BadParameter(
             f"{to!r} is none of {', '.join(_FILES)}, and no postgresql:// address", param_hint="--to"
         )
+    if partitions > 1 and not database:
+        raise typer.BadParameter("only a database has partitions", param_hint="--partitions")
     from blockhole.answering.engine import Engine
     from blockhole.answering.vectors import Vectors
     from blockhole.training.run import Run
@@ -37,7 +42,7 @@ def export(
     if database:
         from blockhole.answering.export.postgres import export_postgres
 
-        export_postgres(engine, to, table)
+        export_postgres(engine, to, table, partitions)
         place = f"table {table}"
     else:
         from blockhole.answering.export.files import export_file

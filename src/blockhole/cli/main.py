@@ -29,6 +29,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "explain": ("blockhole.cli.explain", "Why an entity is an answer: chains of entities along the path."),
     "paths": ("blockhole.cli.paths", "Which relation paths connect two entities."),
     "serve": ("blockhole.cli.serve", "Answer over HTTP, with an explorer page."),
+    "ask-database": ("blockhole.cli.ask_database", "Answers out of a database that a run was exported to."),
     "index": ("blockhole.cli.index", "Build the index that answers are searched with."),
     "export": ("blockhole.cli.export", "Write a run's vectors for other tools and databases."),
 }

@@ -1,82 +1,123 @@
-"""Candidate vectors in PostgreSQL with pgvector.
+"""A run in PostgreSQL with pgvector: the candidate vectors of its entities, its relations, and its settings.
 
-The table has the columns id, name and vector. With q from `Engine.query_vector`, the answers over all entities are::
+Table `blockhole_entity` has the columns id, name and vector. With q from `Engine.query_vector`, or from a
+`DatabaseQueries` that knows nothing but the database, the answers over all entities are::
 
     SELECT name, -(vector <#> %(q)s) AS score FROM blockhole_entity ORDER BY vector <#> %(q)s LIMIT 10
 
-pgvector's <#> is the negative inner product, so that ascending order is best first.
+pgvector's <#> is the negative inner product, so that ascending order is best first. Beside it stand
+`blockhole_entity_relation` (id, name, inverse, parameters: what a hop multiplies with) and `blockhole_entity_model`
+(settings: the model section of config.json).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from blockhole.answering.engine import Engine
-from blockhole.errors import ExportError, MissingExtra
+from blockhole.answering.export.connection import connected
+from blockhole.errors import ExportError
 
 if TYPE_CHECKING:
     from psycopg import Connection
 
 TABLE = "blockhole_entity"
+RELATIONS = "_relation"
+MODEL = "_model"
+"""What is added to the name of the table of entities."""
+
+_COLUMNS = {
+    "": ["id", "name", "vector"],
+    RELATIONS: ["id", "name", "inverse", "parameters"],
+    MODEL: ["settings"],
+}
 _WIDEST = 16_000
 """Numbers that pgvector's type `vector` holds at most."""
 
 
-def export_postgres(engine: Engine, address: str, table: str = TABLE) -> int:
-    """Write all entities to `table` of the database at `address`, replacing an earlier export; how many there are.
+def export_postgres(engine: Engine, address: str, table: str = TABLE, partitions: int = 1) -> int:
+    """Write a run to `table` of the database at `address`, replacing an earlier export; how many entities there are.
 
-    It is one transaction: readers see the old table until the new one is complete, and a failure leaves the old one.
+    Entities are spread over `partitions` by a hash of their names: each is a table of its own, with indexes of its own,
+    which may lie on another disk or, as a foreign table, on another server. It is one transaction: readers see the old
+    tables until the new ones are complete, and a failure leaves the old ones.
     """
     vectors = engine.index.vectors.numpy()
     if vectors.shape[1] > _WIDEST:
         raise ExportError(f"pgvector holds vectors of {_WIDEST:,} numbers at most; these have {vectors.shape[1]:,}.")
-    with _connection(address) as connection:
+    with connected(address, "the database refused the export ({}); it is as it was before.") as connection:
         from pgvector.psycopg import register_vector
-        from psycopg.sql import SQL, Identifier, Literal
+        from psycopg.sql import SQL, Identifier
 
         _require_pgvector(connection)
         register_vector(connection)
-        name = Identifier(table)
-        _drop_earlier(connection, table)
-        connection.execute(
-            SQL(
-                "CREATE TABLE {} (id integer PRIMARY KEY, name text UNIQUE NOT NULL, vector vector({}) NOT NULL)"
-            ).format(name, Literal(vectors.shape[1]))
-        )
+        for suffix, columns in _COLUMNS.items():
+            _drop_earlier(connection, table + suffix, columns)
+        _create_entities(connection, table, vectors.shape[1], partitions)
         with (
             connection.cursor() as cursor,
-            cursor.copy(SQL("COPY {} (id, name, vector) FROM STDIN WITH (FORMAT BINARY)").format(name)) as copy,
+            cursor.copy(
+                SQL("COPY {} (id, name, vector) FROM STDIN WITH (FORMAT BINARY)").format(Identifier(table))
+            ) as copy,
         ):
             copy.set_types(["int4", "text", "vector"])
             for entity, row in enumerate(vectors):
                 copy.write_row((entity, engine.graph.entities[entity], row))
+        _write_relations(connection, table + RELATIONS, engine)
+        _write_model(connection, table + MODEL, engine)
     return len(vectors)
 
 
-@contextmanager
-def _connection(address: str) -> Iterator[Connection[Any]]:
-    """One transaction, committed at the end; what the database refuses becomes one sentence."""
-    try:
-        import pgvector
-        import psycopg
-    except ImportError:
-        raise MissingExtra("exporting to PostgreSQL", "postgres") from None
-    del pgvector
-    try:
-        connection = psycopg.connect(address, connect_timeout=10)
-    except psycopg.Error as failure:
-        raise ExportError(
-            f"cannot reach the database ({_first_line(failure)}); check the address and that the server is running."
-        ) from None
-    with connection:
-        try:
-            yield connection
-        except psycopg.Error as failure:
-            raise ExportError(
-                f"the database refused the export ({_first_line(failure)}); it is as it was before."
-            ) from None
+def _create_entities(connection: Connection[Any], table: str, width: int, partitions: int) -> None:
+    from psycopg.sql import SQL, Identifier, Literal
+
+    if partitions == 1:
+        connection.execute(
+            SQL(
+                "CREATE TABLE {} (id integer PRIMARY KEY, name text UNIQUE NOT NULL, vector vector({}) NOT NULL)"
+            ).format(Identifier(table), Literal(width))
+        )
+        return
+    # A key of a partitioned table must hold what it is partitioned by; names are, since a row is asked for by name.
+    connection.execute(
+        SQL(
+            "CREATE TABLE {} (id integer NOT NULL, name text PRIMARY KEY, vector vector({}) NOT NULL) "
+            "PARTITION BY HASH (name)"
+        ).format(Identifier(table), Literal(width))
+    )
+    for part in range(partitions):
+        connection.execute(
+            SQL("CREATE TABLE {} PARTITION OF {} FOR VALUES WITH (MODULUS {}, REMAINDER {})").format(
+                Identifier(f"{table}_{part}"), Identifier(table), Literal(partitions), Literal(part)
+            )
+        )
+
+
+def _write_relations(connection: Connection[Any], table: str, engine: Engine) -> None:
+    """The parameters of every relation that has some of its own: inverses too, unless they are tied."""
+    from psycopg.sql import SQL, Identifier
+
+    connection.execute(
+        SQL(
+            "CREATE TABLE {} (id integer PRIMARY KEY, name text NOT NULL, inverse boolean NOT NULL, "
+            "parameters real[] NOT NULL)"
+        ).format(Identifier(table))
+    )
+    rows = engine.vectors.operators.relation.detach().float().tolist()
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            SQL("INSERT INTO {} VALUES (%s, %s, %s, %s)").format(Identifier(table)),
+            [(relation, *engine.graph.relation_name(relation), row) for relation, row in enumerate(rows)],
+        )
+
+
+def _write_model(connection: Connection[Any], table: str, engine: Engine) -> None:
+    from psycopg.sql import SQL, Identifier
+    from psycopg.types.json import Jsonb
+
+    connection.execute(SQL("CREATE TABLE {} (settings jsonb NOT NULL)").format(Identifier(table)))
+    settings = Jsonb(engine.vectors.settings.model_dump(mode="json"))
+    connection.execute(SQL("INSERT INTO {} VALUES (%s)").format(Identifier(table)), (settings,))
 
 
 def _require_pgvector(connection: Connection[Any]) -> None:
@@ -89,20 +130,15 @@ def _require_pgvector(connection: Connection[Any]) -> None:
     connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
 
 
-def _drop_earlier(connection: Connection[Any], table: str) -> None:
+def _drop_earlier(connection: Connection[Any], table: str, columns: list[str]) -> None:
     """Drop an earlier export of the same name, but no table that is something else."""
     from psycopg.sql import SQL, Identifier
 
-    columns = connection.execute(
+    found = connection.execute(
         "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(quote_ident(%s)) AND attnum > 0 "
         "AND NOT attisdropped ORDER BY attnum",
         (table,),
     ).fetchall()
-    names = [name for (name,) in columns]
-    if names not in ([], ["id", "name", "vector"]):
+    if [name for (name,) in found] not in ([], columns):
         raise ExportError(f"the database has a table {table} that is no export of a run; choose another with --table.")
     connection.execute(SQL("DROP TABLE IF EXISTS {}").format(Identifier(table)))
-
-
-def _first_line(failure: Exception) -> str:
-    return str(failure).strip().splitlines()[0] if str(failure).strip() else type(failure).__name__

@@ -1,0 +1,102 @@
+"""A run in a database: partitioned, and asked by a process that has nothing but the address."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.answering.toys import make_engine
+
+import blockhole
+from blockhole.answering.engine import Engine
+from blockhole.answering.export.database_queries import DatabaseQueries
+from blockhole.answering.export.postgres import export_postgres
+from blockhole.errors import ConfigError, ExportError, QueryError, UnknownName
+
+QUERIES = ("e1/r0", "e2/r0/^r1", "e3/r2/r2/r1")
+PROGRAM = "import sys; from blockhole.cli.main import main; main(sys.argv[1:])"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a real PostgreSQL with pgvector."""
+    pgserver = pytest.importorskip("pgserver")
+    database = pgserver.get_server(tmp_path_factory.mktemp("pg"), cleanup_mode="delete")
+    yield database.get_uri()
+    database.cleanup()
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize("model", ["blockhole", "transe", "rescal"])
+def test_the_database_answers_as_the_engine_does(server: str, model: str, partitions: int) -> None:
+    engine, _ = make_engine(model, E=200, facts=400)
+    assert export_postgres(engine, server, partitions=partitions) == 200
+    remote = DatabaseQueries(server)
+    for query in QUERIES:
+        np.testing.assert_allclose(remote.query_vector(query), engine.query_vector(query), rtol=1e-5, atol=1e-6)
+        expected, found = engine.ask(query, candidates="all"), remote.ask(query)
+        assert [answer.entity for answer in found] == [answer.entity for answer in expected]
+        assert [answer.score for answer in found] == pytest.approx([a.score for a in expected], rel=1e-4, abs=1e-5)
+
+
+def test_partitions_share_the_entities_and_a_name_is_sought_in_one(server: str) -> None:
+    import psycopg
+
+    engine, _ = make_engine(E=200, facts=400)
+    export_postgres(engine, server, "spread", partitions=4)
+    with psycopg.connect(server) as connection:
+        sizes = [connection.execute(f"SELECT count(*) FROM spread_{part}").fetchone() for part in range(4)]
+        plan = connection.execute("EXPLAIN SELECT vector FROM spread WHERE name = 'e7'").fetchall()
+    counts = [row[0] for row in sizes if row]
+    assert sum(counts) == 200
+    assert min(counts) > 20
+    assert sum("spread_" in line for (line,) in plan if "on spread" in line) == 1
+    export_postgres(engine, server, "spread")
+    with psycopg.connect(server) as connection:
+        assert connection.execute("SELECT to_regclass('spread_0')").fetchone() == (None,)
+        assert connection.execute("SELECT count(*) FROM spread").fetchone() == (200,)
+
+
+def test_two_processes_share_nothing_but_the_database(server: str, tmp_path: Path) -> None:
+    settings = {"training.epochs": 1, "model.block_size": 3, "training.threads": 1}
+    blockhole.train("family", settings=settings, out=tmp_path / "writer" / "run")
+    engine, query = Engine.open(tmp_path / "writer" / "run"), "William/^fatherOf/brotherOf"
+    expected = engine.ask(query, candidates="all", top=5)
+    _blockhole("export", "run", "--to", server, "--table", "shared", "--partitions", "2", folder=tmp_path / "writer")
+    shutil.rmtree(tmp_path / "writer")
+    (tmp_path / "reader").mkdir()
+    asked = _blockhole(
+        "ask-database", server, query, "--table", "shared", "--top", "5", "--json", folder=tmp_path / "reader"
+    )
+    answers = json.loads(asked)["answers"]
+    assert [answer["entity"] for answer in answers] == [answer.entity for answer in expected]
+    assert [a["score"] for a in answers] == pytest.approx([a.score for a in expected], rel=1e-4, abs=1e-5)
+
+
+def test_what_cannot_be_asked(server: str) -> None:
+    export_postgres(make_engine(E=20)[0], server, "small")
+    remote = DatabaseQueries(server, "small")
+    with pytest.raises(UnknownName, match=r"^unknown entity 'nobody'\.$"):
+        remote.ask("nobody/r0")
+    with pytest.raises(UnknownName, match=r"^unknown relation 'r9'\.$"):
+        remote.ask("e1/r9")
+    with pytest.raises(QueryError, match="a query may have 64 at most"):
+        remote.ask("e1" + "/r0" * 65)
+    with pytest.raises(ConfigError, match="top is the number of answers"):
+        remote.ask("e1/r0", top=0)
+    with pytest.raises(ExportError, match=r"^the database cannot be asked \(.*none.*\); export the run to it first\.$"):
+        DatabaseQueries(server, "none")
+
+
+def _blockhole(*arguments: str, folder: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *arguments], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
