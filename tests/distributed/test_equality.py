@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from tests.distributed.combinations import COMBINATIONS
 from tests.distributed.equality_worker import ALONE, MESHES
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 
 Found = dict[str, dict[str, NDArray[np.float64]]]

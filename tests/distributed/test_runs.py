@@ -19,6 +19,8 @@ from blockhole.fitting import train
 from blockhole.training.checkpoint import read_record
 from blockhole.training.run import Run
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 NEARLY = 1e-4
 

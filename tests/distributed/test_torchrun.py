@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from tests.distributed.runs import SETTINGS, assert_equal, write_facts
 
+pytestmark = pytest.mark.slow
+
 BLOCKHOLE = str(Path(sys.executable).with_name("blockhole"))
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 LIMIT = 300
