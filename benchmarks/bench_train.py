@@ -32,6 +32,7 @@ NEGATIVES, RATE, EPOCHS = 5, 0.1, 10
 RUN_SECONDS = 300
 COMPLEX_50 = ("--model", "complex", "--dim", "50")
 RESCAL_50 = ("--model", "rescal", "--dim", "50")
+RESCAL_100 = ("--model", "rescal", "--dim", "100")
 B2_M25 = ("--blocks", "2", "--block-size", "25")
 OURS = "BlockHolE b=2 m=25"
 
@@ -44,6 +45,7 @@ class Bench:
 
     positives: Path
     paths: Path
+    many_relations: Path
     folder: Path
     peers: Path | None
     quick: bool
@@ -88,11 +90,11 @@ class Bench:
         epochs: int = EPOCHS,
         loss: bool = False,
         paths: int = 0,
+        file: Path | None = None,
     ) -> Result:
-        """A run of our engines over the facts, or over the first `paths` path queries."""
-        data = (
-            ["--positives", str(self.paths), "--count", str(paths)] if paths else ["--positives", str(self.positives)]
-        )
+        """A run of our engines over the facts, over the first `paths` path queries, or over those of another `file`."""
+        data = ["--positives", str(file or (self.paths if paths else self.positives))]
+        data += ["--count", str(paths)] if paths else []
         command = [sys.executable, "-m", "benchmarks.train_epochs", *data, *words]
         return self.run(label, command, epochs=epochs, batch=batch, threads=threads, loss=loss)
 
@@ -133,22 +135,31 @@ def common_loss(positives: Path, entity: NDArray[np.float32], relation: NDArray[
     return total / len(source)
 
 
-def write_data(folder: Path) -> tuple[Path, Path]:
-    """WN11's train facts, and its train paths in random order, as arrays that every environment can read."""
+def write_data(folder: Path) -> tuple[Path, Path, Path]:
+    """WN11's train facts and train paths in random order, and walks over FB15k-237, for every environment to read."""
     from blockhole.data.load import load
     from blockhole.paths.queries import PathQueries
+    from blockhole.paths.walks import sample_walks
 
     data = load("wn11")
-    sizes = np.array([len(data.split.entities), len(data.split.relations)])
     shuffled = np.random.default_rng(0).permutation(len(data.paths("train")))
-    files = folder / "facts.npz", folder / "paths.npz"
-    for file, queries in zip(
-        files, (PathQueries.from_triples(data.split.train), data.paths("train").take(shuffled)), strict=True
-    ):
+    many = load("fb15k-237").split
+    written = (
+        (folder / "facts.npz", data.split, PathQueries.from_triples(data.split.train)),
+        (folder / "paths.npz", data.split, data.paths("train").take(shuffled)),
+        (folder / "many_relations.npz", many, sample_walks(many.graph("train"), 200_000, lengths=(1, 5), seed=0)),
+    )
+    for file, split, queries in written:
         np.savez(
-            file, source=queries.source, path=queries.path, length=queries.length, target=queries.target, sizes=sizes
+            file,
+            source=queries.source,
+            path=queries.path,
+            length=queries.length,
+            target=queries.target,
+            sizes=np.array([len(split.entities), len(split.relations)]),
         )
-    return files
+    facts, paths, walks = (file for file, _, _ in written)
+    return facts, paths, walks
 
 
 def measure_ours(bench: Bench) -> list[Result]:
@@ -162,12 +173,23 @@ def measure_ours(bench: Bench) -> list[Result]:
 
 
 def measure_rescal(bench: Bench) -> list[Result]:
-    """b=2 m=25 and RESCAL-50 in the fused engine, over facts and over paths, and in the autograd engine."""
+    """b=2 m=25 beside RESCAL of the same n (50), in both engines, and of as many numbers an entity (100)."""
     runs = []
-    for name, words in (("b=2 m=25", B2_M25), ("RESCAL-50", RESCAL_50)):
+    for name, words in (("b=2 m=25", B2_M25), ("RESCAL-50", RESCAL_50), ("RESCAL-100", RESCAL_100)):
         runs.append(bench.ours(f"{name}, fused, facts", *words, epochs=6))
         runs.append(bench.ours(f"{name}, fused, paths", *words, epochs=3, paths=400_000))
-        runs.append(bench.ours(f"{name}, autograd, facts", *words, "--engine", "autograd", epochs=2))
+        for hops in (1, 5):
+            single = (*words, "--hops", str(hops))
+            runs.append(bench.ours(f"{name}, fused, {hops} hops", *single, epochs=4, paths=400_000))
+            label = f"{name}, fused, {hops} hops, 237 relations"
+            runs.append(bench.ours(label, *single, epochs=4, file=bench.many_relations, batch=1024))
+    for name, words in (("b=2 m=25", B2_M25), ("RESCAL-50", RESCAL_50)):
+        autograd = (*words, "--engine", "autograd")
+        runs.append(bench.ours(f"{name}, autograd, facts", *autograd, epochs=2))
+        runs += [
+            bench.ours(f"{name}, autograd, paths", *autograd, epochs=2, paths=50_000, batch=batch)
+            for batch in (1024, 8192)
+        ]
     return runs
 
 
@@ -225,8 +247,11 @@ def promised_ratios(runs: list[Result]) -> Result:
         for peer in ("PyKEEN ComplEx-50", "PyG ComplEx-50", "PyKEEN RESCAL-50")
         for suffix, label in ours.items()
     }
-    for kind in ("fused, facts", "fused, paths", "autograd, facts"):
-        pairs[f"RESCAL-50 over b=2 m=25, {kind}"] = (f"RESCAL-50, {kind}", f"b=2 m=25, {kind}")
+    kinds = ["fused, facts", "fused, paths", "autograd, facts", "autograd, paths"]
+    kinds += [f"fused, {hops} hops{place}" for hops in (1, 5) for place in ("", ", 237 relations")]
+    for kind in kinds:
+        for rescal in ("RESCAL-50", "RESCAL-100"):
+            pairs[f"{rescal} over b=2 m=25, {kind}"] = (f"{rescal}, {kind}", f"b=2 m=25, {kind}")
     wall, processor = (compare(runs, pairs, figure) for figure in ("epoch_seconds", "epoch_processor_seconds"))
     for suffix, label in ours.items():
         one, two = (
@@ -236,7 +261,8 @@ def promised_ratios(runs: list[Result]) -> Result:
             )
             for threads in (1, 2)
         )
-        wall[f"one thread over two{suffix}"] = one / two
+        if np.isfinite(one / two):
+            wall[f"one thread over two{suffix}"] = one / two
     return {"wall": wall, "processor": processor}
 
 
@@ -246,13 +272,17 @@ def main() -> None:
         "--peers", type=Path, help="the Python of the environment that has PyKEEN and PyG; absent: no peers"
     )
     parser.add_argument("--quick", action="store_true", help="two epochs a run, to see that everything works")
+    parser.add_argument("--rescal", action="store_true", help="print the comparison with RESCAL alone, write nothing")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        positives, paths = write_data(folder)
-        bench = Bench(positives, paths, folder, options.peers, options.quick)
+        bench = Bench(*write_data(folder), folder, options.peers, options.quick)
         # The first process compiles the loops, so that no measurement pays for it in memory.
         bench.ours("compiling", *B2_M25, epochs=1)
+        if options.rescal:
+            alone = measure_rescal(bench)
+            print(json.dumps({"ratios": promised_ratios(alone), "rescal": alone}))
+            return
         ours, rescal, peers = measure_ours(bench), measure_rescal(bench), measure_peers(bench)
         growth = measure_growth(bench)
     results: Result = {

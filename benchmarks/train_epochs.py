@@ -27,12 +27,13 @@ from blockhole.training.engines import build_engine
 from blockhole.training.order import EpochOrder
 
 
-def read_positives(file: Path, count: int | None) -> tuple[PathQueries, int, int]:
-    """The first `count` positives (absent: all), and how many entities and relations there are."""
+def read_positives(file: Path, count: int | None, hops: int | None) -> tuple[PathQueries, int, int]:
+    """The first `count` positives (absent: all), those of `hops` if given, and how many entities and relations."""
     arrays = np.load(file)
     source, path, length, target = (arrays[key][:count] for key in ("source", "path", "length", "target"))
     num_entities, num_relations = arrays["sizes"].tolist()
-    return PathQueries(source, path, length, target), num_entities, num_relations
+    queries = PathQueries(source, path, length, target)
+    return queries if hops is None else queries.take(length == hops), num_entities, num_relations
 
 
 def make_config(options: argparse.Namespace) -> TrainConfig:
@@ -64,6 +65,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--positives", type=Path, required=True)
     parser.add_argument("--count", type=int)
+    parser.add_argument("--hops", type=int, help="positives of this length alone")
     parser.add_argument("--engine", choices=("fused", "autograd"), default="fused")
     parser.add_argument("--model", default="blockhole")
     parser.add_argument("--blocks", type=int)
@@ -79,7 +81,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     config = make_config(options)
-    queries, num_entities, num_relations = read_positives(options.positives, options.count)
+    queries, num_entities, num_relations = read_positives(options.positives, options.count, options.hops)
     model = build_model(config.model, num_entities, num_relations, seed=0)
     graph = KnowledgeGraph(
         Vocabulary(map(str, range(num_entities)), "entity"),
