@@ -210,6 +210,21 @@ def test_convert_and_back(run: Run, folder: Path, tmp_path: Path) -> None:
     assert "40 facts" in run("convert", folder / "train.tsv", tmp_path / "facts.nt").out
 
 
+def test_a_packed_graph_is_a_data_set(run: Run, folder: Path, tmp_path: Path) -> None:
+    packed = run("pack", folder, "--out", tmp_path / "packed", "--json").json()
+    assert packed.keys() == {"folder", "entities", "relations", "facts", "edges", "seconds", "peak_rss_mb"}
+    assert (
+        run("stats", tmp_path / "packed", "--json").json()["train"]
+        == run("stats", folder, "--json").json()["train"]
+        == packed["facts"]
+    )
+    again = run("pack", folder, "--out", tmp_path / "packed")
+    assert again.status == 0
+    assert f"packed into {tmp_path / 'packed'} in" in again.out
+    assert "is packed already" in run("pack", tmp_path / "packed", "--out", tmp_path / "more").failure()
+    assert "not a size of memory" in run("pack", folder, "--out", tmp_path / "x", "--memory", "much").failure()
+
+
 def test_family_trees_of_any_size(run: Run, tmp_path: Path) -> None:
     made = run("family", "--people", 300, "--seed", 5, "--out", tmp_path / "trees", "--json").json()
     stats = run("stats", tmp_path / "trees", "--json").json()

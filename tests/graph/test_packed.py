@@ -122,6 +122,7 @@ def test_names_are_found_in_the_file(tmp_path: Path) -> None:
     assert "b" in names
     assert "d" not in names
     assert names[-1] == "c"
+    assert names[np.int32(1)] == "b"  # type: ignore[index]
     assert names.names[:2] == ["a", "b"]
     assert names == Vocabulary(["a", "b", "c"])
     assert names != Vocabulary(["a", "b", "x"])
@@ -132,6 +133,8 @@ def test_names_are_found_in_the_file(tmp_path: Path) -> None:
 def test_walks_over_files_are_those_over_memory(tmp_path: Path) -> None:
     packed = _packed(tmp_path, FACTS)
     assert isinstance(packed.adjacency.target.base, np.memmap)
+    everything = read_split(tmp_path / "packed").graph("train", "valid", "test")
+    assert isinstance(everything.adjacency.target.base, np.memmap)
     mapped, held = sample_walks(packed, 500, seed=3), sample_walks(graph_of(FACTS), 500, seed=3)
     for name in ("source", "path", "length", "target"):
         assert np.array_equal(getattr(mapped, name), getattr(held, name))

@@ -51,9 +51,9 @@ class SplitGraph:
 
     def graph(self, *splits: SplitName) -> KnowledgeGraph:
         """The graph of the named splits together; `graph("train", "test")` is Guu's test graph."""
-        if splits == ("train",) and self.train_adjacency is not None:
-            return KnowledgeGraph(self.entities, self.relations, self.train, self.train_adjacency)
         parts = {"train": self.train, "valid": self.valid, "test": self.test}
+        if self.packed and [split for split in splits if len(parts[split])] == ["train"]:
+            return KnowledgeGraph(self.entities, self.relations, self.train, self.train_adjacency)
         facts = np.concatenate([_no_triples(), *(parts[split] for split in splits)])
         facts.setflags(write=False)
         return KnowledgeGraph(self.entities, self.relations, facts)

@@ -60,7 +60,7 @@ class StoredNames(Sequence[str]):
         if isinstance(index, slice):
             part: list[str] = self.column[index].to_list()
             return part
-        return str(self.column[index])
+        return str(self.column[int(index)])  # NumPy's integers too
 
     def find(self, name: str) -> int | None:
         """The id of a name; absent where there is no such name."""
