@@ -17,6 +17,7 @@ from blockhole.errors import ConfigError
 from blockhole.paper.experiment import TABLES, Experiment, Split, Table
 from blockhole.training.config_sources import Settings, merge, nested, read_preset, validate
 
+_NO_SETTINGS = ("for", "preset", "members")
 _SEED = re.compile(r"(?P<column>.*)-seed(?P<seed>\d+)")
 
 
@@ -24,8 +25,8 @@ _SEED = re.compile(r"(?P<column>.*)-seed(?P<seed>\d+)")
 class DeclaredTable(BaseModel):
     """The columns of a table, the data sets they are trained on, and their settings.
 
-    A rule of `settings` holds `for`, a pattern of data/column, any settings, and `members`, how many models are trained
-    and merged; a later rule overrides earlier ones.
+    A rule of `settings` holds `for`, a pattern of data/column, any settings, a `preset` that goes before them, and
+    `members`, how many models are trained and merged; a later rule overrides earlier ones.
     The settings start from a `preset` of `blockhole train`, or from those that table `like` has for the same column.
     """
 
@@ -44,7 +45,9 @@ class DeclaredTable(BaseModel):
         if self.like is not None:
             chosen = merge(chosen, declared(self.like).settings_of(data, column))
         for rule in self._rules_of(data, column):
-            chosen = merge(chosen, {key: values for key, values in rule.items() if key not in ("for", "members")})
+            if "preset" in rule:
+                chosen = merge(chosen, read_preset(rule["preset"]))
+            chosen = merge(chosen, {key: values for key, values in rule.items() if key not in _NO_SETTINGS})
         return chosen
 
     def members_of(self, data: str, column: str) -> int:
