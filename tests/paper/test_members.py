@@ -21,7 +21,7 @@ SETTINGS = {
     "data": "family",
     "model": {"name": "blockhole", "blocks": 2, "block_size": 3},
     "loss": {"kind": "softmax"},
-    "training": {"epochs": 2, "batch_size": 64, "seed": 1, "device": "cpu", "walks": "fresh"},
+    "training": {"epochs": 1, "batch_size": 4096, "seed": 1, "device": "cpu", "walks": "fresh"},
 }
 
 
