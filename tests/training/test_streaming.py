@@ -143,3 +143,13 @@ def test_settings_that_need_memory_are_refused(tmp_path: Path) -> None:
             ConfigError, match=rf"^{key} needs the graph in memory, and this one is packed; leave it away"
         ):
             blockhole.train(folder, settings=settings)
+
+
+def test_a_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    folder = _packed(tmp_path, GRAPH)
+    settings = SMALL | {"training.on": "paths", "training.walks": "fresh", "loss.kind": "logistic"}
+    whole = blockhole.train(folder, settings=settings, out=tmp_path / "whole")
+    blockhole.train(folder, settings=settings | {"training.epochs": 1}, out=tmp_path / "parts")
+    parts = blockhole.train(settings={"training.epochs": 2}, out=tmp_path / "parts", resume=True)
+    assert torch.equal(parts.model.entity, whole.model.entity)
+    assert torch.equal(parts.model.relation, whole.model.relation)
