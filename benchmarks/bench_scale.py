@@ -109,9 +109,9 @@ def measure(edges: int, entities: int, folder: Path, options: argparse.Namespace
     facts, packed = folder / f"facts.{options.format}", folder / "packed"
     figures: dict[str, Any] = {"edges": edges, "entities": entities, "format": options.format}
     if "pack" in options.measure or not packed.exists():
-        synthetic_graph.write(facts, edges, entities, options.relations)
+        if not facts.exists():
+            synthetic_graph.write(facts, edges, entities, options.relations)
         figures["pack"] = measure_pack(facts, packed, options.memory)
-        facts.unlink()
     if "walks" in options.measure:
         figures["walks"] = measure_walks(packed)
     if "train" in options.measure:
@@ -133,7 +133,7 @@ def main() -> None:
     parser.add_argument("--negatives", type=int, default=5)
     parser.add_argument("--batch-size", type=int, default=8192)
     parser.add_argument("--curve", action="store_true", help="several sizes instead of --edges and --entities")
-    parser.add_argument("--folder", type=Path, help="an empty folder for the files; a packed graph there is used again")
+    parser.add_argument("--folder", type=Path, help="a folder for the files, which are used again: one for each graph")
     options = parser.parse_args()
     sizes = CURVE if options.curve else [(options.edges, options.entities)]
     for edges, entities in sizes:
