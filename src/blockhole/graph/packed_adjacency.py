@@ -47,8 +47,14 @@ def write_adjacency(facts: Path, folder: Path, num_entities: int, num_relations:
             target=grown("target", np.int32),
         )
         for first, last, count in _ranges(facts, num_entities, num_relations, room, memory):
-            keys = _sorted_keys(facts, first, last, count, num_entities, num_relations)
-            _append(files, keys, last - first, num_entities, num_relations)
+            # No name for the keys here: it would hold those of one range while the next are made.
+            _append(
+                files,
+                _sorted_keys(facts, first, last, count, num_entities, num_relations),
+                last - first,
+                num_entities,
+                num_relations,
+            )
         files.group_start.append(np.array([files.group_relation.length]))
         files.edge_start.append(np.array([files.target.length]))
         return files.target.length
