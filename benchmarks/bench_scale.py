@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import synthetic_graph
+from blockhole.evaluation.memory import parse_size
 from blockhole.graph.readers import read_split
 from blockhole.paths.walks import sample_walks
 
@@ -108,10 +109,12 @@ def measure_train(packed: Path, run: Path, options: argparse.Namespace) -> dict[
 def measure(edges: int, entities: int, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     facts, packed = folder / f"facts.{options.format}", folder / "packed"
     figures: dict[str, Any] = {"edges": edges, "entities": entities, "format": options.format}
-    if "pack" in options.measure or not packed.exists():
+    if "pack" in options.measure:
         if not facts.exists():
             synthetic_graph.write(facts, edges, entities, options.relations)
         figures["pack"] = measure_pack(facts, packed, options.memory)
+    elif not packed.exists():
+        synthetic_graph.write_packed(packed, edges, entities, options.relations, memory=parse_size(options.memory))
     if "walks" in options.measure:
         figures["walks"] = measure_walks(packed)
     if "train" in options.measure:

@@ -19,6 +19,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from blockhole.graph.array_files import GrowingArray
+from blockhole.graph.packed import ENTITIES, FORMAT, RECORD, RELATIONS
+from blockhole.graph.packed_adjacency import write_adjacency
+
 ROWS = 1_000_000
 
 
@@ -51,6 +55,21 @@ def write_ntriples(path: Path, edges: int, entities: int, relations: int, seed: 
         for ids in blocks(edges, entities, relations, seed):
             lines = _named(ids, entity, relation).with_columns(end=pl.lit("."))
             lines.write_csv(file, separator=" ", include_header=False, quote_style="never")
+
+
+def write_packed(folder: Path, edges: int, entities: int, relations: int, memory: int, seed: int = 0) -> None:
+    """Write a packed graph at once, its names being the numbers of the ids: as `pack` would, without reading names."""
+    folder.mkdir()
+    with GrowingArray(folder / "train.npy", np.int32, (3,)) as facts:
+        for ids in blocks(edges, entities, relations, seed):
+            facts.append(ids)
+    for file, count in ((ENTITIES, entities), (RELATIONS, relations)):
+        pl.select(id=pl.int_range(count, dtype=pl.Int32), name=pl.int_range(count).cast(pl.String)).write_parquet(
+            folder / file
+        )
+    both_ways = write_adjacency(folder / "train.npy", folder, entities, relations, memory)
+    counts = {"entities": entities, "relations": relations, "facts": edges, "edges": both_ways}
+    (folder / RECORD).write_text(json.dumps({"format": FORMAT, **counts}), encoding="utf-8")
 
 
 def write(path: Path, edges: int, entities: int, relations: int = 1000, seed: int = 0) -> None:

@@ -128,6 +128,7 @@ def _write_facts(
                 raise DataError(f"{path}: the file holds no facts; write one fact a line, or leave the file away.")
             train = true.length if split == "train" else train
     entities, relations = encoder.columns()
+    del encoder  # its table takes more than the names, which are copied while they are written
     _write_names(folder / ENTITIES, entities)
     _write_names(folder / RELATIONS, relations)
     return train, len(entities), len(relations)

@@ -34,7 +34,6 @@ def write_adjacency(facts: Path, folder: Path, num_entities: int, num_relations:
 
     The process stays within `memory` bytes.
     """
-    room = (memory - resident_bytes() - _WORK) // _KEY
     with ExitStack() as stack:
 
         def grown(name: str, dtype: type[np.generic]) -> GrowingArray:
@@ -46,7 +45,7 @@ def write_adjacency(facts: Path, folder: Path, num_entities: int, num_relations:
             edge_start=grown("edge_start", np.int64),
             target=grown("target", np.int32),
         )
-        for first, last, count in _ranges(facts, num_entities, num_relations, room, memory):
+        for first, last, count in _ranges(facts, num_entities, num_relations, memory):
             # No name for the keys here: it would hold those of one range while the next are made.
             _append(
                 files,
@@ -91,16 +90,16 @@ def _append(files: _Files, keys: NDArray[np.int64], sources: int, num_entities: 
     files.group_start.append(groups_before + np.cumsum(groups) - groups)
 
 
-def _ranges(
-    facts: Path, num_entities: int, num_relations: int, room: int, memory: int
-) -> Iterator[tuple[int, int, int]]:
-    """Consecutive ranges of entities, first to last - 1, and how many edges leave each: at most `room`."""
+def _ranges(facts: Path, num_entities: int, num_relations: int, memory: int) -> Iterator[tuple[int, int, int]]:
+    """Consecutive ranges of entities, first to last - 1, and how many edges leave each: as many as fit into memory."""
     width = -(-num_entities // _BINS)
     # A key holds the place of the source in its range, the relation and the target in 63 bits.
     longest = (2**63 - 1) // (2 * num_relations * num_entities) // width
     counts = np.zeros(-(-num_entities // width), dtype=np.int64)
     for triples in pieces(facts, _PIECE):
         counts += np.bincount(triples[:, 0::2].ravel() // width, minlength=len(counts))
+    # Only now: what reading the facts took has gone back to the system meanwhile.
+    room = (memory - resident_bytes() - _WORK) // _KEY
     if counts.max() > room:
         least = memory + (int(counts.max()) - room) * _KEY
         raise DataError(
