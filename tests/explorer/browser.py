@@ -12,6 +12,8 @@ from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Playwrig
 
 Theme = Literal["light", "dark"]
 
+expect.set_options(timeout=15_000)  # a page is given as long as its clicks are: a busy machine is no failure
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 

@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 import torch
 
+from blockhole.errors import ConfigError
 from blockhole.training.autograd import AutogradEngine
 from blockhole.training.batch import Batch
+from blockhole.training.config_sources import gather, validate
 from blockhole.training.dropout import Dropout
 
 from .worlds import config, random_split, tiny_model
@@ -75,3 +77,9 @@ def test_every_batch_gets_masks_of_its_own() -> None:
     losses = [engine.step(replace(batch(), index=index)).item() for index in (0, 1, 0)]
     assert losses[0] == pytest.approx(losses[2], abs=1e-9)
     assert losses[0] != pytest.approx(losses[1], abs=1e-6)
+
+
+def test_refuses_distances() -> None:
+    settings = {"model.name": "transe", "model.dim": 4, "loss.query_dropout": 0.5}
+    with pytest.raises(ConfigError, match="query_dropout needs scores that are inner products; transe's are distances"):
+        validate(gather(overrides=settings))

@@ -15,7 +15,7 @@ DataOption = Annotated[
     str | None,
     typer.Option(
         metavar="NAME|FILE",
-        help="A data set, or a file of queries over the run's own data.  [default: what the run was trained on]",
+        help="A data set, or a file of queries over the run's own data (default: what the run was trained on).",
     ),
 ]
 TaskOption = Annotated[Task, typer.Option(help="What to measure.")]
@@ -23,7 +23,7 @@ SplitOption = Annotated[
     str | None,
     typer.Option(
         help="base, deduction, induction, all, valid, dev_deduction, dev_induction, dev or paths.  "
-        "[default: all, or base where there are no path queries; base for completion]"
+        "(default: all, or base where there are no path queries; base for completion)"
     ),
 ]
 TruthOption = Annotated[

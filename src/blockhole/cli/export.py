@@ -18,7 +18,7 @@ _FILES = ("parquet", "npz", "faiss")
 def export(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")],
     to: Annotated[str, typer.Option(help="parquet, npz, faiss, or the address of a database: postgresql://…")],
-    out: Annotated[Path | None, typer.Option(help="File to write.  [default: RUN/vectors.parquet etc.]")] = None,
+    out: Annotated[Path | None, typer.Option(help="File to write (default: RUN/vectors.parquet etc.).")] = None,
     table: Annotated[str, typer.Option(help="Table of the database.")] = "blockhole_entity",
     partitions: Annotated[
         int, typer.Option(min=1, help="Tables that a database spreads the entities over, by a hash of their names.")

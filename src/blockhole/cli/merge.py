@@ -19,7 +19,7 @@ def merge(
     ],
     out: Annotated[Path, typer.Option(help="Folder of the merged run.", metavar="RUN")],
     weights: Annotated[
-        str | None, typer.Option(metavar="W1,W2,…", help="What each run counts.  [default: 1 each]")
+        str | None, typer.Option(metavar="W1,W2,…", help="What each run counts (default: 1 each).")
     ] = None,
     json: JsonFlag = False,
 ) -> None:

@@ -184,4 +184,6 @@ class TrainConfig(Section):
         if self.loss.relation_weight and self.model.name not in RELATION_LINEAR:
             names = ", ".join(RELATION_LINEAR)
             raise ValueError(f"loss.relation_weight needs one of the models {names}; {self.model.name} is none of them")
+        if self.loss.query_dropout and self.model.name == "transe":
+            raise ValueError("loss.query_dropout needs scores that are inner products; transe's are distances")
         return self
