@@ -18,9 +18,7 @@ app = typer.Typer(add_completion=False)
 @app.command()
 def calibrate(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")],
-    data: Annotated[
-        str | None, typer.Option(help="Data with validation facts (default: the data of the run).")
-    ] = None,
+    data: Annotated[str | None, typer.Option(help="Data with validation facts (default: the data of the run).")] = None,
     test: Annotated[bool, typer.Option("--test", help="Also measure the probabilities on test queries.")] = False,
     plots: Annotated[Path | None, typer.Option(help="Folder for the reliability diagram of --test.")] = None,
     seed: Annotated[int, typer.Option(help="Decides which queries and candidates are drawn.")] = 0,
