@@ -117,12 +117,12 @@ def test_a_full_queue_answers_503_and_recovers(tight: ServerProcess) -> None:
 
 
 def test_a_request_that_takes_too_long_is_given_up(run: Path, tmp_path: Path) -> None:
-    with serving_with(tmp_path / "log", run, timeout=0.02) as server, server.client() as client:
+    with serving_with(tmp_path / "log", run, timeout=0.001) as server, server.client() as client:
         response = client.post("/api/paths", json=SLOW)
         assert response.status_code == 503
         assert response.headers["retry-after"] == "1"
         assert response.json()["error"]["message"] == (
-            "no answer was found within 0.02 s; ask for shorter paths, or again later."
+            "no answer was found within 0.001 s; ask for shorter paths, or again later."
         )
         # The search itself has ended too: its lane is free again.
         _wait_until(lambda: 'lane="long"} 0.0' in client.get("/metrics").text)
