@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+
+import numpy as np
 import pytest
 
 from blockhole.errors import EvaluationError
@@ -24,6 +28,13 @@ def test_what_is_no_size(text: str) -> None:
 def test_the_process_holds_memory() -> None:
     # The kernel keeps the two counts apart, so they agree to some pages only.
     assert 10**7 < resident_bytes() < 1.05 * peak_bytes()
+
+
+def test_a_program_does_not_count_what_its_parent_held() -> None:
+    held = np.ones(10**8)  # 800 MB
+    program = "from blockhole.memory import peak_bytes; print(peak_bytes())"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 6 * 10**8 < held.nbytes
 
 
 def test_rows_fill_what_is_left() -> None:
