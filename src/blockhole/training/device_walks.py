@@ -11,6 +11,7 @@ from torch import Tensor
 from blockhole.errors import DataError
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.training.path_tensors import PathTensors
+from blockhole.training.splitmix import shift, splitmix64
 
 CHUNK = 1 << 22
 """Walks that are taken together: enough to fill a GPU, at some 200 MB of memory."""
@@ -62,14 +63,5 @@ class WalkSampler:
 
 
 def _draw(counter: Tensor, choices: Tensor | int) -> Tensor:
-    """The numbers 0 … choices - 1 that stand at `counter`: SplitMix64, scaled, in wrapping signed arithmetic."""
-    z = counter * -0x61C8864680B583EB
-    z = (z ^ _shift(z, 30)) * -0x40A7B892E31B1A47
-    z = (z ^ _shift(z, 27)) * -0x6B2FB644ECCEEE15
-    z = z ^ _shift(z, 31)
-    return (_shift(z, 32) * choices) >> 32
-
-
-def _shift(z: Tensor, bits: int) -> Tensor:
-    """z >> bits of an unsigned number that is stored as a signed one."""
-    return (z >> bits) & ((1 << (64 - bits)) - 1)
+    """The numbers 0 … choices - 1 that stand at `counter`: SplitMix64, scaled."""
+    return (shift(splitmix64(counter), 32) * choices) >> 32

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from blockhole.training.batch import Batch
 from blockhole.training.draws import Purpose, generator
+from blockhole.training.splitmix import shift, splitmix64
 
 _BITS = 24
 
@@ -34,19 +35,6 @@ class Dropout:
 
     def draw(self, source: Tensor, target: Tensor) -> Tensor:
         """What the query vectors of these positives are multiplied with: [batch], [batch] → [batch, width]."""
-        positive = _mix(self._key ^ ((source << 32) | target))
-        drawn = _shift(_mix(positive[:, None] + self._column), 64 - _BITS)
+        positive = splitmix64(self._key ^ ((source << 32) | target))
+        drawn = shift(splitmix64(positive[:, None] + self._column), 64 - _BITS)
         return drawn.ge(self._threshold).float() * self._scale
-
-
-def _mix(counter: Tensor) -> Tensor:
-    """SplitMix64 of a counter, in wrapping signed arithmetic."""
-    z = counter * -0x61C8864680B583EB
-    z = (z ^ _shift(z, 30)) * -0x40A7B892E31B1A47
-    z = (z ^ _shift(z, 27)) * -0x6B2FB644ECCEEE15
-    return z ^ _shift(z, 31)
-
-
-def _shift(z: Tensor, bits: int) -> Tensor:
-    """z >> bits of an unsigned number that is stored as a signed one."""
-    return (z >> bits) & ((1 << (64 - bits)) - 1)
