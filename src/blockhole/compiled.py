@@ -7,6 +7,7 @@ file only: a loop and the compiled functions it calls belong in one module.
 
 from __future__ import annotations
 
+import functools
 import os
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -33,6 +34,12 @@ else:
 def numba_installed() -> bool:
     """Whether compiled loops can be used here."""
     return find_spec("numba") is not None
+
+
+@functools.cache
+def triton_installed() -> bool:
+    """Whether GPU kernels can be used: Triton comes with torch for CUDA, though not on every platform."""
+    return find_spec("triton") is not None
 
 
 @overload

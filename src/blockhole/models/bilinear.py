@@ -8,6 +8,7 @@ from math import sqrt
 import torch
 from torch import Tensor
 
+from blockhole.compiled import triton_installed
 from blockhole.models.circulant import adjoint, fourier_hop
 from blockhole.models.contract import Model
 from blockhole.models.geometry import BlockGeometry
@@ -56,5 +57,17 @@ class BlockBilinear(Model, ABC):
 
     def hop(self, vector: Tensor, relation: Tensor) -> Tensor:
         """q'[j, f] = Σ_i q[i, f] · W_r[i, j, f] for each row of the batch, O(b·n)."""
+        if self._fuses(vector):
+            from blockhole.models.hop_triton import fused_hop
+
+            return fused_hop(vector, self.relation, relation, self.geometry)
         blocks = vector.reshape(len(vector), *self.geometry.entity_shape)
         return fourier_hop(blocks, self.operator(relation)).flatten(1)
+
+    def _fuses(self, vector: Tensor) -> bool:
+        """Whether the kernels of `models/hop_triton.py` can take the hop."""
+        if not (vector.is_cuda and vector.dtype == torch.float32 and triton_installed()) or self.tied:
+            return False
+        from blockhole.models.hop_triton import MOST_RELATIONS
+
+        return len(self.relation) <= MOST_RELATIONS

@@ -13,6 +13,7 @@ from typing import Protocol, final
 import torch
 from torch import Tensor, nn
 
+from blockhole.compiled import triton_installed
 from blockhole.training.config import OptimizerConfig
 
 
@@ -64,6 +65,11 @@ class Adagrad:
     def update(self, name: str, rows: Tensor | None, gradient: Tensor) -> None:
         """See Optimizer."""
         parameter, total = self._parameters[name], self.state[f"{name}.sum_of_squares"]
+        if parameter.is_cuda and not self._rowwise and triton_installed():
+            from blockhole.training.kernels.adagrad_triton import adagrad_step
+
+            adagrad_step(parameter, total, gradient, rows, self._config.learning_rate, self._config.epsilon)
+            return
         square = gradient.square()
         if self._rowwise:
             square = square.mean(dim=1, keepdim=True)

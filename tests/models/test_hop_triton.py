@@ -1,0 +1,49 @@
+"""The GPU's hop and its gradients, against the plain hop in float64, in Triton's interpreter."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+# Triton decides when it is imported whether its kernels are interpreted, so this runs in a process of its own.
+_INTERPRETED = """
+import torch
+from blockhole.models.circulant import fourier_hop
+from blockhole.models.geometry import BlockGeometry
+from blockhole.models.hop_triton import fused_hop
+
+generator = torch.Generator().manual_seed(1)
+blockhole = [(2, 25, 2, 70, 22), (8, 16, 2, 33, 40), (1, 50, 2, 40, 5), (4, 40, 2, 10, 3)]
+real = [(7, 1, 1, 65, 3), (1, 20, 1, 64, 70)]
+for blocks, freqs, parts, batch, relations in blockhole + real:
+    geometry = BlockGeometry(blocks, freqs, parts)
+    draw = lambda *shape: torch.randn(*shape, generator=generator, dtype=torch.float64)
+    vector = draw(batch, geometry.entity_width).requires_grad_()
+    matrix = draw(relations, geometry.relation_width).requires_grad_()
+    upstream = draw(batch, geometry.entity_width)
+    relation = torch.randint(relations, (batch,), generator=generator)
+    blocked = vector.view(batch, *geometry.entity_shape)
+    true = fourier_hop(blocked, matrix[relation].view(batch, *geometry.relation_shape)).flatten(1)
+    true.backward(upstream)
+    v, w = vector.detach().float().requires_grad_(), matrix.detach().float().requires_grad_()
+    ours = fused_hop(v, w, relation, geometry)
+    ours.backward(upstream.float())
+    for mine, theirs in ((ours, true), (v.grad, vector.grad), (w.grad, matrix.grad)):
+        torch.testing.assert_close(mine.double(), theirs, rtol=1e-4, atol=1e-5)
+print("all shapes agree")
+"""
+
+
+def test_the_hop_agrees_in_the_interpreter() -> None:
+    pytest.importorskip("triton", reason="Triton is not installed on this platform")
+    result = subprocess.run(
+        [sys.executable, "-c", _INTERPRETED],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "TRITON_INTERPRET": "1"},
+    )
+    assert result.stdout == "all shapes agree\n", result.stderr

@@ -1,0 +1,44 @@
+"""Adagrad's step on a GPU, against the plain one, in Triton's interpreter."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+# Triton decides when it is imported whether its kernels are interpreted, so this runs in a process of its own.
+_INTERPRETED = """
+import torch
+from torch import nn
+from blockhole.training.config import OptimizerConfig
+from blockhole.training.kernels.adagrad_triton import adagrad_step
+from blockhole.training.optimizers import build_optimizer
+
+generator = torch.Generator().manual_seed(1)
+for rows in (None, torch.tensor([6, 0, 3])):
+    start = torch.randn(7, 300, generator=generator)
+    plain, fused = nn.Parameter(start.clone()), nn.Parameter(start.clone())
+    optimizer = build_optimizer(OptimizerConfig(learning_rate=0.3, initial_accumulator=0.1), {"entity": plain})
+    total = torch.full_like(start, 0.1)
+    for _ in range(3):
+        gradient = torch.randn(7 if rows is None else 3, 300, generator=generator)
+        optimizer.update("entity", rows, gradient)
+        adagrad_step(fused, total, gradient, rows, 0.3, 1e-10)
+    torch.testing.assert_close(fused, plain, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(total, optimizer.state["entity.sum_of_squares"], rtol=1e-6, atol=1e-6)
+print("both agree")
+"""
+
+
+def test_the_step_agrees_in_the_interpreter() -> None:
+    pytest.importorskip("triton", reason="Triton is not installed on this platform")
+    result = subprocess.run(
+        [sys.executable, "-c", _INTERPRETED],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "TRITON_INTERPRET": "1"},
+    )
+    assert result.stdout == "both agree\n", result.stderr
