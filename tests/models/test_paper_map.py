@@ -1,4 +1,4 @@
-"""docs/paper-map.md names functions and tests that exist, and leaves no public function of the algebra out."""
+"""docs/explanation/paper-map.md names functions and tests that exist, and leaves no public function of the algebra out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from blockhole.models.settings import MODEL_NAMES
 
 ROOT = Path(__file__).parents[2]
-MAP = (ROOT / "docs" / "paper-map.md").read_text(encoding="utf-8")
+MAP = (ROOT / "docs" / "explanation" / "paper-map.md").read_text(encoding="utf-8")
 NAMES = sorted(set(re.findall(r"`(\w+)\.(\w+)`", MAP)) - {(m, "py") for m in re.findall(r"`(\w+)\.py`", MAP)})
 
 

@@ -54,5 +54,5 @@ def test_the_image_installs_what_the_makefile_installs() -> None:
 
 
 def test_every_option_is_documented() -> None:
-    text = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "how-to" / "serve.md").read_text(encoding="utf-8")
     assert {option for option in _options() if f"`{option}" not in text} == set()

@@ -25,7 +25,7 @@ def export(
     ] = 1,
     json: JsonFlag = False,
 ) -> None:
-    """Write the names and vectors of all entities. docs/answers.md shows how to search them."""
+    """Write the names and vectors of all entities. docs/how-to/pgvector.md shows how to search them."""
     database = to.startswith(("postgresql://", "postgres://"))
     if not database and to not in _FILES:
         raise typer.BadParameter(

@@ -46,7 +46,7 @@ def train(
     ] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Train a model. Settings: defaults < preset < config file < options; docs/training.md lists them all.
+    """Train a model. Settings: defaults < preset < config file < options; docs/reference/settings.md lists them all.
 
     Ctrl-C stops after the batch under way and saves; the run then continues with --resume.
     """

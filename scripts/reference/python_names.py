@@ -1,0 +1,126 @@
+"""docs/reference/python.md: every public name, with its signature and docstring."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
+
+import blockhole
+from blockhole import errors
+
+HEAD = """# Python names
+
+Written by `python -m scripts.reference` from the docstrings; a test fails when it is stale, or when the documentation
+uses a name that is missing here. `import blockhole` is cheap: each name is imported when it is first used.
+"""
+
+GROUPS: dict[str, tuple[str, ...]] = {
+    # What `blockhole` itself holds comes first; these are the names below it that the guides use.
+    "Graphs and data": (
+        "blockhole.graph.knowledge_graph.KnowledgeGraph",
+        "blockhole.graph.split.SplitGraph",
+        "blockhole.data.dataset.DataSet",
+        "blockhole.paths.queries.PathQueries",
+        "blockhole.paths.answers.answers",
+        "blockhole.paths.language.parse",
+    ),
+    "Asking": (
+        "blockhole.answering.answers.Answer",
+        "blockhole.answering.answers.Answers",
+        "blockhole.answering.engine.Question",
+        "blockhole.answering.engine.Verdict",
+        "blockhole.answering.explanation.explain",
+        "blockhole.answering.connections.connections",
+        "blockhole.answering.new_entities.with_facts",
+        "blockhole.answering.calibrating.calibrate",
+        "blockhole.answering.export.database_queries.DatabaseQueries",
+    ),
+    "Models": (
+        "blockhole.models.contract.Model",
+        "blockhole.models.blockhole.BlockHolE",
+        "blockhole.models.catalogue.build_model",
+        "blockhole.models.merging.merge",
+    ),
+    "Evaluation": (
+        "blockhole.evaluation.truth.build_truth",
+        "blockhole.evaluation.splits.queries_of",
+        "blockhole.evaluation.ranking.rank",
+        "blockhole.evaluation.ranking_report.evaluate_ranking",
+    ),
+}
+
+
+class _Plain:
+    """An annotation that is printed as it was written, without quotes."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def python_page() -> str:
+    sections = [HEAD, "## blockhole\n"]
+    for name in blockhole.__all__:
+        value = getattr(blockhole, name)
+        if isinstance(value, str):
+            sections.append(f"### `blockhole.{name}`\n\nThe version of the package, a string.\n")
+        else:
+            sections.extend(_described(f"blockhole.{name}", value))
+    for group, names in GROUPS.items():
+        sections.append(f"## {group}\n")
+        for name in names:
+            module, _, attribute = name.rpartition(".")
+            sections.extend(_described(name, getattr(import_module(module), attribute)))
+    tree = inspect.cleandoc(errors.__doc__ or "").partition("::\n\n")[2]
+    sections.append(f"## Errors\n\nAll are in `blockhole.errors`.\n\n```text\n{inspect.cleandoc(tree)}\n```\n")
+    return "\n".join(sections)
+
+
+def _described(name: str, value: Any) -> Iterator[str]:
+    short = name.rpartition(".")[2]
+    yield f"### `{name}`\n\n{_signature(short, value)}{_docstring(name, value)}\n"
+    if inspect.isclass(value):
+        for member, raw in vars(value).items():
+            if member.startswith("_") or not _is_method(raw):
+                continue
+            method = getattr(raw, "__func__", getattr(raw, "fget", getattr(raw, "func", raw)))
+            called = not isinstance(raw, property) and not hasattr(raw, "func")
+            head = _signature(f"{short}.{member}", method) if called else f"```python\n{short}.{member}\n```\n\n"
+            yield f"{head}{_docstring(f'{name}.{member}', method)}\n"
+
+
+def _is_method(raw: object) -> bool:
+    """Methods, class methods, properties and cached properties; not fields of a dataclass or a pydantic model."""
+    return inspect.isfunction(raw) or isinstance(raw, classmethod | staticmethod | property) or hasattr(raw, "attrname")
+
+
+def _docstring(name: str, value: object) -> str:
+    text = inspect.getdoc(value)
+    if not text:
+        raise SystemExit(f"{name} is public and has no docstring")
+    return text.replace("::\n", ":\n")
+
+
+def _signature(name: str, value: Any) -> str:
+    if inspect.isclass(value) and issubclass(value, BaseException):
+        return ""
+    signature = inspect.signature(value)
+    words: list[str] = []
+    for each in signature.parameters.values():
+        if each.name in ("self", "cls"):
+            continue
+        if each.kind is each.KEYWORD_ONLY and "*" not in words:
+            words.append("*")
+        written = isinstance(each.annotation, str)
+        words.append(str(each.replace(annotation=_Plain(each.annotation)) if written else each))
+    arrow = (
+        "" if signature.return_annotation in (signature.empty, "None", None) else f" -> {signature.return_annotation}"
+    )
+    line = f"{name}({', '.join(words)}){arrow}"
+    if len(line) > 100:
+        line = f"{name}(\n{''.join(f'    {word},' + chr(10) for word in words)}){arrow}"
+    return f"```python\n{line}\n```\n\n"
