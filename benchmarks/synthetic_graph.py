@@ -14,14 +14,17 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from blockhole.graph.array_files import GrowingArray
 from blockhole.graph.packed import ENTITIES, FORMAT, RECORD, RELATIONS
 from blockhole.graph.packed_adjacency import write_adjacency
+
+if TYPE_CHECKING:
+    import polars as pl
 
 ROWS = 1_000_000
 
@@ -50,6 +53,8 @@ def write_parquet(path: Path, edges: int, entities: int, relations: int, seed: i
 
 
 def write_ntriples(path: Path, edges: int, entities: int, relations: int, seed: int) -> None:
+    import polars as pl
+
     entity, relation = "<http://example.org/entity/Q{}>", "<http://example.org/prop/P{}>"
     with path.open("wb") as file:
         for ids in blocks(edges, entities, relations, seed):
@@ -59,6 +64,8 @@ def write_ntriples(path: Path, edges: int, entities: int, relations: int, seed: 
 
 def write_packed(folder: Path, edges: int, entities: int, relations: int, memory: int, seed: int = 0) -> None:
     """Write a packed graph at once, its names being the numbers of the ids: as `pack` would, without reading names."""
+    import polars as pl
+
     folder.mkdir()
     with GrowingArray(folder / "train.npy", np.int32, (3,)) as facts:
         for ids in blocks(edges, entities, relations, seed):
@@ -78,6 +85,8 @@ def write(path: Path, edges: int, entities: int, relations: int = 1000, seed: in
 
 
 def _named(ids: NDArray[np.int64], entity: str, relation: str) -> pl.DataFrame:
+    import polars as pl
+
     frame = pl.DataFrame(ids, schema=["source", "relation", "target"])
     return frame.select(
         source=pl.format(entity, "source"), relation=pl.format(relation, "relation"), target=pl.format(entity, "target")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -149,5 +150,7 @@ class _CudaRows(torch.autograd.Function):
 
 
 def _draw(count: int, width: int, scale: float, generator: torch.Generator) -> nn.Parameter:
-    table = torch.empty(count, width, dtype=torch.float32, device="cpu")
+    # NumPy asks the system for large pages, torch does not: a batch touches rows all over a table of gigabytes, and on
+    # small pages each of them misses the processor's address cache.
+    table = torch.from_numpy(np.empty((count, width), dtype=np.float32))
     return nn.Parameter(table.normal_(0.0, scale, generator=generator))

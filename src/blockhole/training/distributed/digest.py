@@ -39,13 +39,13 @@ def data_digests(data: DataSet, *, paths: bool) -> dict[str, str]:
     digests = {
         "entity names": _digest_names(split.entities),
         "relation names": _digest_names(split.relations),
-        "train facts": _digest([split.train.tobytes()]),
-        "validation facts": _digest([split.valid.tobytes()]),
+        "train facts": _digest([np.ascontiguousarray(split.train).data]),
+        "validation facts": _digest([np.ascontiguousarray(split.valid).data]),
     }
     if paths:
         queries = data.paths("train")
         arrays = (queries.source, queries.path, queries.length, queries.target)
-        digests["path queries"] = _digest(np.ascontiguousarray(array).tobytes() for array in arrays)
+        digests["path queries"] = _digest(np.ascontiguousarray(array).data for array in arrays)
     return digests
 
 
@@ -62,7 +62,7 @@ def _digest_names(names: Vocabulary) -> str:
     return _digest(name.encode() + b"\0" for name in names.names)
 
 
-def _digest(parts: Iterable[bytes]) -> str:
+def _digest(parts: Iterable[bytes | memoryview]) -> str:
     total = hashlib.sha256()
     for part in parts:
         total.update(part)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -35,7 +36,7 @@ def draw_rows(count: int, width: int, scale: float, generator: torch.Generator, 
     torch turns uniform numbers into normal ones in groups of sixteen, and what is left at the end in a group of its
     own; blocks of a multiple of sixteen rows, the last one taking in what is left, repeat its groups.
     """
-    own = torch.empty(len(held), width)
+    own = torch.from_numpy(np.empty((len(held), width), dtype=np.float32))  # on large pages, as in a model
     starts = list(range(0, count, _ROWS_DRAWN))
     if len(starts) > 1 and count - starts[-1] < 16:
         starts.pop()
