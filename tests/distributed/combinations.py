@@ -56,6 +56,8 @@ def _options() -> dict[str, dict[str, Any]]:
         "sample as it is": {"loss__correct_sample": False, **sampled},
         "typed sample": {"loss__typed_share": 0.5, **sampled},
         "dropout": {"loss__query_dropout": 0.3, **full},
+        "rare targets": {"loss__rare_weight": 0.1, **full},
+        "rare targets, sampled": {"loss__rare_weight": 0.1, **sampled},
         "relation prediction": {"loss__relation_weight": 0.5, **full},
         "penalties": {"penalty__l2": 0.01, "penalty__n3": 0.01, "penalty__dura": 0.01, **sampled},
         "row-wise Adagrad": {"optimizer__kind": "rowwise_adagrad", **sampled},

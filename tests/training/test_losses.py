@@ -48,7 +48,9 @@ def test_self_adversarial_weights_of_no_negatives_are_zero() -> None:
     assert self_adversarial_weights(torch.ones(1, 2), torch.zeros(1, 2, dtype=torch.bool), 1.0).tolist() == [[0.0, 0.0]]
 
 
-def brute_force(own: Tensor, query: Tensor, rivals: Tensor, log_weight: Tensor, excluded: Pairs) -> Tensor:
+def brute_force(
+    own: Tensor, query: Tensor, rivals: Tensor, log_weight: Tensor, excluded: Pairs, weight: Tensor | None
+) -> Tensor:
     """The definition, one row after the other."""
     left_out = set(zip(excluded.row.tolist(), excluded.column.tolist(), strict=True))
     total = query.new_zeros(())
@@ -58,20 +60,26 @@ def brute_force(own: Tensor, query: Tensor, rivals: Tensor, log_weight: Tensor, 
             for column in range(len(rivals))
             if (row, column) not in left_out
         ]
-        total = total + torch.stack([*own[row].exp(), *rest]).sum().log() - own[row, 0]
+        cross_entropy = torch.stack([*own[row].exp(), *rest]).sum().log() - own[row, 0]
+        total = total + (cross_entropy if weight is None else weight[row] * cross_entropy)
     return total / len(query)
 
 
 @pytest.mark.parametrize("chunk_logits", [1, 8, 2**20])
 @pytest.mark.parametrize("extra", [0, 2])
-def test_softmax_loss_and_its_gradients(chunk_logits: int, extra: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("weighted", [False, True])
+def test_softmax_loss_and_its_gradients(
+    chunk_logits: int, extra: int, weighted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(losses, "CHUNK_LOGITS", chunk_logits)
     inputs = (draw(5, 1 + extra, seed=1), draw(5, 4, seed=2), draw(7, 4, seed=3))
     for tensor in inputs:
         tensor.requires_grad_()
     log_weight = draw(7, seed=4)
     excluded = Pairs(torch.tensor([0, 0, 3, 4]), torch.tensor([1, 6, 3, 0]))
-    ours, theirs = softmax_loss(*inputs, log_weight, excluded), brute_force(*inputs, log_weight, excluded)
+    weight = draw(5, seed=5).abs() if weighted else None
+    ours = softmax_loss(*inputs, log_weight, excluded, weight=weight)
+    theirs = brute_force(*inputs, log_weight, excluded, weight)
     torch.testing.assert_close(ours, theirs)
     for mine, expected in zip(
         torch.autograd.grad(3 * ours, inputs), torch.autograd.grad(3 * theirs, inputs), strict=True

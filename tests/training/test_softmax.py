@@ -12,33 +12,40 @@ from torch import Tensor
 
 from blockhole.training.kernels.softmax import chunked_softmax, softmax_loss
 
+Problem = tuple[Tensor, Tensor, Tensor, Tensor | None]
 
-def _problem(batch: int, entities: int, width: int, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+
+def _problem(batch: int, entities: int, width: int, seed: int = 0, *, weighted: bool = False) -> Problem:
     generator = torch.Generator().manual_seed(seed)
     query = torch.randn(batch, width, generator=generator, dtype=torch.float64)
     candidates = torch.randn(entities, width, generator=generator, dtype=torch.float64) * 0.5
-    return query, candidates, torch.randint(entities, (batch,), generator=generator)
+    target = torch.randint(entities, (batch,), generator=generator)
+    weight = 1 - 0.9 * torch.rand(batch, generator=generator, dtype=torch.float64)
+    return query, candidates, target, weight if weighted else None
 
 
-def _oracle(query: Tensor, candidates: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _oracle(query: Tensor, candidates: Tensor, target: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
     query, candidates = query.clone().requires_grad_(), candidates.clone().requires_grad_()
-    loss = torch.nn.functional.cross_entropy(query @ candidates.T, target)
+    each = torch.nn.functional.cross_entropy(query @ candidates.T, target, reduction="none")
+    loss = (each if weight is None else weight * each).mean()
     query_gradient, candidate_gradient = torch.autograd.grad(loss, (query, candidates))
     return loss.detach(), query_gradient, candidate_gradient
 
 
+@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("chunk_logits", [1, 100, 10_000])
-def test_chunked_softmax_equals_cross_entropy(chunk_logits: int) -> None:
-    problem = _problem(batch=23, entities=41, width=10)
+def test_chunked_softmax_equals_cross_entropy(chunk_logits: int, weighted: bool) -> None:
+    problem = _problem(batch=23, entities=41, width=10, weighted=weighted)
     for ours, theirs in zip(chunked_softmax(*problem, chunk_logits), _oracle(*problem), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
 
 
-def test_the_gradient_follows_the_chain_rule() -> None:
-    query, candidates, target = _problem(batch=4, entities=7, width=3)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_gradient_follows_the_chain_rule(weighted: bool) -> None:
+    query, candidates, target, weight = _problem(batch=4, entities=7, width=3, weighted=weighted)
     query.requires_grad_()
     candidates.requires_grad_()
-    assert torch.autograd.gradcheck(lambda q, c: 3 * softmax_loss(q * 2, c, target), (query, candidates))
+    assert torch.autograd.gradcheck(lambda q, c: 3 * softmax_loss(q * 2, c, target, weight), (query, candidates))
 
 
 # Triton decides when it is imported whether its kernels are interpreted, so this runs in a process of its own.
@@ -47,13 +54,16 @@ import torch
 from blockhole.training.kernels.softmax_triton import fused_softmax
 
 generator = torch.Generator().manual_seed(1)
-for batch, entities, width in [(5, 37, 12), (130, 333, 100), (257, 500, 64), (128, 64, 128), (1, 3, 2), (70, 90, 400)]:
+shapes = [(5, 37, 12), (130, 333, 100), (257, 500, 64), (128, 64, 128), (1, 3, 2), (70, 90, 400)]
+for (batch, entities, width), weighted in zip(shapes * 2, [False] * 6 + [True] * 6):
     query = torch.randn(batch, width, generator=generator, dtype=torch.float64).requires_grad_()
     candidates = (0.3 * torch.randn(entities, width, generator=generator, dtype=torch.float64)).requires_grad_()
     target = torch.randint(entities, (batch,), generator=generator)
-    true = torch.nn.functional.cross_entropy(query @ candidates.T, target)
+    weight = 1 - 0.9 * torch.rand(batch, generator=generator) if weighted else None
+    each = torch.nn.functional.cross_entropy(query @ candidates.T, target, reduction="none")
+    true = (each if weight is None else weight * each).mean()
     true.backward()
-    loss, dq, dc = fused_softmax(query.detach().float(), candidates.detach().float(), target)
+    loss, dq, dc = fused_softmax(query.detach().float(), candidates.detach().float(), target, weight)
     assert abs(loss - true) < 1e-3 * true, (loss, true)
     for ours, theirs in ((dq, query.grad), (dc, candidates.grad)):
         assert torch.linalg.norm(ours - theirs) < 2e-3 * torch.linalg.norm(theirs), (batch, entities, width)

@@ -21,6 +21,7 @@ from blockhole.training.losses import Pairs
 from blockhole.training.negatives import ALL_ENTITIES, Negatives, NegativeSampler
 from blockhole.training.objective import Objective
 from blockhole.training.optimizers import build_optimizer
+from blockhole.training.target_weights import target_weights
 
 
 @final
@@ -43,6 +44,7 @@ class AutogradEngine:
         self._dense = {name: value for name, value in model.named_parameters() if name != "entity"}
         rate, (_, width) = config.loss.query_dropout, model.entity.shape
         self._dropout = Dropout(rate, width, config.training.seed, model.entity.device) if rate else None
+        self._target_weight = target_weights(graph, config.loss.rare_weight, model.entity.device)
 
     @property
     def draws_nothing(self) -> bool:
@@ -76,7 +78,8 @@ class AutogradEngine:
                 negatives = replace(negatives, excluded=Pairs(cells.row, self._seen.position[cells.column]))
         if touched is not None:
             entity = entity.detach().index_select(0, touched).requires_grad_()
-        loss = self._loss(entity, source, batch.path, target, negatives, kept)
+        weight = None if self._target_weight is None else self._target_weight[batch.target]
+        loss = self._loss(entity, source, batch.path, target, negatives, kept, weight)
         gradients = torch.autograd.grad(loss, [entity, *self._dense.values()])
         self._optimizer.begin_step()
         self._optimizer.update("entity", touched, gradients[0])
@@ -92,9 +95,13 @@ class AutogradEngine:
         target: Tensor,
         negatives: Negatives,
         kept: Tensor | None,
+        weight: Tensor | None,
     ) -> Tensor:
         loss: Tensor = functional_call(
-            self._objective, {"model.entity": entity}, (source, path, target, negatives, None, kept), strict=False
+            self._objective,
+            {"model.entity": entity},
+            (source, path, target, negatives, None, kept, weight),
+            strict=False,
         )
         return loss
 

@@ -78,6 +78,13 @@ class LossConfig(Section):
         description="weight of predicting the relation of an edge from its ends, beside its object from the rest",
     )
 
+    rare_weight: float = Field(
+        default=1.0,
+        gt=0,
+        le=1,
+        description="weight of a positive whose target occurs least in train, if the most frequent has 1; 1: all alike",
+    )
+
     @model_validator(mode="after")
     def _check(self) -> LossConfig:
         if self.self_adversarial and self.kind != "logistic":
@@ -86,6 +93,8 @@ class LossConfig(Section):
             )
         if self.typed_share and self.kind == "softmax":
             raise ValueError("typed_share needs sampled negatives; softmax takes every entity")
+        if self.rare_weight < 1 and self.kind == "logistic":
+            raise ValueError("rare_weight needs kind = 'softmax' or 'sampled_softmax'")
         return self
 
 

@@ -19,11 +19,14 @@ class Contrast(Protocol):
     def object_scores(self, query: Tensor, negatives: Negatives) -> Tensor:
         """⟨q, c⟩ of the objects drawn for each positive: query [batch, width] → [batch, count]."""
 
-    def shared_softmax(self, own: Tensor, query: Tensor, negatives: Negatives) -> Tensor:
+    def shared_softmax(self, own: Tensor, query: Tensor, negatives: Negatives, weight: Tensor | None) -> Tensor:
         """`losses.softmax_loss` beside the objects that a batch shares, or all entities: own [batch, 1 + x] → []."""
 
-    def full_softmax(self, query: Tensor, target: Tensor) -> Tensor:
-        """The mean of logsumexp_e⟨q, c_e⟩ - ⟨q, c_t⟩ over all entities: query [batch, width], target [batch] → []."""
+    def full_softmax(self, query: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
+        """The mean of w (logsumexp_e⟨q, c_e⟩ - ⟨q, c_t⟩) over all entities.
+
+        Shapes: query [batch, width], target [batch], weight [batch] (absent: 1) → [].
+        """
 
 
 @final
@@ -39,12 +42,12 @@ class WholeTable:
         objects = self._model.candidates(negatives.objects.flatten()).view(*negatives.objects.shape, -1)
         return torch.einsum("bw,bnw->bn", query, objects)
 
-    def shared_softmax(self, own: Tensor, query: Tensor, negatives: Negatives) -> Tensor:
+    def shared_softmax(self, own: Tensor, query: Tensor, negatives: Negatives, weight: Tensor | None) -> Tensor:
         """See Contrast."""
         rivals = self._model.candidates(negatives.objects)
         log_weight = query.new_zeros(len(rivals)) if negatives.log_weight is None else negatives.log_weight.to(query)
-        return losses.softmax_loss(own, query, rivals, log_weight, negatives.excluded)
+        return losses.softmax_loss(own, query, rivals, log_weight, negatives.excluded, weight=weight)
 
-    def full_softmax(self, query: Tensor, target: Tensor) -> Tensor:
+    def full_softmax(self, query: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
         """See Contrast."""
-        return softmax.softmax_loss(query, self._model.candidates(), target)
+        return softmax.softmax_loss(query, self._model.candidates(), target, weight)

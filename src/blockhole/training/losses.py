@@ -74,21 +74,22 @@ def softmax_loss(
     log_weight: Tensor,
     excluded: Pairs,
     *,
+    weight: Tensor | None = None,
     across: Across | None = None,
     rows: int | None = None,
 ) -> Tensor:
-    """The mean of  log(Σ_x exp own_x + Σ_c w_c exp⟨q, rival_c⟩) - own_0.
+    """The mean of  v (log(Σ_x exp own_x + Σ_c w_c exp⟨q, rival_c⟩) - own_0), with v the `weight` of a row (absent: 1).
 
     `own` holds the score of the true answer first, then scores that rival it in its row alone (corrupted paths);
     `rivals` are shared by the batch, `excluded` the pairs that do not count, such as the true answer itself.
-    Shapes: own [batch, 1 + x], query [batch, width], rivals [count, width], log_weight [count] → [].
+    Shapes: own [batch, 1 + x], query [batch, width], rivals [count, width], log_weight [count], weight [batch] → [].
 
     With `across`, each process holds some of the rivals, and the loss and its gradients for `own` and `query` are those
     of all rivals; `rows`, the queries taken at once (by default as many as keep the logits few), must then be equal.
     """
     rows = rows or max(1, (CUDA_CHUNK_LOGITS if query.is_cuda else CHUNK_LOGITS) // max(1, len(rivals)))
     loss: Tensor = _SharedSoftmax.apply(  # type: ignore[no-untyped-call]
-        own, query, rivals, log_weight, excluded, across, min(rows, len(query))
+        own, query, rivals, log_weight, excluded, weight, across, min(rows, len(query))
     )
     return loss
 
@@ -104,6 +105,7 @@ class _SharedSoftmax(torch.autograd.Function):
         rivals: Tensor,
         log_weight: Tensor,
         excluded: Pairs,
+        weight: Tensor | None,
         across: Across | None,
         rows: int,
     ) -> Tensor:
@@ -124,22 +126,26 @@ class _SharedSoftmax(torch.autograd.Function):
             own_share = (chunk_own - highest).exp_()
             total = share.sub_(highest).exp_().sum(dim=1, keepdim=True)
             total = (across.total(total) if across else total) + own_share.sum(dim=1, keepdim=True)
-            loss += (total.log() + highest - chunk_own[:, :1]).sum()
-            own_gradient[part] = own_share / total
+            cross_entropy = total.log() + highest - chunk_own[:, :1]
+            own_share.div_(total)[:, 0] -= 1
             share.div_(total)
+            if weight is not None:
+                for each in (cross_entropy, own_share, share):
+                    each.mul_(weight[part, None])
+            loss += cross_entropy.sum()
+            own_gradient[part] = own_share
             query_gradient[part] = share @ rivals
             rival_gradient.addmm_(share.T, query[part])
-        own_gradient[:, 0] -= 1
         if across:
             query_gradient = across.total(query_gradient)
         ctx.save_for_backward(own_gradient, query_gradient, rival_gradient)
         return loss / batch
 
     @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None, None, None]:
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None, None, None, None]:
         own, query, rivals = ctx.saved_tensors
         scale = upstream / len(query)
-        return own * scale, query * scale, rivals * scale, None, None, None, None
+        return own * scale, query * scale, rivals * scale, None, None, None, None, None
 
 
 def _cells(pairs: Pairs, part: slice) -> tuple[Tensor, Tensor]:

@@ -41,17 +41,19 @@ class Objective(nn.Module):
         negatives: Negatives,
         contrast: Contrast | None = None,
         kept: Tensor | None = None,
+        weight: Tensor | None = None,
     ) -> Tensor:
         """source [batch], path [batch, hop], target [batch] and the batch's negatives → [].
 
-        `kept` [batch, width], if given, is multiplied with the query vectors before they meet candidates (dropout).
+        `kept` [batch, width], if given, is multiplied with the query vectors before they meet candidates (dropout);
+        `weight` [batch], if given, with the losses of the objects.
         """
         query = self.model.embed_paths(source, path)
         asked = query if kept is None else query * kept
         if self._loss.kind == "logistic":
             loss = self._logistic(source, target, asked, negatives, contrast or self._whole)
         else:
-            loss = self._softmax(source, target, asked, negatives, contrast or self._whole)
+            loss = self._softmax(source, target, asked, negatives, contrast or self._whole, weight)
         if self._loss.relation_weight and path.shape[1] == 1 and isinstance(self.model, BlockBilinear):
             loss = loss + self._loss.relation_weight * relation_loss(self.model, source, path[:, 0], target)
         return loss + self._penalties(source, path, target, query)
@@ -75,17 +77,23 @@ class Objective(nn.Module):
         return losses.logistic_loss((query * answer).sum(dim=1), scores, weight)
 
     def _softmax(
-        self, source: Tensor, target: Tensor, query: Tensor, negatives: Negatives, contrast: Contrast
+        self,
+        source: Tensor,
+        target: Tensor,
+        query: Tensor,
+        negatives: Negatives,
+        contrast: Contrast,
+        weight: Tensor | None,
     ) -> Tensor:
         """Cross entropy over all entities or a sample of them, corrupted paths as further rivals."""
         if negatives is ALL_ENTITIES:
-            return contrast.full_softmax(query, target)
+            return contrast.full_softmax(query, target, weight)
         answer = self.model.candidates(target)
         own = (query * answer).sum(dim=1, keepdim=True)
         if negatives.paths is not None and negatives.false is not None:
             corrupted = self._corrupted_scores(source, answer, negatives.paths)
             own = torch.cat((own, corrupted.masked_fill(~negatives.false, -torch.inf)), dim=1)
-        return contrast.shared_softmax(own, query, negatives)
+        return contrast.shared_softmax(own, query, negatives, weight)
 
     def _corrupted_scores(self, source: Tensor, answer: Tensor, paths: Tensor) -> Tensor:
         """φ(s, p', o): source [batch], answer [batch, width], paths [batch, count, hop] → [batch, count]."""

@@ -32,7 +32,11 @@ def check_streams(config: TrainConfig) -> None:
             "a packed graph has no stored paths; sample them as they are needed with training.walks = fresh, "
             "or train on edges alone with training.on = base."
         )
-    for key, asked in (("early_stop.metric", config.early_stop.metric), ("loss.typed_share", config.loss.typed_share)):
+    for key, asked in (
+        ("early_stop.metric", config.early_stop.metric is not None),
+        ("loss.typed_share", config.loss.typed_share > 0),
+        ("loss.rare_weight", config.loss.rare_weight < 1),
+    ):
         if asked:
             raise ConfigError(f"{key} needs the graph in memory, and this one is packed; leave it away.")
 

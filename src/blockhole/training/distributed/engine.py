@@ -25,6 +25,7 @@ from blockhole.training.losses import Pairs
 from blockhole.training.negatives import ALL_ENTITIES, Negatives, NegativeSampler
 from blockhole.training.objective import Objective
 from blockhole.training.optimizers import build_optimizer
+from blockhole.training.target_weights import target_weights
 
 
 @final
@@ -56,6 +57,7 @@ class ShardedEngine:
         self._optimizer = build_optimizer(config.optimizer, {"entity": nn.Parameter(self._shard), **self._dense})
         rate, (_, width) = config.loss.query_dropout, model.entity.shape
         self._dropout = Dropout(rate, width, config.training.seed, self._shard.device) if rate else None
+        self._target_weight = target_weights(graph, config.loss.rare_weight, self._shard.device)
         self._seen: Tensor | None = None
         self._counted: Tensor | None = None
         if seen is not None:
@@ -77,7 +79,8 @@ class ShardedEngine:
         fetched = self._fetch(ends).requires_grad_()
         rivals = ShardRivals.of(self._model, self._mesh, self._shard, batch.target[part], negatives, self._counted)
         kept = self._kept(batch, part)
-        loss = share * self._loss(fetched, source, batch.path[part], target, negatives, rivals, kept)
+        weight = None if self._target_weight is None else self._target_weight[batch.target[part]]
+        loss = share * self._loss(fetched, source, batch.path[part], target, negatives, rivals, kept, weight)
         leaves = [fetched, rivals.rows, *self._dense.values()]
         of_fetched, of_rivals, *of_dense = torch.autograd.grad(loss, leaves, allow_unused=True, materialize_grads=True)
         self._optimizer.begin_step()
@@ -99,9 +102,13 @@ class ShardedEngine:
         negatives: Negatives,
         rivals: ShardRivals,
         kept: Tensor | None,
+        weight: Tensor | None,
     ) -> Tensor:
         loss: Tensor = functional_call(
-            self._objective, {"model.entity": fetched}, (source, path, target, negatives, rivals, kept), strict=False
+            self._objective,
+            {"model.entity": fetched},
+            (source, path, target, negatives, rivals, kept, weight),
+            strict=False,
         )
         return loss
 
@@ -147,7 +154,8 @@ class ShardedEngine:
         if drawn.objects is not None and drawn.objects.dim() == 2:
             per_query = drawn.objects.shape[1]
         else:
-            per_query = 3 if drawn is ALL_ENTITIES and self._counted is None else 2
+            parallel = drawn is ALL_ENTITIES and self._counted is None and self._target_weight is None
+            per_query = 3 if parallel else 2
         return StepSizes(
             queries=part.stop - part.start,
             ends=len(torch.unique(torch.cat((batch.source[part], batch.target[part])))),

@@ -1,9 +1,10 @@
 """What a process contrasts queries with: the candidates among its own rows, put together with the other shards'.
 
 The logits of a shard never leave it. Over all entities the loss is torch's `loss_parallel`. It knows no weights of
-single candidates, no masks, and no rivals that only one row has; the losses that need those (samples, known answers or
-unseen entities left out, corrupted paths) do the same by themselves (`losses.softmax_loss`): maximum, sum of
-exponentials and query gradient are reduced along the entities, and all else is local.
+single rows or candidates, no masks, and no rivals that only one row has; the losses that need those (rare targets,
+samples, known answers or unseen entities left out, corrupted paths) do the same by themselves
+(`losses.softmax_loss`): maximum, sum of exponentials and query gradient are reduced along the entities, and all else is
+local.
 """
 
 from __future__ import annotations
@@ -91,20 +92,22 @@ class ShardRivals:
         summed = DTensor.from_local(scattered, self.mesh.entities, [Partial()], run_check=False)
         return summed.redistribute(placements=[Replicate()]).to_local()
 
-    def shared_softmax(self, own: Tensor, query: Tensor, negatives: Negatives) -> Tensor:
+    def shared_softmax(self, own: Tensor, query: Tensor, negatives: Negatives, weight: Tensor | None) -> Tensor:
         """See Contrast."""
         candidates = self.model.finish_candidate(self.rows)
         log_weight = query.new_zeros(len(candidates)) if self.log_weight is None else self.log_weight.to(query)
         # From figures that all processes know, so that they reduce equally often.
         most = self.model.num_entities if negatives.objects is None else len(negatives.objects)
         rows = max(1, CHUNK_LOGITS // -(-most // self.mesh.shape.entities))
-        return losses.softmax_loss(own, query, candidates, log_weight, self.excluded, across=self.mesh, rows=rows)
+        return losses.softmax_loss(
+            own, query, candidates, log_weight, self.excluded, weight=weight, across=self.mesh, rows=rows
+        )
 
-    def full_softmax(self, query: Tensor, target: Tensor) -> Tensor:
+    def full_softmax(self, query: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
         """See Contrast; `target` counts in the rows that were fetched, `answer` in the table."""
-        if self.log_weight is not None:
+        if self.log_weight is not None or weight is not None:
             own = (query * self.model.candidates(target)).sum(dim=1, keepdim=True)
-            return replace(self, excluded=self._answer_cells()).shared_softmax(own, query, ALL_ENTITIES)
+            return replace(self, excluded=self._answer_cells()).shared_softmax(own, query, ALL_ENTITIES, weight)
         candidates = self.model.finish_candidate(self.rows)
         loss: Tensor = _LossParallel.apply(  # type: ignore[no-untyped-call]
             query, candidates, self.answer, self.mesh, self.model.num_entities

@@ -1,10 +1,11 @@
 """Full softmax over all entities on a GPU, without ever writing a logit to memory.
 
-For queries q_i, candidates c_e and true answers t_i the loss is the mean of  logsumexp_e⟨q_i, c_e⟩ - ⟨q_i, c_{t_i}⟩.
-Its gradients are  dq_i = Σ_e p_ie c_e - c_{t_i}  and  dc_e = Σ_i (p_ie - [e = t_i]) q_i  (both over the batch size),
-with p the softmax. The first sum is what attention computes when the candidates are both its keys and its values,
-so one pass over the entities yields the normaliser and dq together; a second pass recomputes p by entity and yields
-dc. Four matrix products and two exponentials per logit, all in registers and shared memory.
+For queries q_i, candidates c_e, true answers t_i and weights w_i ≤ 1 the loss is the mean of
+w_i (logsumexp_e⟨q_i, c_e⟩ - ⟨q_i, c_{t_i}⟩). Its gradients are  dq_i = w_i (Σ_e p_ie c_e - c_{t_i})  and
+dc_e = Σ_i w_i (p_ie - [e = t_i]) q_i  (both over the batch size), with p the softmax. The first sum is what attention
+computes when the candidates are both its keys and its values, so one pass over the entities yields the normaliser and
+dq together; a second pass recomputes p by entity and yields dc. Four matrix products and two exponentials per logit,
+all in registers and shared memory.
 
 Operands are float16 with float32 accumulators: the mantissa of TF32 at twice its rate. The parameters stay float32.
 """
@@ -104,11 +105,13 @@ def _padded(rows: Tensor, width: int, factor: float = 1.0) -> Tensor:
     return padded
 
 
-def fused_softmax(query: Tensor, candidates: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The mean cross entropy and its gradients.
+def fused_softmax(
+    query: Tensor, candidates: Tensor, target: Tensor, weight: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The mean cross entropy, weighted if asked, and its gradients.
 
-    Shapes: query [batch, width], candidates [E, width], target [batch] → loss [], dq [batch, width], dc [E, width],
-    all float32; width at most `WIDEST`.
+    Shapes: query [batch, width], candidates [E, width], target [batch], weight [batch] in (0, 1] → loss [],
+    dq [batch, width], dc [E, width], all float32; width at most `WIDEST`.
     """
     batch, columns = query.shape
     entities = len(candidates)
@@ -133,8 +136,13 @@ def fused_softmax(query: Tensor, candidates: Tensor, target: Tensor) -> tuple[Te
     mean_candidate = (part_out * share[..., None]).sum(0)[:, :columns] / total[:, None]
 
     true_candidate = candidates[target]
-    loss = (normaliser / to_base_2 - (query * true_candidate).sum(1)).mean()
+    cross_entropy = normaliser / to_base_2 - (query * true_candidate).sum(1)
     query_gradient = (mean_candidate - true_candidate) / batch
+    pulling = query
+    if weight is not None:
+        cross_entropy, pulling = cross_entropy * weight, query * weight[:, None]
+        query_gradient *= weight[:, None]
+        normaliser = normaliser - torch.log2(weight)  # w p is what a softmax with a larger normaliser gives
 
     gradient = query.new_empty(entities, width)
     tiling = _COLLECT[max(128, width)]
@@ -143,5 +151,5 @@ def fused_softmax(query: Tensor, candidates: Tensor, target: Tensor) -> tuple[Te
         QUERIES=tiling.read, ENTITIES=tiling.owned, num_warps=tiling.warps, num_stages=tiling.stages,
     )  # fmt: skip
     candidate_gradient = gradient[:, :columns]
-    candidate_gradient.index_add_(0, target, query, alpha=-1.0 / batch)
-    return loss, query_gradient, candidate_gradient
+    candidate_gradient.index_add_(0, target, pulling, alpha=-1.0 / batch)
+    return cross_entropy.mean(), query_gradient, candidate_gradient
