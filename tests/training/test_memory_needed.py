@@ -18,7 +18,7 @@ from blockhole.graph.vocabulary import Vocabulary
 from blockhole.graph.writers import write_graph
 from blockhole.training.config import TrainConfig
 from blockhole.training.config_sources import gather, validate
-from blockhole.training.memory_needed import PROGRAM, memory_needed
+from blockhole.training.memory_needed import COPIES, GPU_PROGRAM, PROGRAM, memory_needed
 
 E, R, T = 1000, 7, 5000
 TRIPLES = np.random.default_rng(0).integers([E, R, E], size=(T, 3)).astype(np.int32)
@@ -58,6 +58,16 @@ def test_settings_change_what_they_cost() -> None:
     walks = memory_needed(paths, SPLIT, None, saved=False).parts
     assert walks["positives"] == 21 * T * (8 * 8 + 26)
     assert walks["averages"] == 3 * walks["tables"]
+
+
+@pytest.mark.parametrize(
+    ("loss", "rows"), [("softmax", E), ("sampled_softmax", 2 * 100 + 9), ("logistic", 100 * (2 + 9))]
+)
+def test_a_gpu_holds_what_is_trained_and_the_rows_of_a_batch(loss: str, rows: int) -> None:
+    settings = {"training.on": "base", "training.batch_size": 100, "loss.kind": loss, "loss.negatives": 9}
+    needed = memory_needed(_config(**settings), SPLIT, None, saved=True)
+    trained = sum(needed.parts[part] for part in ("tables", "optimizer", "ids", "averages", "positives"))
+    assert needed.gpu == GPU_PROGRAM + trained + COPIES * 4 * 32 * rows
 
 
 def test_a_run_keeps_to_it(tmp_path: Path) -> None:

@@ -15,12 +15,16 @@ PROGRAM = 700_000_000
 """Python, torch, numba and polars, and the batch under way."""
 LONGEST = 5
 """Hops of a walk, at most."""
+GPU_PROGRAM = 1_000_000_000
+"""CUDA's own, its libraries' workspaces, and what its allocator keeps in reserve."""
+COPIES = 10
+"""How often the rows of a batch are there at once on a GPU: gathered, spread over queries, and as gradients and steps."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class MemoryNeeded:
-    """Bytes that a run on one CPU holds at most, by what they are for.
+    """Bytes that a run on one CPU holds at most, by what they are for, and on one GPU, where it trains there.
 
     E entities of w numbers, relations of P numbers in all, T facts of train, N positives of up to K hops:
     tables 4(Ew + P); optimizer the same for Adagrad, 4(E + rows of relations) row-wise, twice the tables for Adam;
@@ -30,10 +34,14 @@ class MemoryNeeded:
 
     `mapped` are pages of a packed graph's files. They count as the process's while it touches them, and the system
     takes them back when memory is short.
+
+    On a `gpu` are tables, optimizer, ids, averages and positives as here, and ten copies of the rows that a batch of B
+    with n negatives touches: B(2 + n), 2B + n where they are shared, at most E, which are all with the full softmax.
     """
 
     parts: Mapping[str, int]
     mapped: int
+    gpu: int
 
     @property
     def held(self) -> int:
@@ -54,19 +62,36 @@ def memory_needed(config: TrainConfig, split: SplitGraph, stored_paths: int | No
     averages = tables * (bool(config.early_stop.metric) or training.average_epochs > 1)
     averages += 2 * tables * (training.average_epochs > 1)
     adjacency = 32 * T + 8 * E if training.on == "paths" else 0
+    parts = {
+        "program": PROGRAM,
+        "tables": tables,
+        "optimizer": optimizer,
+        "ids": 17 * E,
+        "averages": averages,
+        "positives": 0 if split.packed else _positives_bytes(config, T, stored_paths),
+        "graph": 16 * E if split.packed else 24 * T + 200 * E + adjacency,
+        "saving": 2 * max(tables, optimizer) if saved else 0,
+    }
+    touched = COPIES * 4 * one.entity.numel() * _rows_touched(config, E)
     return MemoryNeeded(
-        {
-            "program": PROGRAM,
-            "tables": tables,
-            "optimizer": optimizer,
-            "ids": 17 * E,
-            "averages": averages,
-            "positives": 0 if split.packed else _positives_bytes(config, T, stored_paths),
-            "graph": 16 * E if split.packed else 24 * T + 200 * E + adjacency,
-            "saving": 2 * max(tables, optimizer) if saved else 0,
-        },
+        parts,
         mapped=12 * T + adjacency if split.packed else 0,
+        gpu=GPU_PROGRAM
+        + touched
+        + sum(parts[part] for part in ("tables", "optimizer", "ids", "averages", "positives")),
     )
+
+
+def _rows_touched(config: TrainConfig, entities: int) -> int:
+    """Rows of the entity table that a batch touches, at most."""
+    batch, negatives = config.training.batch_size, config.loss.negatives
+    match config.loss.kind:
+        case "softmax":
+            return entities
+        case "sampled_softmax":
+            return min(entities, 2 * batch + negatives)
+        case "logistic":
+            return batch * (2 + negatives)
 
 
 def _positives_bytes(config: TrainConfig, facts: int, stored_paths: int | None) -> int:

@@ -1,0 +1,135 @@
+"""Ten million entities on one GPU, and the engine of several processes over NCCL beside that of one.
+
+    python -m benchmarks.bench_scale_gpu --commit $(git rev-parse --short HEAD) > benchmarks/results/scale_gpu.json
+
+One epoch over the facts of a packed graph for each sampled loss, with row-wise Adagrad: edges per second, and the
+memory of the GPU, as stated before and as the driver counts it after. Then the losses of the same steps by one process
+and by torchrun's only one (`scale_losses.py`). Needs torch, numpy, pydantic and rich only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import subprocess
+import sys
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks import synthetic_graph
+from blockhole.data.dataset import DataSet
+from blockhole.fitting import fit
+from blockhole.graph.adjacency import build_adjacency
+from blockhole.graph.split import SplitGraph
+from blockhole.graph.vocabulary import Vocabulary
+from blockhole.memory import peak_bytes
+from blockhole.training.config import TrainConfig
+from blockhole.training.memory_needed import memory_needed
+
+NEGATIVES = {"logistic": 5, "sampled_softmax": 1024}
+
+
+def packed(edges: int, entities: int, relations: int) -> SplitGraph:
+    """The graph as `blockhole data pack` leaves it, in memory."""
+    facts = np.concatenate([ids.astype(np.int32) for ids in synthetic_graph.blocks(edges, entities, relations, seed=0)])
+    return SplitGraph(
+        Vocabulary(map(str, range(entities))),
+        Vocabulary(map(str, range(relations)), "relation"),
+        facts,
+        train_adjacency=build_adjacency(facts, entities, relations),
+    )
+
+
+def settings(loss: str, options: argparse.Namespace) -> TrainConfig:
+    return TrainConfig.model_validate(
+        {
+            "model": {"name": "blockhole", "blocks": 2, "block_size": options.block_size},
+            "loss": {"kind": loss, "negatives": NEGATIVES[loss]},
+            "optimizer": {"kind": "rowwise_adagrad", "learning_rate": 0.05},
+            "penalty": {"l2": 0.0, "dura": 0.0},
+            "training": {
+                "on": "base",
+                "reverse": "none",
+                "epochs": 1,
+                "batch_size": options.batch_size,
+                "device": options.device,
+            },
+        }
+    )
+
+
+def measure(split: SplitGraph, loss: str, options: argparse.Namespace) -> dict[str, Any]:
+    config = settings(loss, options)
+    stated = memory_needed(config, split, None, saved=False)
+    start = perf_counter()
+    run = fit(DataSet("synthetic", split), config)
+    figures = {
+        "loss": loss,
+        "negatives": NEGATIVES[loss],
+        "epoch_seconds": round(run.state.seconds, 2),
+        "edges_per_second": round(run.state.paths / run.state.seconds),
+        "all_seconds": round(perf_counter() - start, 2),
+        "mean_loss": run.state.loss,
+        "stated_gpu_mb": round(stated.gpu / 2**20),
+        "peak_rss_mb": round(peak_bytes() / 2**20),
+    }
+    if options.device == "cuda":
+        free, total = torch.cuda.mem_get_info()
+        figures["gpu_used_mb"] = round((total - free) / 2**20)
+        figures["gpu_allocated_mb"] = round(torch.cuda.max_memory_allocated() / 2**20)
+    return figures
+
+
+def losses(launcher: list[str], options: argparse.Namespace) -> dict[str, list[float]]:
+    worker = ["-m", "benchmarks.scale_losses", "--device", options.device]
+    done = subprocess.run([sys.executable, *launcher, *worker], capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(done.stderr)
+    found: dict[str, list[float]] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--edges", type=int, default=20_000_000)
+    parser.add_argument("--entities", type=int, default=10_000_000)
+    parser.add_argument("--relations", type=int, default=1000)
+    parser.add_argument("--block-size", type=int, default=25)
+    parser.add_argument("--batch-size", type=int, default=32_768)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--commit", required=True)
+    options = parser.parse_args()
+    report: dict[str, Any] = {"commit": options.commit, "torch": torch.__version__}
+    report["device"] = torch.cuda.get_device_name() if options.device == "cuda" else "CPU"
+    report |= {key: vars(options)[key] for key in ("edges", "entities", "relations", "batch_size")}
+    report |= {"model": "blockhole", "width": 4 * options.block_size, "optimizer": "rowwise_adagrad"}
+    alone = losses([], options)
+    together = losses(["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "1"], options)
+    report["steps_beside_one_process"] = {
+        kind: {
+            "steps": len(expected),
+            "first": [expected[0], together[kind][0]],
+            "last": [expected[-1], together[kind][-1]],
+            "largest_difference": float(np.abs(np.subtract(expected, together[kind])).max()),
+        }
+        for kind, expected in alone.items()
+    }
+    print(json.dumps(report), file=sys.stderr)
+    split = packed(options.edges, options.entities, options.relations)
+    report["epochs"] = []
+    for loss in NEGATIVES:
+        report["epochs"].append(measure(split, loss, options))
+        print(json.dumps(report["epochs"][-1]), file=sys.stderr)
+        gc.collect()
+        if options.device == "cuda":
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats()
+    print(json.dumps(report, indent=1))
+
+
+if __name__ == "__main__":
+    main()
