@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import final
+from typing import Protocol, final
 
 from torch import Tensor
 
@@ -37,11 +37,25 @@ from blockhole.training.run import (
 )
 from blockhole.training.state import TrainingState
 from blockhole.training.tracking import MetricsFile, Tracker
+from blockhole.training.trainer import Saver
+
+
+class Writer(Saver, Protocol):
+    """Keeps a run in its folder."""
+
+    def begin(self, config: TrainConfig, graph: KnowledgeGraph) -> None:
+        """Start a new run on the facts of `graph` in an empty folder."""
+
+    def resume(self, config: TrainConfig, graph: KnowledgeGraph) -> Checkpoint:
+        """Load model and engine from the folder, to go on with `config`; its names and facts must be the given ones."""
+
+    def trackers(self) -> list[Tracker]:
+        """Where this process writes the run's figures."""
 
 
 @final
 class RunWriter:
-    """Saves one model and engine into one folder; a Saver. `metrics` is open from `begin` or `resume` on."""
+    """Saves one model and engine into one folder; a Writer. `metrics` is open from `begin` or `resume` on."""
 
     metrics: MetricsFile
 

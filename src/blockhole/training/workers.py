@@ -16,29 +16,14 @@ from blockhole.errors import ConfigError
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.models.catalogue import build_model
 from blockhole.models.contract import Model
-from blockhole.training.checkpoint import Checkpoint
 from blockhole.training.config import TrainConfig
 from blockhole.training.devices import available_threads, choose_device
 from blockhole.training.distributed.launch import launched
 from blockhole.training.engine import Engine
 from blockhole.training.engines import build_engine
-from blockhole.training.run_writer import RunWriter
-from blockhole.training.tracking import Tracker
-from blockhole.training.trainer import Saver, Validate
+from blockhole.training.run_writer import RunWriter, Writer
+from blockhole.training.trainer import Validate
 from blockhole.training.unseen import give_mean_to_unseen
-
-
-class Writer(Saver, Protocol):
-    """Keeps a run in its folder."""
-
-    def begin(self, config: TrainConfig, graph: KnowledgeGraph) -> None:
-        """Start a new run on the facts of `graph` in an empty folder."""
-
-    def resume(self, config: TrainConfig, graph: KnowledgeGraph) -> Checkpoint:
-        """Load model and engine from the folder, to go on with `config`; its names and facts must be the given ones."""
-
-    def trackers(self) -> list[Tracker]:
-        """Where this process writes the run's figures."""
 
 
 class Workers(Protocol):

@@ -32,8 +32,8 @@ from blockhole.training.distributed.mesh import EntityMesh, MeshShape
 from blockhole.training.distributed.run_writer import ShardedRunWriter
 from blockhole.training.distributed.table import build_sharded_model
 from blockhole.training.engine import Engine
+from blockhole.training.run_writer import Writer
 from blockhole.training.trainer import Validate
-from blockhole.training.workers import Writer
 
 SPEAKS_WITHIN = timedelta(seconds=5)
 """How long a process that failed waits for process 0 to say so, before it speaks itself."""
