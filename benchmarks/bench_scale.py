@@ -35,8 +35,8 @@ CURVE = [(1_000_000, 100_000), (2_000_000, 200_000), (4_000_000, 400_000), (4_00
 def started(*command: object) -> dict[str, Any]:
     """What a program prints as JSON, the processor time it took, and the most it held in memory of its own.
 
-    Its peak RSS, which it tells itself, is the kernel's mark and counts mapped files too; memory of its own is looked at
-    ten times a second.
+    Its peak RSS, which it tells itself, is the kernel's mark and counts mapped files too; memory of its own, which no
+    file backs, is looked at ten times a second.
     """
     before, most = os.times(), 0
     with subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE) as process:

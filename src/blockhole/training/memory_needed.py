@@ -18,7 +18,7 @@ LONGEST = 5
 GPU_PROGRAM = 1_000_000_000
 """CUDA's own, its libraries' workspaces, and what its allocator keeps in reserve."""
 COPIES = 10
-"""How often the rows of a batch are there at once on a GPU: gathered, spread over queries, and as gradients and steps."""
+"""How often a GPU holds the rows of a batch at once: gathered, spread over queries, as gradients and as steps."""
 
 
 @final
