@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from blockhole.cli.answer_table import print_answers
 from blockhole.cli.output import JsonFlag, print_json, stdout
 
 if TYPE_CHECKING:
-    from blockhole.answering.answers import Answers, Status
+    from blockhole.answering.answers import Status
     from blockhole.answering.engine import Candidates, Engine
     from blockhole.paths.language import PathQuery
 
@@ -119,17 +120,3 @@ def _answer_file(
             markup=False,
             soft_wrap=True,
         )
-
-
-def print_answers(answers: Answers) -> None:
-    """Print answers as people read them."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table("answer", "score", "probability", "status", box=None, pad_edge=False, header_style="bold")
-    for column in table.columns[1:3]:
-        column.justify = "right"
-    for answer in answers:
-        probability = "" if answer.probability is None else f"{answer.probability:.3f}"
-        table.add_row(Text(answer.entity), f"{answer.score:.3f}", probability, answer.status)
-    stdout().print(table if len(answers) else "no answers")

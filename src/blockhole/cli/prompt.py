@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from blockhole.cli.ask import print_answers
+from blockhole.cli.answer_table import print_answers
 from blockhole.cli.completion import Completer
 from blockhole.cli.output import stderr
 from blockhole.errors import QueryError
