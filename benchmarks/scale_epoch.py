@@ -3,7 +3,8 @@
     python -m benchmarks.scale_epoch PACKED RUN '{"model.blocks": 2, …}'
 
 Time is that of the epoch after its first batch, which waits for compiled loops, by the clock and by the processor;
-memory is that of all of `blockhole train`, with what it stated before it began. RSS is the kernel's mark, and counts pages of mapped files as well.
+memory is that of all of `blockhole train`, with what it stated before it began. RSS is the kernel's mark, and counts
+pages of mapped files as well.
 """
 
 from __future__ import annotations
