@@ -135,6 +135,14 @@ BAD: list[tuple[dict[str, Any], str]] = [
         {"loss.kind": "softmax", "loss.typed_share": 0.5},
         "loss: typed_share needs sampled negatives; softmax takes every entity.",
     ),
+    (
+        {"loss.kind": "logistic", "loss.rare_weight": 0.1},
+        "loss: rare_weight needs kind = 'softmax' or 'sampled_softmax'.",
+    ),
+    (
+        {"model.name": "transe", "model.dim": 4, "penalty.dura_back": 0.1},
+        "penalty.dura_back needs one of the models blockhole, complex, distmult, rescal; transe is none of them.",
+    ),
 ]
 
 

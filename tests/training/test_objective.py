@@ -49,6 +49,7 @@ PENALTIES: dict[str, dict[str, Any]] = {
     "l2": {"penalty__l2": 0.3},
     "n3": {"penalty__n3": 0.3},
     "dura": {"penalty__dura": 0.3},
+    "dura, back": {"penalty__dura": 0.3, "penalty__dura_back": 0.2},
     "all": {"penalty__l2": 0.1, "penalty__n3": 0.2, "penalty__dura": 0.3},
 }
 
@@ -129,7 +130,17 @@ def brute_force_penalty(model: Model, batch: Batch, settings: TrainConfig) -> Te
         total = total + weights.l2 * sum(x.square().sum() for x in [*ends, *relations])
         total = total + weights.n3 * sum(cubed(x) for x in [*ends, *relations])
         total = total + (weights.dura or 0.0) * sum(x.square().sum() for x in [*ends, query])
+        if isinstance(model, BlockBilinear):
+            total = total + weights.dura_back * brute_force_back(model, batch, row).square().sum()
     return total / len(batch.source)
+
+
+def brute_force_back(model: BlockBilinear, batch: Batch, row: int) -> Tensor:
+    """The vector whose product with the row of any source is its score, read off the scores of unit vectors."""
+    answer = model.entity[batch.target[row]]
+    units = torch.eye(len(answer), dtype=answer.dtype)
+    length = torch.full((len(units),), batch.path.shape[1])
+    return model.walk(units, batch.path[row].expand(len(units), -1), length) @ answer
 
 
 @pytest.mark.parametrize("hops", [1, 3])

@@ -9,12 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from blockhole.errors import ConfigError
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.training.autograd import AutogradEngine
 from blockhole.training.batch import Batch
-from blockhole.training.config_sources import gather, validate
 from blockhole.training.losses import Pairs
 from blockhole.training.negatives import ALL_ENTITIES, Negatives, NegativeSampler
 from blockhole.training.objective import Objective
@@ -74,8 +72,3 @@ def test_a_step_weighs_the_loss_of_each_positive_but_not_its_penalty(kind: str) 
         expected = expected + weight[one.target[0]] * loss + penalty
     step = AutogradEngine(model, settings, graph).step(given)
     torch.testing.assert_close(step, expected.detach() / 12)
-
-
-def test_the_logistic_loss_knows_no_weights() -> None:
-    with pytest.raises(ConfigError, match=r"rare_weight needs kind = 'softmax' or 'sampled_softmax'"):
-        validate(gather(overrides={"loss.kind": "logistic", "loss.rare_weight": 0.1}))

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from blockhole.compiled import triton_installed
 from blockhole.models.circulant import adjoint, fourier_hop
-from blockhole.models.contract import Model
+from blockhole.models.contract import Model, rows
 from blockhole.models.geometry import BlockGeometry
 
 
@@ -63,6 +63,26 @@ class BlockBilinear(Model, ABC):
             return fused_hop(vector, self.relation, relation, self.geometry)
         blocks = vector.reshape(len(vector), *self.geometry.entity_shape)
         return fourier_hop(blocks, self.operator(relation)).flatten(1)
+
+    def retrace(self, target: Tensor, path: Tensor) -> Tensor:
+        """The vector W_{r1} … W_{rk} ē_o, conjugated, whose inner product with e_s is the score of (s, r1/…/rk, o).
+
+        Shapes: target [batch], path [batch, hop] → [batch, width].
+        """
+        vector = rows(self.entity, target)
+        for step in reversed(range(path.shape[1])):
+            vector = self._hop_back(vector, path[:, step])
+        return vector
+
+    def _hop_back(self, vector: Tensor, relation: Tensor) -> Tensor:
+        """The hop with the conjugate transpose of W_r."""
+        if self._fuses(vector):
+            from blockhole.models.hop_triton import fused_hop
+
+            adjoints = adjoint(self.relation.view(len(self.relation), *self.geometry.relation_shape)).flatten(1)
+            return fused_hop(vector, adjoints.contiguous(), relation, self.geometry)
+        blocks = vector.reshape(len(vector), *self.geometry.entity_shape)
+        return fourier_hop(blocks, adjoint(self.operator(relation))).flatten(1)
 
     def _fuses(self, vector: Tensor) -> bool:
         """Whether the kernels of `models/hop_triton.py` can take the hop."""

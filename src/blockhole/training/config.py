@@ -105,6 +105,9 @@ class PenaltyConfig(Section):
     l2: Weight = Field(default=0.0, description="weight of the squared norm of a positive's parameters (the paper's λ)")
     n3: Weight = Field(default=0.0, description="weight of the nuclear 3-norm of the parameters of a positive")
     dura: Weight | None = Field(default=None, description="weight of ‖e_s‖² + ‖query vector‖² + ‖e_o‖²")
+    dura_back: Weight = Field(
+        default=0.0, description="weight of ‖target moved back along the path‖² (blockhole, complex, distmult, rescal)"
+    )
     dura_per_entity: Weight = Field(
         default=0.0, description="where dura is absent: it is this over the mean positives of an entity, 0.02 at most"
     )
@@ -193,6 +196,9 @@ class TrainConfig(Section):
         if self.loss.relation_weight and self.model.name not in RELATION_LINEAR:
             names = ", ".join(RELATION_LINEAR)
             raise ValueError(f"loss.relation_weight needs one of the models {names}; {self.model.name} is none of them")
+        if self.penalty.dura_back and self.model.name not in RELATION_LINEAR:
+            names = ", ".join(RELATION_LINEAR)
+            raise ValueError(f"penalty.dura_back needs one of the models {names}; {self.model.name} is none of them")
         if self.loss.query_dropout and self.model.name == "transe":
             raise ValueError("loss.query_dropout needs scores that are inner products; transe's are distances")
         return self

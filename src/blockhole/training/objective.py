@@ -102,14 +102,19 @@ class Objective(nn.Module):
         return torch.einsum("bcw,bw->bc", query.view(batch, count, -1), answer)
 
     def _penalties(self, source: Tensor, path: Tensor, target: Tensor, query: Tensor) -> Tensor:
-        """λ₂ Σ‖x‖² + λ₃ Σ‖x‖₃³ over e_s, every W_r of the path and e_o, and λ_D (‖e_s‖² + ‖q‖² + ‖e_o‖²)."""
+        """λ₂ Σ‖x‖² + λ₃ Σ‖x‖₃³ over e_s, every W_r of the path and e_o, and λ_D (‖e_s‖² + ‖q‖² + ‖e_o‖²) + λ_B ‖q'‖².
+
+        q = e_s W_{r1} … W_{rk} is the source moved along the path, q' = W_{r1} … W_{rk} ē_o the target moved back.
+        """
         penalty, batch = query.new_zeros(()), len(query)
         weights = self._penalty
-        if not (weights.l2 or weights.n3 or weights.dura):
+        if not (weights.l2 or weights.n3 or weights.dura or weights.dura_back):
             return penalty
         ends = rows(self.model.entity, torch.cat((source, target)))
         if weights.dura:
             penalty = penalty + weights.dura * (squared_norm(ends) + squared_norm(query))
+        if weights.dura_back and isinstance(self.model, BlockBilinear):
+            penalty = penalty + weights.dura_back * squared_norm(self.model.retrace(target, path))
         if weights.l2 or weights.n3:
             relations = self.model.relation_rows(path.flatten())
             if weights.l2:

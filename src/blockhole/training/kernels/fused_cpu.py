@@ -34,7 +34,7 @@ def supports(model: Model, config: TrainConfig) -> bool:
         and loss.kind == "logistic"
         and not (loss.typed_share or loss.self_adversarial or loss.corrupted_paths or loss.mask_known_answers)
         and not (loss.query_dropout or loss.relation_weight)
-        and not (penalty.n3 or penalty.dura)
+        and not (penalty.n3 or penalty.dura or penalty.dura_back)
         and config.optimizer.kind in ("adagrad", "rowwise_adagrad")
         and numba_installed()
     )
