@@ -117,12 +117,7 @@ def fit(
     """Train as `config` says; into `folder` if given, going on from the checkpoint there is."""
     split = data.split
     with workers.together():
-        if not len(split.train):
-            raise DataError(f"{data.name} has no train facts, so there is nothing to train on.")
-        if config.training.average_epochs > 1 and workers is not ALONE:
-            raise ConfigError("training.average_epochs is for one process; leave it out where several train together.")
-        if split.packed:
-            check_streams(config)
+        _refuse_untrainable(data, config, alone=workers is ALONE)
         data = _with_paths(data, config)
     stored = config.training.on == "paths" and config.training.walks == "stored"
     device = workers.settle(config, len(split.entities), lambda: data_digests(data, paths=stored))
@@ -172,6 +167,16 @@ def fit(
         complete = trainer.run()
         trained = workers.finish(model, trainer.best, writer, complete=complete)
     return Run(config, split.entities, split.relations, trainer.state, model=trained, graph=graph, folder=folder)
+
+
+def _refuse_untrainable(data: DataSet, config: TrainConfig, *, alone: bool) -> None:
+    """What these data and settings cannot be trained to, said before any work is done."""
+    if not len(data.split.train):
+        raise DataError(f"{data.name} has no train facts, so there is nothing to train on.")
+    if config.training.average_epochs > 1 and not alone:
+        raise ConfigError("training.average_epochs is for one process; leave it out where several train together.")
+    if data.split.packed:
+        check_streams(config)
 
 
 def _calibrate(run: Run, data: DataSet) -> None:
