@@ -84,18 +84,25 @@ class QuerySyntaxError(QueryError):
 class UnknownName(QueryError):
     """A name is not in a vocabulary; `nearest` holds known names that look alike.
 
-    A name that stands in a query comes with the query's `text` and its `column`, which counts from 0.
+    A name that stands in a query comes with the query's `text`, its `column`, which counts from 0, and `nearest` as a
+    query would hold them.
     """
 
     def __init__(
-        self, kind: str, name: str, nearest: Sequence[str] = (), text: str | None = None, column: int | None = None
+        self,
+        kind: str,
+        name: str,
+        nearest: Sequence[str] = (),
+        text: str | None = None,
+        column: int | None = None,
+        written: Sequence[str] = (),
     ) -> None:
         self.kind = kind
         self.name = name
         self.nearest = tuple(nearest)
         self.text = text
         self.column = column
-        hint = f"; did you mean {' or '.join(repr(known) for known in nearest)}?" if nearest else "."
+        hint = f"; did you mean {' or '.join(written or map(repr, nearest))}?" if nearest else "."
         pointer = f"\n{_point_at(text, column)}" if text is not None and column is not None else ""
         super().__init__(f"unknown {kind} {name!r}{hint}{pointer}")
 

@@ -157,7 +157,7 @@ def test_fitting_twice_gives_the_same(own_clockwork: Path) -> None:
 def test_data_without_validation_facts_cannot_calibrate() -> None:
     engine, _ = make_engine()
     data = DataSet("mine", SplitGraph(engine.graph.entities, engine.graph.relations, train=engine.graph.triples))
-    with pytest.raises(DataError, match=r"^mine has no validation facts, on which probabilities are measured; give"):
+    with pytest.raises(DataError, match=r"^mine has no validation facts, on which probabilities are measured; set"):
         fit(engine, data)
 
 

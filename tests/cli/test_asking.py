@@ -128,7 +128,7 @@ def test_a_bad_query_in_a_file_leaves_no_output(blockhole: Blockhole, run: Path,
     ("arguments", "expected"),
     [
         (["Numbr 3/next"], "expected / here; put a name with spaces"),
-        (['"numbr 3"/next'], "unknown entity 'numbr 3'; did you mean 'number 3'"),
+        (['"numbr 3"/next'], "unknown entity 'numbr 3'; did you mean \"number 3\""),
         ([""], "the query is empty: write source/relation"),
         (["a" + "/next" * 10_000], "the query has 10,000 hops; a query may have 64 at most."),
         ([QUERY, "--top", "0"], "top is the number of answers, at least 1; it cannot be 0."),

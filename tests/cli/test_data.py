@@ -202,6 +202,35 @@ def test_a_build_that_fails_leaves_nothing_behind(run: Run, folder: Path, tmp_pa
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ring"]
 
 
+def test_split_sets_facts_aside_by_seed(run: Run, folder: Path, tmp_path: Path) -> None:
+    whole = folder / "train.tsv"
+    made = run(
+        "split", whole, "--out", tmp_path / "a", "--valid", "0.1", "--test", "0.05", "--seed", 3, "--json"
+    ).json()
+    assert made == {"folder": str(tmp_path / "a"), "entities": 40, "relations": 3, "train": 34, "valid": 4, "test": 2}
+    assert run("stats", tmp_path / "a", "--json").json()["valid"] == 4
+    parts = [set((tmp_path / "a" / f"{part}.txt").read_text().splitlines()) for part in ("train", "valid", "test")]
+    assert set.union(*parts) == set(whole.read_text().splitlines())
+    assert sum(map(len, parts)) == 40
+    for seed, same in ((3, True), (4, False)):
+        again = run("split", whole, "--out", tmp_path / "b", "--valid", "0.1", "--test", "0.05", "--seed", seed)
+        assert again.status == 0, again.err
+        assert f"written to {tmp_path / 'b'}" in again.out
+        written = [(tmp_path / name / "valid.txt").read_bytes() for name in "ab"]
+        assert (written[0] == written[1]) is same
+
+
+def test_split_refuses_what_is_split_and_shares_that_leave_nothing(run: Run, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert run("split", folder, "--out", out).failure() == (
+        f"{folder} has facts for validation or test already; train on it as it is."
+    )
+    assert run("split", folder / "train.tsv", "--out", out, "--valid", "0.6", "--test", "0.5").failure() == (
+        "shares of 0.6 for valid and 0.5 for test cannot be taken; give two numbers from 0 on whose sum is below 1."
+    )
+    assert not out.exists()
+
+
 def test_convert_and_back(run: Run, folder: Path, tmp_path: Path) -> None:
     result = run("convert", folder / "train.tsv", tmp_path / "facts.parquet", "--json").json()
     assert result["facts"] == 40

@@ -181,6 +181,17 @@ def test_an_unknown_name_is_pointed_at_and_its_neighbours_named() -> None:
         encode("zzz/fatherOf", family)
 
 
+def test_names_are_suggested_as_a_query_holds_them() -> None:
+    cities = graph(("http://ex.org/Zürich", "liegt in", "http://ex.org/Schweiz"))
+    with pytest.raises(
+        UnknownName, match=r"^unknown entity 'Zürich'; did you mean <http://ex.org/Zürich>\?\n"
+    ) as caught:
+        encode('Zürich/"liegt in"', cities)
+    assert caught.value.nearest == ("http://ex.org/Zürich",)
+    with pytest.raises(UnknownName, match=r"^unknown relation 'liegtin'; did you mean \"liegt in\"\?\n"):
+        encode("<http://ex.org/Zürich>/liegtin", cities)
+
+
 def test_the_beginning_of_a_query_may_be_a_source_alone() -> None:
     family = graph(("Charles", "fatherOf", "William"), ("Charles", "brotherOf", "Andrew"))
     assert encode_prefix("William", family) == (1, [])

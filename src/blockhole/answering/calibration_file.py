@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from shlex import quote
 from typing import final
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -45,6 +46,6 @@ def load_calibration(folder: Path) -> Calibration | None:
     except (OSError, ValueError, ValidationError) as failure:
         reason = str(failure).splitlines()[0]
         raise DamagedRun(
-            f"{path} cannot be read ({reason}); make it again with: blockhole calibrate {folder}"
+            f"{path} cannot be read ({reason}); make it again with: blockhole calibrate {quote(str(folder))}"
         ) from None
     return stored.calibration if stored.weights == weights_id(folder) else None

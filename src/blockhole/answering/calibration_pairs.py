@@ -76,7 +76,8 @@ def calibration_queries(data: DataSet, part: Literal["dev", "test"], per_length:
     if not len(facts):
         raise DataError(
             f"{data.name} has no {'validation' if part == 'dev' else 'test'} facts, on which probabilities are "
-            "measured; give data that has some with --data."
+            "measured; set some aside with `blockhole data split` and train on what it writes, or name other data "
+            "with --data."
         )
     if data.has_paths:
         walks = data.paths(f"{part}_induction")

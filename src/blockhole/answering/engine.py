@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from shlex import quote
 from typing import Literal, NamedTuple, final
 
 import numpy as np
@@ -317,7 +318,7 @@ def not_calibrated(folder: Path | str) -> str:
     """That a run has no calibration, and what to do."""
     return (
         f"{folder} has no calibration for its weights, which turns scores into probabilities; "
-        f"make it with `blockhole calibrate {folder}`"
+        f"make it with `blockhole calibrate {quote(str(folder))}`"
     )
 
 

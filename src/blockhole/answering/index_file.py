@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Literal, final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -86,11 +87,13 @@ def load_index(folder: Path) -> LoadedIndex | None:
     if record.weights != weights_id(folder):
         raise RunError(
             f"the index of {folder} is older than its weights; "
-            f"build it again with: blockhole index {folder} --kind {record.kind}"
+            f"build it again with: blockhole index {quote(str(folder))} --kind {record.kind}"
         )
     path = folder / record.file
     if not path.is_file():
-        raise DamagedRun(f"{path} is missing; build it again with: blockhole index {folder} --kind {record.kind}")
+        raise DamagedRun(
+            f"{path} is missing; build it again with: blockhole index {quote(str(folder))} --kind {record.kind}"
+        )
     if record.kind == "exact":
         return LoadedIndex(ExactIndex(_mapped(path, folder)), None)
     return LoadedIndex(None, ApproximateIndex.load(record.kind, path, record.width or 1))
@@ -104,7 +107,9 @@ def _read_record(folder: Path) -> IndexRecord | None:
         return None
     except (OSError, ValueError, ValidationError) as failure:
         reason = str(failure).splitlines()[0]
-        raise DamagedRun(f"{path} cannot be read ({reason}); build it again with: blockhole index {folder}") from None
+        raise DamagedRun(
+            f"{path} cannot be read ({reason}); build it again with: blockhole index {quote(str(folder))}"
+        ) from None
 
 
 def _mapped(path: Path, folder: Path) -> Tensor:
@@ -113,4 +118,6 @@ def _mapped(path: Path, folder: Path) -> Tensor:
             candidates: Tensor = file.get_tensor("candidates")
             return candidates
     except SafetensorError as failure:
-        raise DamagedRun(f"{path} cannot be read ({failure}); build it again with: blockhole index {folder}") from None
+        raise DamagedRun(
+            f"{path} cannot be read ({failure}); build it again with: blockhole index {quote(str(folder))}"
+        ) from None

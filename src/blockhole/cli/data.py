@@ -1,4 +1,4 @@
-"""`blockhole data`: list, fetch, describe, build, convert and pack data sets."""
+"""`blockhole data`: list, fetch, describe, split, build, convert and pack data sets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from blockhole.graph.split import SplitGraph
 
 app = typer.Typer(
-    no_args_is_help=True, add_completion=False, help="List, fetch, describe, build, convert and pack data sets."
+    no_args_is_help=True, add_completion=False, help="List, fetch, describe, split, build, convert and pack data sets."
 )
 
 SIZES = ("entities", "relations", "train", "valid", "test")
@@ -79,6 +79,36 @@ def describe_data_set(source: Source, as_json: JsonFlag = False) -> None:
     stdout().print(_size_table(stats))
     if stats["paths"] is not None:
         stdout().print(_path_table(stats["paths"], stats["lengths"]))
+
+
+@app.command("split")
+def split_facts(
+    source: Annotated[str, typer.Argument(help="A file of facts, or a folder with train alone.")],
+    out: Out,
+    valid: Annotated[float, typer.Option(help="Share of the facts for validation and probabilities.")] = 0.075,
+    test: Annotated[float, typer.Option(help="Share of the facts for evaluation.")] = 0.075,
+    seed: Seed = 0,
+    overwrite: Overwrite = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Set facts aside at random, so that a run can be evaluated and its scores made probabilities.
+
+    Every entity and relation keeps a fact in train, so a small or sparse graph gives up fewer than asked for.
+    """
+    from numpy.random import default_rng
+
+    from blockhole.data.edge_split import split_edges
+    from blockhole.data.load import find_source, load
+    from blockhole.data.store import check_destination, store
+    from blockhole.errors import DataError
+
+    check_destination(out, find_source(source), overwrite=overwrite)
+    whole = load(source).split
+    if len(whole.valid) or len(whole.test):
+        raise DataError(f"{source} has facts for validation or test already; train on it as it is.")
+    split = split_edges(whole.entities, whole.relations, whole.train, default_rng(seed), valid=valid, test=test)
+    store(split, out, origin={"split_from": source, "valid": valid, "test": test, "seed": seed})
+    _report_written(split, out, as_json)
 
 
 @app.command("build")
@@ -174,6 +204,10 @@ def generate_family_trees(
     check_destination(out, overwrite=overwrite)
     split = generate_family(people, seed)
     store(split, out, origin={"generated": "family", "people": people, "seed": seed})
+    _report_written(split, out, as_json)
+
+
+def _report_written(split: SplitGraph, out: Path, as_json: bool) -> None:
     sizes = _sizes(split)
     if as_json:
         print_json({"folder": str(out), **sizes})

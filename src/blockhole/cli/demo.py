@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -141,6 +142,6 @@ def _print(report: dict[str, Any]) -> None:
             f"{name}: trained in {result['seconds']} s; (b) and (c) score the same entity up to "
             f"{result['largest_difference']:.2g} apart"
         )
-    runs = [result["run"] for result in report["models"].values()]
+    runs = [quote(result["run"]) for result in report["models"].values()]
     console.print(f"ask it more: blockhole ask {runs[0]}", soft_wrap=True)
     console.print(f"in the browser: blockhole serve {' '.join(runs)}", soft_wrap=True)

@@ -14,7 +14,7 @@ import typer
 VERBS: dict[str, tuple[str, str]] = {
     # verb → (module, help line); the module's `app` is the Typer application of the verb.
     "demo": ("blockhole.cli.demo", "Train on the bundled family graph and ask the paper's two queries."),
-    "data": ("blockhole.cli.data", "List, fetch, describe, build and convert data sets."),
+    "data": ("blockhole.cli.data", "List, fetch, describe, split, build and convert data sets."),
     "answers": ("blockhole.cli.answers", "Exact answers to a path query over a graph."),
     "train": ("blockhole.cli.train", "Train a model into a run folder."),
     "merge": ("blockhole.cli.merge", "Merge runs into one whose scores are the sum of theirs."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -41,7 +42,7 @@ def merge(
         print_json(report)
         return
     typer.echo(f"{out}: {report['model']} with n = {report['dim']}, {report['parameters']:,} parameters")
-    typer.echo(f"fit its probabilities with: blockhole calibrate {out}", err=True)
+    typer.echo(f"fit its probabilities with: blockhole calibrate {quote(str(out))}", err=True)
 
 
 def _numbers(text: str) -> list[float]:

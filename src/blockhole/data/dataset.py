@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from shlex import quote
 from typing import final
 
 from blockhole.errors import DataError
@@ -47,7 +48,7 @@ class DataSet:
             if part not in self.part_files:
                 raise DataError(
                     f"{self.name} has no {part} path queries; build them with "
-                    f"`blockhole data build {self.name} --seed 0 --out FOLDER` and use FOLDER as the data set."
+                    f"`blockhole data build {quote(self.name)} --seed 0 --out FOLDER` and use FOLDER as the data set."
                 )
             from blockhole.paths.guu import read_paths
 

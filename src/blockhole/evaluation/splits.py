@@ -36,5 +36,8 @@ def queries_of(data: DataSet, split: str) -> PathQueries:
     else:
         raise EvaluationError(f"there is no split {split!r}; the splits are {', '.join(SPLITS)}.")
     if len(queries) == 0:
-        raise EvaluationError(f"the split {split} of {data.name} is empty; choose another split, or data that has it.")
+        raise EvaluationError(
+            f"the split {split} of {data.name} is empty; choose another split, or data that has it: "
+            "`blockhole data split` sets facts aside."
+        )
     return queries

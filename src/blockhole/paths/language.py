@@ -120,7 +120,14 @@ def _find(vocabulary: Vocabulary, name: str, text: str, column: int) -> int:
     try:
         return vocabulary.id(name)
     except UnknownName as unknown:
-        raise UnknownName(unknown.kind, name, unknown.nearest, text, column) from None
+        written = [_suggested(near) for near in unknown.nearest]
+        raise UnknownName(unknown.kind, name, unknown.nearest, text, column, written) from None
+
+
+def _suggested(name: str) -> str:
+    """A name between quotes of a sentence, or in those that a query needs."""
+    written = write_name(name)
+    return repr(name) if written == name else written
 
 
 @final

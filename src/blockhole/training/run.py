@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
+from shlex import quote
 from typing import final
 
 import torch
@@ -221,5 +222,5 @@ def load_weights(model: Model, weights: dict[str, Tensor], folder: Path) -> None
 
 def _no_run(folder: Path) -> str:
     if not folder.exists():
-        return f"there is no run {folder}; train one with: blockhole train --data NAME --out {folder}"
+        return f"there is no run {folder}; train one with: blockhole train --data NAME --out {quote(str(folder))}"
     return f"{folder} holds no run: {CONFIG} or {STATE} is missing; give a folder that `blockhole train` wrote."
