@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -95,7 +96,8 @@ def train(
             _print(run, report)
     if not run.complete:
         if speaks():
-            typer.echo(f"interrupted after {run.state}; continue with: blockhole train --out {out} --resume", err=True)
+            again = f"blockhole train --out {quote(str(out))} --resume"
+            typer.echo(f"interrupted after {run.state}; continue with: {again}", err=True)
         raise typer.Exit(1)
 
 
