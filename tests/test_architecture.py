@@ -1,14 +1,21 @@
-"""The layers hold, the command line starts fast, and the core needs few packages."""
+"""The layers hold, files and functions stay small, the command line starts fast, and the core needs few packages."""
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "src" / "blockhole"
+MOST_LINES_OF_A_FILE = 400
+MOST_LINES_OF_A_FUNCTION = 60
+"""Of its body: the options of a command, each with its help, make a long signature that is read as a table."""
 
 HEAVY = ("torch", "polars", "numba", "scipy", "matplotlib", "pyoxigraph", "pydantic", "pandas", "networkx")
 
@@ -47,3 +54,67 @@ def test_the_document_lists_the_modules_as_they_are() -> None:
     ).stdout
     written = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     assert written.endswith(listed), "run: python scripts/list_modules.py --write"
+
+
+def _sources() -> dict[str, str]:
+    """Every module by its dotted name."""
+    sources = {}
+    for path in PACKAGE.rglob("*.py"):
+        name = ".".join(("blockhole", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__")
+        sources[name] = path.read_text(encoding="utf-8")
+    return sources
+
+
+def test_no_file_is_long() -> None:
+    lines = {name: source.count("\n") for name, source in _sources().items()}
+    assert {name: count for name, count in lines.items() if count > MOST_LINES_OF_A_FILE} == {}
+
+
+def _long_functions(source: str) -> list[str]:
+    return [
+        node.name
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (node.end_lineno or 0) - node.body[0].lineno >= MOST_LINES_OF_A_FUNCTION
+    ]
+
+
+def test_every_function_fits_a_screen() -> None:
+    found = {name: _long_functions(source) for name, source in _sources().items()}
+    assert {name: functions for name, functions in found.items() if functions} == {}
+
+
+def test_a_function_longer_than_a_screen_is_found() -> None:
+    body = "    x = 1\n" * MOST_LINES_OF_A_FUNCTION
+    assert _long_functions(f"def fits():\n{body}\ndef grown():\n{body}    y = 2\n") == ["grown"]
+
+
+def _executed(node: ast.AST) -> Iterator[ast.AST]:
+    """The node and all below it but what type checkers alone read."""
+    if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+        return
+    yield node
+    for child in ast.iter_child_nodes(node):
+        yield from _executed(child)
+
+
+def _imports(source: str, modules: set[str]) -> set[str]:
+    """The modules of the package that a source imports, at once or when a function is called."""
+    named: set[str] = set()
+    for node in _executed(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            named |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            inside = {f"{node.module}.{alias.name}" for alias in node.names} & modules
+            named |= inside or {node.module}
+    return named & modules
+
+
+def test_imports_make_no_cycle_not_even_deferred_ones() -> None:
+    sources = _sources()
+    graph = {name: _imports(source, set(sources)) - {name} for name, source in sources.items()}
+    assert graph["blockhole.cli.ask"] > {"blockhole.cli.output", "blockhole.answering.engine"}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as cycle:
+        pytest.fail(" imports ".join(reversed(cycle.args[1])))
