@@ -154,7 +154,8 @@ def _explain(failure: ValidationError) -> str:
     if first["type"] == "extra_forbidden":
         return f"there is no setting {key}; {_nearest_key(key)}"
     if first["type"] == "value_error":
-        return f"{key}: {first['ctx']['error']}."
+        # What several sections do not agree on names its keys itself.
+        return f"{key}: {first['ctx']['error']}." if key else f"{first['ctx']['error']}."
     problem = first["msg"].replace("Input should be", "it should be")
     meaning = _description(first["loc"])
     value = "a section" if isinstance(first["input"], Mapping) else repr(first["input"])
