@@ -19,6 +19,9 @@ from blockhole.paths.queries import PathQueries
 _CHUNK = 8192
 """Rows embedded at a time when nothing but their number matters; it bounds memory, not results."""
 
+_CELLS = 2**24
+"""Scores held at once where every query meets every candidate: 128 MB."""
+
 
 class Columns(NamedTuple):
     """Candidate vectors divided by the scorer's unit; shapes [C, width], float64 and float32.
@@ -106,6 +109,17 @@ class Scorer:
         if unusable.any():
             raise self._not_finite(queries, int(np.argmax(unusable)))
         return scores
+
+    @torch.no_grad()
+    def log_sum_exp(self, queries: PathQueries, entities: NDArray[np.int32]) -> NDArray[np.float64]:
+        """log Σ_e exp φ(s, p, e) over `entities` [C] for each query; shape [N]."""
+        columns = self._candidates(torch.from_numpy(entities.astype(np.int64)).to(self.device))
+        rows = max(1, _CELLS // max(1, len(entities)))
+        sums = [
+            torch.logsumexp(self._embed(queries.take(slice(first, first + rows))) @ columns.T, dim=1).cpu().numpy()
+            for first in range(0, len(queries), rows)
+        ]
+        return np.concatenate([np.empty(0), *sums])
 
     def finite(self, entities: NDArray[np.int32]) -> bool:
         """Whether the candidate vectors of `entities` hold neither NaN nor infinity."""

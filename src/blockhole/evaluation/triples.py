@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 import torch
@@ -14,20 +15,33 @@ from blockhole.errors import EvaluationError
 from blockhole.evaluation.accuracy import Accuracy, accuracy_metrics, accuracy_table, measure_accuracy
 from blockhole.evaluation.report import Table, Timing
 from blockhole.evaluation.scorer import Scorer
+from blockhole.evaluation.triple_evidence import Evidence, measure_evidence
 from blockhole.graph.split import SplitGraph
 from blockhole.models.contract import Model
-from blockhole.paths.queries import PathQueries
+
+FOLDS = 10
+"""Parts of dev, each judged by what the others say, when dev itself is measured."""
+
+Lines = NDArray[np.int32]
+Measured = Mapping[Evidence, NDArray[np.float64]]
+
+
+class Rule(NamedTuple):
+    """How the triples of a relation are judged: true if their `evidence` is `threshold` or more."""
+
+    evidence: Evidence
+    threshold: float
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class TriplesReport:
-    """Triple classification on one split; `thresholds` by relation name, `judged` and `label` positives first."""
+    """Triple classification on one split; `rules` by relation name, `judged` and `label` positives first."""
 
     split: str
     total: Accuracy
     by_relation: dict[str, Accuracy]
-    thresholds: dict[str, float]
+    rules: dict[str, Rule]
     timing: Timing
     judged: NDArray[np.bool_] = field(repr=False)
     label: NDArray[np.bool_] = field(repr=False)
@@ -45,7 +59,8 @@ class TriplesReport:
             "queries": len(self.label),
             **self.total.to_dict(),
             "by_relation": {relation: part.to_dict() for relation, part in self.by_relation.items()},
-            "thresholds": self.thresholds,
+            "evidence": {relation: rule.evidence for relation, rule in self.rules.items()},
+            "thresholds": {relation: rule.threshold for relation, rule in self.rules.items()},
             **self.timing.to_dict(),
         }
 
@@ -80,11 +95,20 @@ def best_threshold(score: NDArray[np.float64], label: NDArray[np.bool_]) -> floa
 
 
 def evaluate_triples(
-    model: Model, split: SplitGraph, *, device: torch.device | str = "cpu", seed: int = 0
+    model: Model,
+    split: SplitGraph,
+    *,
+    on: Literal["dev", "test"] = "test",
+    evidence: Sequence[Evidence] = ("score",),
+    device: torch.device | str = "cpu",
+    seed: int = 0,
 ) -> TriplesReport:
-    """Choose thresholds on the labelled valid triples and classify the labelled test triples.
+    """Choose a rule for each relation on the labelled valid triples and judge the labelled test triples by it.
 
-    A relation that valid lacks gets the threshold that is best over all valid triples.
+    Each relation takes the evidence and the threshold that are right most often on its valid triples, the first of
+    `evidence` where several are. A relation that valid lacks takes what is best over all valid triples. On dev, each of
+    ten parts is judged by rules from the other nine, so that settings can be chosen there; the rules reported are those
+    of all dev.
     """
     for name, negatives in (("valid", split.valid_negatives), ("test", split.test_negatives)):
         if len(negatives) == 0:
@@ -93,28 +117,67 @@ def evaluate_triples(
                 "them); give files with a fourth column of 1 and -1, or choose another task."
             )
     start = time.perf_counter()
-    scorer = Scorer(model, split.graph(), device)
+    scorer, relations = Scorer(model, split.graph(), device), len(split.relations)
     dev, dev_label = _labelled(split.valid, split.valid_negatives)
-    test, test_label = _labelled(split.test, split.test_negatives)
-    dev_score, test_score = (scorer.score(PathQueries.from_triples(triples)) for triples in (dev, test))
-
-    threshold = np.full(len(split.relations), best_threshold(dev_score, dev_label))
-    for relation in np.unique(dev[:, 1]):
-        part = dev[:, 1] == relation
-        threshold[relation] = best_threshold(dev_score[part], dev_label[part])
-    judged = test_score >= threshold[test[:, 1]]
-    timing = Timing(len(test), time.perf_counter() - start)
+    measured = measure_evidence(scorer, split.train, relations, dev, evidence)
+    rules = _choose_rules(measured, dev_label, dev[:, 1], relations)
+    if on == "test":
+        lines, label = _labelled(split.test, split.test_negatives)
+        judged = _judge(measure_evidence(scorer, split.train, relations, lines, evidence), lines[:, 1], rules)
+    else:
+        lines, label = dev, dev_label
+        judged = _judge_by_others(measured, label, lines[:, 1], relations, seed)
+    timing = Timing(len(lines), time.perf_counter() - start)
 
     by_relation = {}
-    for relation in np.unique(test[:, 1]):
-        part = test[:, 1] == relation
-        by_relation[split.relations[relation]] = measure_accuracy(test_label[part], judged[part], seed)
-    thresholds = dict(zip(split.relations, threshold.tolist(), strict=True))
-    total = measure_accuracy(test_label, judged, seed)
-    return TriplesReport("test", total, by_relation, thresholds, timing, judged, test_label)
+    for relation in np.unique(lines[:, 1]):
+        part = lines[:, 1] == relation
+        by_relation[split.relations[relation]] = measure_accuracy(label[part], judged[part], seed)
+    named = dict(zip(split.relations, rules, strict=True))
+    return TriplesReport(on, measure_accuracy(label, judged, seed), by_relation, named, timing, judged, label)
 
 
-def _labelled(
-    positives: NDArray[np.int32], negatives: NDArray[np.int32]
-) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+def _labelled(positives: Lines, negatives: Lines) -> tuple[Lines, NDArray[np.bool_]]:
     return np.concatenate([positives, negatives]), np.arange(len(positives) + len(negatives)) < len(positives)
+
+
+def _choose_rules(measured: Measured, label: NDArray[np.bool_], relation: Lines, relations: int) -> list[Rule]:
+    """The rule of every relation, from lines with these labels and relations; [N] each."""
+    rules = [_best_rule(measured, label, slice(None))] * relations
+    for each in np.unique(relation).tolist():
+        rules[each] = _best_rule(measured, label, relation == each)
+    return rules
+
+
+def _best_rule(measured: Measured, label: NDArray[np.bool_], part: NDArray[np.bool_] | slice) -> Rule:
+    rules = [Rule(name, best_threshold(score[part], label[part])) for name, score in measured.items()]
+    return max(rules, key=lambda rule: int(((measured[rule.evidence][part] >= rule.threshold) == label[part]).sum()))
+
+
+def _judge(measured: Measured, relation: Lines, rules: Sequence[Rule]) -> NDArray[np.bool_]:
+    judged = np.zeros(len(relation), dtype=bool)
+    for each in np.unique(relation).tolist():
+        part = relation == each
+        judged[part] = measured[rules[each].evidence][part] >= rules[each].threshold
+    return judged
+
+
+def _judge_by_others(
+    measured: Measured, label: NDArray[np.bool_], relation: Lines, relations: int, seed: int
+) -> NDArray[np.bool_]:
+    """Every line judged by rules from the other folds; [N].
+
+    A positive and the negative of the same number share a fold: in Socher's files one is made from the other.
+    """
+    draw = np.random.default_rng(seed)
+    order = draw.permutation(max(label.sum(), (~label).sum()))
+    fold = np.concatenate([order[: label.sum()], order[: (~label).sum()]]) % FOLDS
+    judged = np.zeros(len(label), dtype=bool)
+    for each in np.unique(fold):
+        others, part = fold != each, fold == each
+        if not others.any():
+            raise EvaluationError("dev has too few labelled lines to be judged by each other; measure test.")
+        rest = {name: score[others] for name, score in measured.items()}
+        rules = _choose_rules(rest, label[others], relation[others], relations)
+        judged[part] = _judge({name: score[part] for name, score in measured.items()}, relation[part], rules)
+    return judged

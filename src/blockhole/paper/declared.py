@@ -17,7 +17,7 @@ from blockhole.errors import ConfigError
 from blockhole.paper.experiment import TABLES, Experiment, Split, Table
 from blockhole.training.config_sources import Settings, merge, nested, read_preset, validate
 
-_NO_SETTINGS = ("for", "preset", "members")
+_NO_SETTINGS = ("for", "preset", "members", "words")
 _SEED = re.compile(r"(?P<column>.*)-seed(?P<seed>\d+)")
 
 
@@ -26,7 +26,8 @@ class DeclaredTable(BaseModel):
     """The columns of a table, the data sets they are trained on, and their settings.
 
     A rule of `settings` holds `for`, a pattern of data/column, any settings, a `preset` that goes before them, and
-    `members`, how many models are trained and merged; a later rule overrides earlier ones.
+    `members`, how many models are trained and merged, and `words`, whether the words of entity names are trained on as
+    facts; a later rule overrides earlier ones.
     The settings start from a `preset` of `blockhole train`, or from those that table `like` has for the same column.
     """
 
@@ -56,6 +57,13 @@ class DeclaredTable(BaseModel):
         for rule in self._rules_of(data, column):
             members = int(rule.get("members", members))
         return members
+
+    def words_of(self, data: str, column: str) -> bool:
+        """Whether one column on one data set is trained on the words of entity names too."""
+        words = self.like is not None and declared(self.like).words_of(data, column)
+        for rule in self._rules_of(data, column):
+            words = bool(rule.get("words", words))
+        return words
 
     def _rules_of(self, data: str, column: str) -> list[dict[str, Any]]:
         return [rule for rule in self.settings if fnmatchcase(f"{data}/{column}", rule["for"])]
@@ -134,6 +142,12 @@ def _experiment(
     for key, value in overrides.items():
         settings = merge(settings, nested(key, value))
     settings = merge(settings, {"training": {"seed": seed}})
-    members = declared(table).members_of(data, column)
-    config = validate(settings)
-    return Experiment(table=table, data=data, column=column, split=split, config=config, members=members)
+    return Experiment(
+        table=table,
+        data=data,
+        column=column,
+        split=split,
+        config=validate(settings),
+        members=declared(table).members_of(data, column),
+        words=declared(table).words_of(data, column),
+    )

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockhole.data.dataset import DataSet
+from blockhole.data.words import with_words
 from blockhole.errors import BlockholeError, DataError
 from blockhole.graph.replacing import replacing
 from blockhole.graph.split import SplitGraph
@@ -47,11 +48,17 @@ def write_encoded(data: DataSet, folder: Path) -> Path:
     return file
 
 
-def read_encoded(folder: Path, name: str) -> DataSet:
+def encoded_name(name: str, *, words: bool) -> str:
+    """What the file of a data set is called: wn11, and wn11-words where words of names are among its facts."""
+    return f"{name}-words" if words else name
+
+
+def read_encoded(folder: Path, name: str, *, words: bool = False) -> DataSet:
     """The data set `name` as `write_encoded` left it in `folder`; its entities are named by their numbers."""
-    file = folder / f"{name}{_SUFFIX}"
+    file = folder / f"{encoded_name(name, words=words)}{_SUFFIX}"
+    again = f"python -m blockhole.paper.encoded{' --words' if words else ''} {folder} {name}"
     if not file.is_file():
-        raise DataError(f"there is no {file}; write it with: python -m blockhole.paper.encoded {folder} {name}")
+        raise DataError(f"there is no {file}; write it with: {again}")
     try:
         arrays = np.load(io.BytesIO(lzma.decompress(file.read_bytes())))
         split = SplitGraph(
@@ -62,10 +69,7 @@ def read_encoded(folder: Path, name: str) -> DataSet:
         has_paths = f"{PATH_PARTS[0]}.source" in arrays
         splits = PathSplits(*(_read_part(arrays, part) for part in PATH_PARTS)) if has_paths else None
     except (lzma.LZMAError, zipfile.BadZipFile, EOFError, KeyError, ValueError) as failure:
-        raise DataError(
-            f"{file} is damaged or of another version ({failure}); write it again with: "
-            f"python -m blockhole.paper.encoded {folder} {name}"
-        ) from None
+        raise DataError(f"{file} is damaged or of another version ({failure}); write it again with: {again}") from None
     return DataSet(name, split, splits=splits)
 
 
@@ -88,12 +92,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m blockhole.paper.encoded", description=__doc__)
     parser.add_argument("folder", type=Path, help="where the files go")
     parser.add_argument("names", nargs="+", metavar="NAME", help="data sets")
+    parser.add_argument("--words", action="store_true", help="with the words of entity names as facts, without paths")
     options = parser.parse_args(arguments)
     from blockhole.data.load import load
 
     try:
         for name in options.names:
-            print(write_encoded(load(name), options.folder), file=sys.stderr, flush=True)
+            data = load(name)
+            if options.words:
+                data = DataSet(encoded_name(Path(data.name).name, words=True), with_words(data.split))
+            print(write_encoded(data, options.folder), file=sys.stderr, flush=True)
     except BlockholeError as failure:
         print(f"error: {failure}", file=sys.stderr)
         return 1

@@ -35,6 +35,7 @@ class Experiment(BaseModel):
     split: Split
     config: TrainConfig
     members: int = Field(default=1, ge=1, description="models trained alike from seeds of their own, then merged")
+    words: bool = Field(default=False, description="whether the words of entity names are trained on as facts")
 
     @property
     def seed(self) -> int:

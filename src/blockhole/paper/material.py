@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from blockhole.data.dataset import DataSet
-from blockhole.paper.encoded import by_source, read_encoded
+from blockhole.data.words import with_words
+from blockhole.paper.encoded import by_source, encoded_name, read_encoded
 from blockhole.paths.splits import PATH_PARTS, PathSplits
 
 PATH_SEED = 0
@@ -19,24 +20,30 @@ class Material:
         self._encoded = encoded
         self._opened: dict[str, DataSet] = {}
 
-    def open(self, name: str, *, paths: bool) -> DataSet:
-        """The data set `name`; with `paths` also its path queries, which are built where there are none."""
-        data = self._opened.get(name)
+    def open(self, name: str, *, paths: bool, words: bool = False) -> DataSet:
+        """The data set `name`; with `paths` also its path queries, which are built where there are none.
+
+        With `words` it has the words of entity names as facts, and path queries, if any, over these facts too.
+        """
+        key = encoded_name(name, words=words)
+        data = self._opened.get(key)
         if data is None:
-            data = self._load(name)
+            data = self._load(name, words=words)
         if paths and not data.has_paths:
             from blockhole.paths.builder import build_paths
 
             data = _in_order(DataSet(data.name, data.split, splits=build_paths(data.split, seed=PATH_SEED)))
-        self._opened[name] = data
+        self._opened[key] = data
         return data
 
-    def _load(self, name: str) -> DataSet:
+    def _load(self, name: str, *, words: bool) -> DataSet:
         if self._encoded is not None:
-            return read_encoded(self._encoded, name)
+            return read_encoded(self._encoded, name, words=words)
         from blockhole.data.load import load
 
         data = load(name)
+        if words:
+            return DataSet(data.name, with_words(data.split))
         return _in_order(data) if data.has_paths else data
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -18,6 +17,7 @@ from blockhole.evaluation.ranking import rank
 from blockhole.evaluation.ranking_report import ranking_figures
 from blockhole.evaluation.ranks import Ranks
 from blockhole.evaluation.splits import queries_of
+from blockhole.evaluation.triple_evidence import Evidence
 from blockhole.evaluation.triples import evaluate_triples
 from blockhole.evaluation.truth import Reading, Truth, build_truth
 from blockhole.models.contract import Model
@@ -109,13 +109,18 @@ def _completion(model: Model, data: DataSet, split: Split, device: torch.device)
 
 
 def _triples(model: Model, data: DataSet, split: Split, device: torch.device) -> Figures:
-    """Accuracy on labelled triples, with thresholds from dev; on dev itself those thresholds are at their best."""
-    labelled = data.split
-    if split == "dev":
-        labelled = replace(labelled, test=labelled.valid, test_negatives=labelled.valid_negatives)
-    report = evaluate_triples(model, labelled, device=device)
-    by_relation = {name: part.accuracy for name, part in report.by_relation.items()}
-    return {**report.total.to_dict(), "by_relation": by_relation}
+    """Accuracy on labelled triples, by rules from dev: from all of it for test, from nine tenths for the tenth.
+
+    `by_score` is the accuracy where the score is the only evidence.
+    """
+    report = evaluate_triples(model, data.split, on=split, evidence=get_args(Evidence), device=device)
+    by_score = evaluate_triples(model, data.split, on=split, device=device)
+    return {
+        **report.total.to_dict(),
+        "by_score": by_score.total.accuracy,
+        "by_relation": {name: part.accuracy for name, part in report.by_relation.items()},
+        "evidence": {name: report.rules[name].evidence for name in report.by_relation},
+    }
 
 
 _MEASURES: dict[Table, Measure] = {

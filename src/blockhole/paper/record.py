@@ -27,6 +27,7 @@ class Record(BaseModel):
     truth: str | None
     settings: dict[str, Any]
     members: int = 1
+    words: bool = False
     parameters: int | None
     epochs: int | None
     best_epoch: int | None

@@ -68,7 +68,8 @@ class Runner:
         if not file.is_file():
             return False
         record = read_record(file)
-        done = experiment.has_settings(record.settings) and record.members == experiment.members
+        alike = (record.members, record.words) == (experiment.members, experiment.words)
+        done = alike and experiment.has_settings(record.settings)
         self.say(f"{experiment.name}: {'there already' if done else 'settings have changed, once more'}")
         return done
 
@@ -76,7 +77,8 @@ class Runner:
         """One training, measured for each of the experiments."""
         first, start = group[0], perf_counter()
         device = choose_device(self.device)
-        data = self.material.open(first.data, paths=first.table in PATH_TABLES or first.config.training.on == "paths")
+        paths = first.table in PATH_TABLES or first.config.training.on == "paths"
+        data = self.material.open(first.data, paths=paths, words=first.words)
         for experiment in group:
             check_measurable(experiment.table, data)
         runs = [self._train(first, seed, data, device) for seed in first.member_seeds]
@@ -115,6 +117,7 @@ class Runner:
             truth=None if experiment.table == "triples" else READING[experiment.split],
             settings=experiment.settings,
             members=experiment.members,
+            words=experiment.words,
             parameters=model.parameter_count(),
             epochs=states[-1].epoch,
             best_epoch=states[-1].best_epoch,
@@ -133,7 +136,7 @@ def _same_training(experiments: Iterable[Experiment]) -> list[list[Experiment]]:
     """The experiments in groups of equal data and settings, in the order of each group's first."""
     groups: dict[str, list[Experiment]] = {}
     for experiment in experiments:
-        key = f"{experiment.members} × {experiment.config.model_dump_json()}"
+        key = f"{experiment.members} × {experiment.words} × {experiment.config.model_dump_json()}"
         groups.setdefault(key, []).append(experiment)
     return list(groups.values())
 
