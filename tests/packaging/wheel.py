@@ -1,0 +1,98 @@
+"""Distributions built from this tree, and the wheel installed where its `blockhole` command can be run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+
+EXTRAS = {
+    "frames": ("pandas", "pyarrow", "networkx"),
+    "plots": ("matplotlib",),
+    "tracking": ("tensorboard", "mlflow", "sqlalchemy", "alembic"),
+    "faiss": ("faiss",),
+    "postgres": ("psycopg", "pgvector"),
+    "paper": ("optuna", "sqlalchemy", "matplotlib"),
+    "gpu": ("triton",),
+    "serve": ("fastapi", "httptools", "prometheus_client", "rapidfuzz", "uvicorn", "uvloop"),
+}
+"""The modules that each extra of pyproject.toml brings."""
+
+
+class Outcome(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+class Installation(NamedTuple):
+    """The folder of an environment that has the wheel."""
+
+    folder: Path
+
+    @property
+    def command(self) -> Path:
+        return self.folder / "bin" / "blockhole"
+
+    def run(self, *arguments: object, cwd: Path, env: dict[str, str] | None = None) -> Outcome:
+        """`blockhole` with these arguments, as somebody in the folder `cwd` types it."""
+        done = subprocess.run(
+            [self.command, *map(str, arguments)],
+            cwd=cwd,
+            env=environment() | (env or {}),
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+        return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+def environment() -> dict[str, str]:
+    """The variables of somebody who knows none of ours, with a wide window."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("BLOCKHOLE_", "PYTHON"))}
+    return kept | {"COLUMNS": "200"}
+
+
+def build(out: Path, source: Path = ROOT, *options: str) -> None:
+    """`python -m build` of a source tree, with the tools that are installed here."""
+    subprocess.run(
+        [sys.executable, "-m", "build", "--no-isolation", "--outdir", out, *options, source],
+        check=True,
+        capture_output=True,
+        timeout=600,
+    )
+
+
+def install(folder: Path, wheel: Path) -> Installation:
+    """The wheel in an environment of its own, which finds what the wheel depends on in this one.
+
+    `BLOCKHOLE_INSTALLED` names an environment that has the wheel and its dependencies already.
+    """
+    named = os.environ.get("BLOCKHOLE_INSTALLED")
+    if named:
+        return Installation(Path(named).resolve())
+    venv.create(folder, symlinks=True)
+    installed = Installation(folder)
+    python = folder / "bin" / "python"
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--python", python]
+    subprocess.run([*pip, "install", "--no-deps", "--no-index", wheel], check=True, timeout=600)
+    mine = Path(sysconfig.get_path("purelib", vars={"base": str(folder)}))
+    # A line of a .pth file is a folder to search after ours; .pth files in that folder, such as the one that leads to
+    # this tree, are not read.
+    (mine / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
+    return installed
+
+
+def without(folder: Path, modules: tuple[str, ...]) -> dict[str, str]:
+    """Variables under which no Python process finds these modules, as where nobody has installed them."""
+    folder.mkdir(exist_ok=True)
+    lines = ["import sys", *(f"sys.modules[{name!r}] = None" for name in modules)]
+    (folder / "sitecustomize.py").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return {"PYTHONPATH": str(folder)}
