@@ -85,6 +85,25 @@ def test_a_seed_repeats_and_another_does_not() -> None:
     assert rows(first.train) != rows(other.train)
 
 
+def test_this_data_set_stays_what_it_is() -> None:
+    """A golden: what a seed has built once can be built again, whatever has changed in between."""
+    built = build_paths(small_split(), lengths=(1, 3), train_factor=1, eval_factor=1, seed=3)
+    assert list(built.counts().values()) == [71, 5, 13, 5, 15]
+    assert rows(built.dev_deduction) == [
+        (0, (4,), 9), (9, (4,), 14), (9, (4, 1), 9), (11, (5, 5, 5), 15), (15, (2, 2, 1), 8),
+    ]  # fmt: skip
+    assert rows(built.test_deduction) == [
+        (2, (4, 1), 2), (3, (2, 5), 3), (13, (3, 0), 13), (15, (2, 2), 17), (15, (3,), 13),
+    ]  # fmt: skip
+
+
+def test_without_being_told_it_samples_as_guu_does() -> None:
+    """20 walks of 2 to 5 hops for each line of train, 4 for each of valid and test."""
+    split = small_split()
+    told = build_paths(split, lengths=(2, 5), train_factor=20, eval_factor=4, seed=0)
+    assert all(rows(getattr(build_paths(split), part)) == rows(getattr(told, part)) for part in PATH_PARTS)
+
+
 def test_lengths_are_those_asked_for() -> None:
     built = build_paths(small_split(), lengths=(3, 4), seed=1)
     assert set(built.train.lengths()) == {1, 3, 4}

@@ -97,5 +97,10 @@ def test_lengths_must_make_sense() -> None:
         sample_walks(STAR, 1, (3, 2))
 
 
+def test_walks_of_one_length_and_without_being_told() -> None:
+    assert set(sample_walks(STAR, 50, (1, 1)).length.tolist()) == {1}
+    assert same(sample_walks(STAR, 50), sample_walks(STAR, 50, (2, 5), seed=0))
+
+
 def test_no_walks_need_no_edges() -> None:
     assert len(sample_walks(make_graph([], 2, 1), 0)) == 0
