@@ -9,13 +9,14 @@ ifneq ($(wildcard ../shared/data),)
 export BLOCKHOLE_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help install demo test coverage mutation lint format bench bench-serve peers screenshots clean
+.PHONY: help install demo test coverage mutation lint format docs reference bench bench-serve peers screenshots clean
 help:
 	@echo "make demo     install, then train on the bundled family graph and ask the paper's two queries"
 	@echo "make test     install, then lint, type-check and run all tests"
 	@echo "make coverage all tests, and the share of branches they take"
 	@echo "make mutation changes the source in a thousand places, one at a time, and says how many no test notices"
 	@echo "make install  make $(VENV) with all that running, tests and benchmarks need"
+	@echo "make docs     the documentation as pages, in site/; ends at the first warning"
 	@echo "make bench    benchmarks of reading, walks, answers, training and evaluation, beside the peers"
 
 install: $(VENV)/.installed
@@ -26,7 +27,7 @@ $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet torch==2.13.0
-	$(BIN)/python -m pip install --quiet --editable '.[frames,plots,tracking,faiss,postgres,paper,gpu,serve]' --group dev
+	$(BIN)/python -m pip install --quiet --editable '.[frames,plots,tracking,faiss,postgres,paper,gpu,serve]' --group dev --group docs
 	touch $@
 
 demo: install
@@ -52,6 +53,16 @@ coverage: install
 # Minutes of every processor: docs/mutation.md says what is changed, what tests have to notice it, and what did not.
 mutation: install
 	$(BIN)/python scripts/mutation.py
+
+# -W makes a warning an error. What is generated comes first, so that the pages are those of this tree.
+docs: reference
+	$(BIN)/python -m sphinx -W -q -b html docs site
+
+# The pages, tables and pictures that are made from the program, the records and the benchmarks.
+reference: install
+	$(BIN)/python -m scripts.reference
+	$(BIN)/python -m scripts.figures
+	$(BIN)/python -m scripts.readme
 
 # The peers get an environment of their own, so that none of them can change ours.
 peers: $(PEERS)/.installed
@@ -81,4 +92,4 @@ bench-serve: install
 	$(BIN)/python -m benchmarks.bench_serve
 
 clean:
-	rm -rf $(VENV) $(PEERS) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage*
+	rm -rf $(VENV) $(PEERS) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage*

@@ -25,6 +25,12 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "blockhole.paths.queries.PathQueries",
         "blockhole.paths.answers.answers",
         "blockhole.paths.language.parse",
+        "blockhole.graph.frames.from_polars",
+        "blockhole.graph.frames.to_polars",
+        "blockhole.graph.frames.from_pandas",
+        "blockhole.graph.frames.to_pandas",
+        "blockhole.graph.frames.from_networkx",
+        "blockhole.graph.frames.to_networkx",
     ),
     "Asking": (
         "blockhole.answering.answers.Answer",
@@ -89,7 +95,7 @@ def _described(name: str, value: Any) -> Iterator[str]:
                 continue
             method = getattr(raw, "__func__", getattr(raw, "fget", getattr(raw, "func", raw)))
             called = not isinstance(raw, property) and not hasattr(raw, "func")
-            head = _signature(f"{short}.{member}", method) if called else f"```python\n{short}.{member}\n```\n\n"
+            head = _signature(f"{short}.{member}", method) if called else f"```py\n{short}.{member}\n```\n\n"
             yield f"{head}{_docstring(f'{name}.{member}', method)}\n"
 
 
@@ -123,4 +129,4 @@ def _signature(name: str, value: Any) -> str:
     line = f"{name}({', '.join(words)}){arrow}"
     if len(line) > 100:
         line = f"{name}(\n{''.join(f'    {word},' + chr(10) for word in words)}){arrow}"
-    return f"```python\n{line}\n```\n\n"
+    return f"```py\n{line}\n```\n\n"

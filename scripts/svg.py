@@ -1,0 +1,32 @@
+"""SVG files that tell which data they show, so that a test can say when one is stale."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import matplotlib
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+BLUE, ORANGE, GREEN, PINK, YELLOW = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00"
+"""Okabe and Ito's colours, which colour-blind readers can tell apart."""
+
+
+def digest(data: Any) -> str:
+    return "sha256:" + hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+
+
+def write_svg(file: Path, data: Any, draw: Callable[[Any], Figure]) -> None:
+    """Draw `data`, the same bytes each time; with --check on the command line, only see whether they are drawn."""
+    if "--check" in sys.argv:
+        if not file.is_file() or digest(data) not in file.read_text(encoding="utf-8"):
+            sys.exit(f"{file.name} is stale; run: make reference")
+        return
+    with matplotlib.rc_context({"svg.hashsalt": "blockhole", "font.size": 10}):
+        draw(data).savefig(file, format="svg", metadata={"Date": None, "Description": digest(data)})

@@ -1,0 +1,33 @@
+"""What the examples of the documentation find when they run: one core, and a family run that is trained once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from blockhole.cli.main import main
+
+FAMILY = "blockhole train --data family --out runs/family --epochs 20"
+"""The training that many guides begin with, word for word."""
+
+
+@pytest.fixture(scope="session")
+def one_core() -> Iterator[None]:
+    """Two threads that wait for each other take minutes for what one does in seconds where others use the machine."""
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})
+    yield
+    os.sched_setaffinity(0, cores)
+
+
+@pytest.fixture(scope="session")
+def family_run(tmp_path_factory: pytest.TempPathFactory, one_core: None) -> Path:
+    """The run that `FAMILY` makes."""
+    folder = tmp_path_factory.mktemp("family") / "run"
+    with pytest.raises(SystemExit) as ended:
+        main([*FAMILY.replace("runs/family", str(folder)).split()[1:]])
+    assert not ended.value.code
+    return folder
