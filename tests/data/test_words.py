@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from blockhole.data.words import with_words
+from blockhole.data.words import with_words, words_of
 from blockhole.errors import DataError
 from blockhole.graph.split import SplitGraph
 from blockhole.graph.vocabulary import Vocabulary
@@ -25,6 +25,7 @@ def test_entities_that_share_a_word_share_a_neighbour() -> None:
     added = [(0, 1, 5), (0, 1, 6), (1, 1, 5), (2, 1, 6), (3, 1, 7), (4, 1, 7)]
     assert worded.train.tolist() == [[0, 0, 1], *map(list, added)]
     assert worded.valid is split.valid
+    assert words_of(worded).tolist() == [[entity, word - 5] for entity, _, word in added]
     assert len(split.train) == 1
 
 
@@ -33,6 +34,7 @@ def test_names_without_a_common_word() -> None:
     worded = with_words(split)
     assert worded.train.tolist() == split.train.tolist()
     assert worded.train.dtype == np.int32
+    assert words_of(worded).shape == (0, 2)
     assert list(worded.entities) == ["a1", "b2", "17"]
 
 

@@ -66,6 +66,6 @@ def test_members_are_trained_from_their_seeds_and_merged(tmp_path: Path) -> None
 
 def test_the_best_columns_declare_their_members() -> None:
     ranking = declared("ranking")
-    assert ranking.members_of("wn11", "best") > 1
-    assert ranking.members_of("wn11", "complex-50") == 1
+    assert ranking.beside_settings_of("wn11", "best")["members"] > 1
+    assert ranking.beside_settings_of("wn11", "complex-50") == {}
     assert "members" not in ranking.settings_of("wn11", "best")

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from blockhole.errors import DataError
 from blockhole.graph.split import SplitGraph
@@ -41,3 +42,11 @@ def with_words(split: SplitGraph) -> SplitGraph:
         relations=Vocabulary([*split.relations, WORD], "relation"),
         train=np.concatenate([split.train, np.array(facts, dtype=np.int32).reshape(-1, 3)]),
     )
+
+
+def words_of(split: SplitGraph) -> NDArray[np.int64]:
+    """The pairs of an entity and the number of a word that `with_words` put among the train facts; [count, 2]."""
+    facts = split.train[split.train[:, 1] == split.relations.id(WORD)]
+    pairs: NDArray[np.int64] = facts[:, [0, 2]].astype(np.int64)
+    _, pairs[:, 1] = np.unique(pairs[:, 1], return_inverse=True)
+    return pairs

@@ -17,7 +17,8 @@ from blockhole.errors import ConfigError
 from blockhole.paper.experiment import TABLES, Experiment, Split, Table
 from blockhole.training.config_sources import Settings, merge, nested, read_preset, validate
 
-_NO_SETTINGS = ("for", "preset", "members", "words")
+_BESIDE_SETTINGS = ("members", "words", "lean")
+_NO_SETTINGS = ("for", "preset", *_BESIDE_SETTINGS)
 _SEED = re.compile(r"(?P<column>.*)-seed(?P<seed>\d+)")
 
 
@@ -25,9 +26,9 @@ _SEED = re.compile(r"(?P<column>.*)-seed(?P<seed>\d+)")
 class DeclaredTable(BaseModel):
     """The columns of a table, the data sets they are trained on, and their settings.
 
-    A rule of `settings` holds `for`, a pattern of data/column, any settings, a `preset` that goes before them, and
-    `members`, how many models are trained and merged, and `words`, whether the words of entity names are trained on as
-    facts; a later rule overrides earlier ones.
+    A rule of `settings` holds `for`, a pattern of data/column, any settings, a `preset` that goes before them,
+    `members`, how many models are trained and merged, `words`, whether the words of entity names are trained on as
+    facts, and `lean`, how far rows then lean on them; a later rule overrides earlier ones.
     The settings start from a `preset` of `blockhole train`, or from those that table `like` has for the same column.
     """
 
@@ -51,19 +52,12 @@ class DeclaredTable(BaseModel):
             chosen = merge(chosen, {key: values for key, values in rule.items() if key not in _NO_SETTINGS})
         return chosen
 
-    def members_of(self, data: str, column: str) -> int:
-        """How many models of one column on one data set are merged."""
-        members = 1 if self.like is None else declared(self.like).members_of(data, column)
+    def beside_settings_of(self, data: str, column: str) -> dict[str, Any]:
+        """What a column on a data set declares beside the settings of its trainings: members, words, lean."""
+        chosen = {} if self.like is None else declared(self.like).beside_settings_of(data, column)
         for rule in self._rules_of(data, column):
-            members = int(rule.get("members", members))
-        return members
-
-    def words_of(self, data: str, column: str) -> bool:
-        """Whether one column on one data set is trained on the words of entity names too."""
-        words = self.like is not None and declared(self.like).words_of(data, column)
-        for rule in self._rules_of(data, column):
-            words = bool(rule.get("words", words))
-        return words
+            chosen |= {key: rule[key] for key in _BESIDE_SETTINGS if key in rule}
+        return chosen
 
     def _rules_of(self, data: str, column: str) -> list[dict[str, Any]]:
         return [rule for rule in self.settings if fnmatchcase(f"{data}/{column}", rule["for"])]
@@ -148,6 +142,5 @@ def _experiment(
         column=column,
         split=split,
         config=validate(settings),
-        members=declared(table).members_of(data, column),
-        words=declared(table).words_of(data, column),
+        **declared(table).beside_settings_of(data, column),
     )

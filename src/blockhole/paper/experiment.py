@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, final, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from blockhole.errors import ConfigError
 from blockhole.training.config import TrainConfig
@@ -36,6 +36,13 @@ class Experiment(BaseModel):
     config: TrainConfig
     members: int = Field(default=1, ge=1, description="models trained alike from seeds of their own, then merged")
     words: bool = Field(default=False, description="whether the words of entity names are trained on as facts")
+    lean: float = Field(default=0.0, ge=0, description="how far rows then lean on their words; see models.word_rows")
+
+    @model_validator(mode="after")
+    def _check(self) -> Experiment:
+        if self.lean and not self.words:
+            raise ValueError("rows can lean on the words of names only where words = true")
+        return self
 
     @property
     def seed(self) -> int:

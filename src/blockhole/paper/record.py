@@ -28,6 +28,7 @@ class Record(BaseModel):
     settings: dict[str, Any]
     members: int = 1
     words: bool = False
+    lean: float = 0.0
     parameters: int | None
     epochs: int | None
     best_epoch: int | None

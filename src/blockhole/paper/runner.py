@@ -11,10 +11,12 @@ from typing import final
 import torch
 
 from blockhole.data.dataset import DataSet
+from blockhole.data.words import words_of
 from blockhole.errors import TrainingDiverged
 from blockhole.fitting import fit
 from blockhole.models.contract import Model
 from blockhole.models.merging import merge
+from blockhole.models.word_rows import lean_on_words
 from blockhole.paper.experiment import PATH_TABLES, Experiment
 from blockhole.paper.material import Material
 from blockhole.paper.measures import READING, check_measurable, measure
@@ -68,8 +70,8 @@ class Runner:
         if not file.is_file():
             return False
         record = read_record(file)
-        alike = (record.members, record.words) == (experiment.members, experiment.words)
-        done = alike and experiment.has_settings(record.settings)
+        beside = (record.members, record.words, record.lean) == (experiment.members, experiment.words, experiment.lean)
+        done = beside and experiment.has_settings(record.settings)
         self.say(f"{experiment.name}: {'there already' if done else 'settings have changed, once more'}")
         return done
 
@@ -83,6 +85,8 @@ class Runner:
             check_measurable(experiment.table, data)
         runs = [self._train(first, seed, data, device) for seed in first.member_seeds]
         model = runs[0].model if first.members == 1 else merge([run.model for run in runs])
+        if first.lean:
+            lean_on_words(model, words_of(data.split), first.lean)
         for experiment in group:
             figures = measure(experiment.table, model, data, experiment.split, device)
             seconds = perf_counter() - start
@@ -118,6 +122,7 @@ class Runner:
             settings=experiment.settings,
             members=experiment.members,
             words=experiment.words,
+            lean=experiment.lean,
             parameters=model.parameter_count(),
             epochs=states[-1].epoch,
             best_epoch=states[-1].best_epoch,
@@ -136,7 +141,8 @@ def _same_training(experiments: Iterable[Experiment]) -> list[list[Experiment]]:
     """The experiments in groups of equal data and settings, in the order of each group's first."""
     groups: dict[str, list[Experiment]] = {}
     for experiment in experiments:
-        key = f"{experiment.members} × {experiment.words} × {experiment.config.model_dump_json()}"
+        apart = (experiment.members, experiment.words, experiment.lean)
+        key = f"{apart} × {experiment.config.model_dump_json()}"
         groups.setdefault(key, []).append(experiment)
     return list(groups.values())
 

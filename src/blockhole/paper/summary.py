@@ -53,7 +53,12 @@ def look_up(summary: Summary, *place: str) -> Any:
 
 def _apart_from_seed(record: Record) -> dict[str, Any]:
     training = {key: value for key, value in record.settings.get("training", {}).items() if key != "seed"}
-    return record.settings | {"training": training, "members": record.members, "words": record.words}
+    return record.settings | {
+        "training": training,
+        "members": record.members,
+        "words": record.words,
+        "lean": record.lean,
+    }
 
 
 def _mean(figures: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
