@@ -16,7 +16,7 @@ from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.readers import UnseenEntities, read_graph, read_split
 from blockhole.paths import answers as answers_module
 from blockhole.paths.answer_masks import AnswerMasks
-from blockhole.paths.answers import answer_mask, answer_sets, answers, holds
+from blockhole.paths.answers import answer_sets, answers, holds
 from blockhole.paths.guu import read_paths
 from blockhole.paths.queries import PathQueries
 from blockhole.paths.walks import sample_walks
@@ -161,7 +161,7 @@ def test_no_queries_have_no_answers(with_and_without_numba: str) -> None:
     assert list(answer_sets(graph, nothing)) == []
     assert holds(graph, nothing).shape == (0,)
     empty = torch.zeros(0, dtype=torch.int32)
-    assert answer_mask(graph, empty, torch.zeros(0, 1, dtype=torch.int32), empty).shape == (0, 2)
+    assert AnswerMasks(graph)(empty, torch.zeros(0, 1, dtype=torch.int32), empty).shape == (0, 2)
 
 
 @pytest.mark.parametrize(

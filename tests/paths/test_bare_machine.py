@@ -12,7 +12,8 @@ for missing in ("numba", "polars", "scipy", "pyoxigraph", "pandas", "networkx", 
 import numpy as np, torch
 from blockhole.graph.split import SplitGraph
 from blockhole.graph.vocabulary import Vocabulary
-from blockhole.paths.answers import answer_mask, answer_sets, holds
+from blockhole.paths.answer_masks import AnswerMasks
+from blockhole.paths.answers import answer_sets, holds
 from blockhole.paths.builder import build_paths
 from blockhole.paths.language import encode
 triples = np.array([(0, 0, 1), (1, 0, 2), (2, 1, 0)], dtype=np.int32)
@@ -21,7 +22,7 @@ graph = split.graph("train")
 train = build_paths(split).train
 assert holds(graph, train).all()
 (sets,) = answer_sets(graph, train)
-mask = answer_mask(graph, *(torch.tensor(a) for a in (train.source, train.path, train.length)))
+mask = AnswerMasks(graph)(*(torch.tensor(a) for a in (train.source, train.path, train.length)))
 assert mask[sets.row, sets.entities].all() and mask.sum() == len(sets.entities)
 print(encode("a/p/^q", graph))
 """

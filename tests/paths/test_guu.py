@@ -15,7 +15,7 @@ from blockhole.errors import DataError, MalformedFile
 from blockhole.graph.readers import UnseenEntities, read_split
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.paths.guu import read_paths, write_paths
-from blockhole.paths.part_files import find_part_files, read_path_splits, write_path_splits
+from blockhole.paths.part_files import find_part_files, write_path_splits
 from blockhole.paths.queries import PathQueries
 from blockhole.paths.splits import PATH_PARTS, PathSplits
 
@@ -187,9 +187,10 @@ def test_a_folder_of_five_parts(tmp_path: Path) -> None:
     assert {path.name for path in folder.iterdir()} == {
         "train.parquet", "dev_deduction.tsv", "dev_induction.tsv", "test_deduction.tsv", "test_induction.tsv",
     }  # fmt: skip
-    again = read_path_splits(folder, ENTITIES, RELATIONS)
-    assert all(same(getattr(again, part), getattr(splits(), part)) for part in PATH_PARTS)
-    assert again.counts() == {
+    again = {part: read_paths(path, ENTITIES, RELATIONS) for part, path in find_part_files(folder).items()}
+    assert set(again) == set(PATH_PARTS)
+    assert all(same(again[part], getattr(splits(), part)) for part in PATH_PARTS)
+    assert splits().counts() == {
         "train": 1,
         "dev_deduction": 2,
         "dev_induction": 3,
@@ -211,13 +212,11 @@ def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["notes"]
 
 
-def test_parts_missing_or_twice(tmp_path: Path) -> None:
+def test_parts_are_found_and_refused_twice(tmp_path: Path) -> None:
     write(tmp_path, "anna\tknows\tbob\n", "train.tsv")
     write(tmp_path, "nothing of ours", "train.md")
     assert find_part_files(tmp_path) == {"train": tmp_path / "train.tsv"}
     assert find_part_files(tmp_path / "nowhere") == {}
-    with pytest.raises(DataError, match=r"holds no path queries for dev_deduction, .*; write dev_deduction\.tsv there"):
-        read_path_splits(tmp_path, ENTITIES, RELATIONS)
     write_paths(one_query(), tmp_path / "train.parquet", ENTITIES, RELATIONS)
     with pytest.raises(DataError, match=r"holds train twice, as train\.parquet and train\.tsv; keep one of them"):
         find_part_files(tmp_path)

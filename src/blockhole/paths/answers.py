@@ -15,8 +15,6 @@ from blockhole.paths.edges_by_relation import EdgesByRelation, edges_by_relation
 from blockhole.paths.queries import PathQueries
 
 if TYPE_CHECKING:
-    import torch
-
     from blockhole.paths.answer_loops import Edges
 
 
@@ -97,22 +95,6 @@ def holds(graph: KnowledgeGraph, queries: PathQueries) -> NDArray[np.bool_]:
             return np.array([flags[target] for flags, target in zip(reached, part.target, strict=True)])
 
     return np.concatenate([np.zeros(0, dtype=bool), *over_rows(batch, len(queries), 4096)])
-
-
-def answer_mask(
-    graph: KnowledgeGraph,
-    source: torch.Tensor,
-    path: torch.Tensor,
-    length: torch.Tensor,
-    device: torch.device | str = "cpu",
-) -> torch.Tensor:
-    """One flag for each query and entity, on a torch device; shapes [B], [B, K], [B] → [B, E] bool.
-
-    For many batches over one graph make one `answer_masks.AnswerMasks` instead: it keeps the edges on the device.
-    """
-    from blockhole.paths.answer_masks import AnswerMasks
-
-    return AnswerMasks(graph, device)(source, path, length)
 
 
 def _check_ids(graph: KnowledgeGraph, queries: PathQueries) -> None:

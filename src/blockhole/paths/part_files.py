@@ -8,7 +8,7 @@ from pathlib import Path
 from blockhole.errors import DataError
 from blockhole.graph.formats import bare_name, known_format
 from blockhole.graph.vocabulary import Vocabulary
-from blockhole.paths.guu import read_paths, write_paths
+from blockhole.paths.guu import write_paths
 from blockhole.paths.splits import PATH_PARTS, PathSplits
 
 
@@ -23,15 +23,6 @@ def find_part_files(folder: Path) -> dict[str, Path]:
             raise DataError(f"{folder} holds {part} twice, as {found[part].name} and {path.name}; keep one of them.")
         found[part] = path
     return found
-
-
-def read_path_splits(folder: Path, entities: Vocabulary, relations: Vocabulary) -> PathSplits:
-    """All five parts of a folder."""
-    files = find_part_files(folder)
-    missing = [part for part in PATH_PARTS if part not in files]
-    if missing:
-        raise DataError(f"{folder} holds no path queries for {', '.join(missing)}; write {missing[0]}.tsv there.")
-    return PathSplits(**{part: read_paths(files[part], entities, relations) for part in PATH_PARTS})
 
 
 def write_path_splits(splits: PathSplits, folder: Path, entities: Vocabulary, relations: Vocabulary) -> None:
