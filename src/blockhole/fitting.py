@@ -13,14 +13,14 @@ import torch
 from blockhole.data.dataset import DataSet
 from blockhole.errors import ConfigError, DataError
 from blockhole.evaluation.truth import truth_of
-from blockhole.evaluation.validation import subset, validation_accuracy, validation_ranking
+from blockhole.evaluation.validation import ValidationAccuracy, subset, validation_ranking
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.split import SplitGraph
-from blockhole.models.contract import Model
 from blockhole.paths.queries import PathQueries
 from blockhole.training.averaging import AveragedEngine
 from blockhole.training.config import TrainConfig
 from blockhole.training.config_sources import flatten, gather, validate
+from blockhole.training.corruptions import KnownCorruptions
 from blockhole.training.devices import torch_threads
 from blockhole.training.distributed.digest import data_digests
 from blockhole.training.interruption import interruptible
@@ -113,8 +113,12 @@ def fit(
     track: Sequence[str] = (),
     progress: Progress | None = None,
     workers: Workers = ALONE,
+    known_corruptions: KnownCorruptions | None = None,
 ) -> Run:
-    """Train as `config` says; into `folder` if given, going on from the checkpoint there is."""
+    """Train as `config` says; into `folder` if given, going on from the checkpoint there is.
+
+    `known_corruptions` spares several trainings on the same data to check corrupted paths each for itself.
+    """
     split = data.split
     with workers.together():
         _refuse_untrainable(data, config, alone=workers is ALONE)
@@ -124,6 +128,8 @@ def fit(
     threads = config.training.threads or workers.threads()
     model = workers.build_model(config, len(split.entities), len(split.relations))
     positives = _positives(data, config, device)
+    if config.loss.corrupted_paths and config.loss.corrupt == "once":
+        positives = _with_corruptions(positives, config, split.graph("train"), known_corruptions)
     config = _settled(config, len(positives), len(split.entities))
     with ExitStack() as stack:
         stack.enter_context(torch_threads(threads))
@@ -156,7 +162,7 @@ def fit(
             state,
             best,
             seen=seen,
-            validate=workers.validation(_validation(data, config), config),
+            validate=workers.validation(_validation(data, config, device), config),
             saver=writer,
             trackers=trackers,
             progress=progress,
@@ -239,6 +245,19 @@ def _positives(data: DataSet, config: TrainConfig, device: torch.device) -> Posi
     return StoredPositives(with_reversed(PathTensors.of(queries, device), training.reverse, relations))
 
 
+def _with_corruptions(
+    positives: Positives | StreamedPositives,
+    config: TrainConfig,
+    graph: KnowledgeGraph,
+    known: KnownCorruptions | None,
+) -> StoredPositives:
+    """Stored positives with the corruptions of each."""
+    if not isinstance(positives, StoredPositives):
+        raise ConfigError("loss.corrupt = 'once' needs stored positives; set training.walks = 'stored', or each_batch.")
+    paths = positives.epoch(0)
+    return StoredPositives(paths, (known or KnownCorruptions()).of(paths, config.loss, graph))
+
+
 def _settled(config: TrainConfig, positives: int, entities: int) -> TrainConfig:
     """The settings with what follows from the size of the data written out, as config.json keeps them.
 
@@ -254,7 +273,7 @@ def _settled(config: TrainConfig, positives: int, entities: int) -> TrainConfig:
     return config.model_copy(update={"training": training, "penalty": penalty})
 
 
-def _validation(data: DataSet, config: TrainConfig) -> Validate | None:
+def _validation(data: DataSet, config: TrainConfig, device: torch.device) -> Validate | None:
     """How a model is measured on the way: over a fixed sample of the validation queries, in per cent."""
     stop = config.early_stop
     if stop.metric is None:
@@ -270,14 +289,10 @@ def _validation(data: DataSet, config: TrainConfig) -> Validate | None:
     queries = subset(queries, stop.queries, config.training.seed)
     # Test facts stay out: what is measured while training must not know them, not even as answers to leave out.
     truth = truth_of(data.split.graph("train", "valid"))
-
-    def validate_model(model: Model) -> Mapping[str, float]:
-        device = model.entity.device
-        if stop.metric == "mq":
-            return validation_ranking(model, queries, truth, device=device)
-        return {"accuracy": validation_accuracy(model, queries, truth, device=device)}
-
-    return validate_model
+    if stop.metric == "mq":
+        return lambda model: validation_ranking(model, queries, truth, device=model.entity.device)
+    accuracy = ValidationAccuracy(queries, truth, device)
+    return lambda model: {"accuracy": accuracy(model, model.entity.device)}
 
 
 def _trackers(names: Sequence[str], folder: Path, config: TrainConfig) -> Iterator[Tracker]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from blockhole.evaluation.bootstrap import intervals, paired_difference, resampled_means
+from blockhole.evaluation.bootstrap import intervals, paired_difference, resampled_means, share_interval
 
 
 def test_means_of_resamples_are_those_of_drawn_queries() -> None:
@@ -49,3 +49,11 @@ def test_equal_systems_do_not_differ() -> None:
 def test_two_lengths_cannot_be_paired() -> None:
     with pytest.raises(ValueError, match="the same queries on both sides"):
         paired_difference(np.zeros(3), np.zeros(4))
+
+
+def test_the_interval_of_a_share_is_that_of_its_queries() -> None:
+    right = np.repeat([100.0, 0.0], [130, 270])
+    by_queries = intervals(right[:, None], seed=1, resamples=20_000)[0]
+    assert share_interval(130, 400, seed=2, resamples=20_000) == pytest.approx(by_queries, abs=0.3)
+    assert share_interval(0, 10) == (0.0, 0.0)
+    assert share_interval(10, 10) == (100.0, 100.0)

@@ -13,7 +13,7 @@ from blockhole.evaluation.accuracy import Accuracy
 from blockhole.evaluation.classification import evaluate_classification, reverse_paths
 from blockhole.evaluation.order import evaluate_order, swap_adjacent
 from blockhole.evaluation.truth import build_truth
-from blockhole.evaluation.validation import subset, validation_accuracy, validation_ranking
+from blockhole.evaluation.validation import ValidationAccuracy, subset, validation_ranking
 from blockhole.models.complex import ComplEx
 from blockhole.paths.queries import PathQueries
 
@@ -100,7 +100,7 @@ def test_validation_figures_equal_the_full_ones_on_the_same_queries() -> None:
     facts = world.facts(world.split.train, world.split.valid, world.split.test)
     judgements = oracle.path_classification(world.plain_queries(), facts, world.R, world.score)
     outcomes = [oracle.rank_typed(facts, world.R, query, world.score, "half") for query in world.plain_queries()]
-    assert validation_accuracy(world.model, world.queries, truth) == pytest.approx(oracle.accuracy(judgements))
+    assert ValidationAccuracy(world.queries, truth)(world.model) == pytest.approx(oracle.accuracy(judgements))
     means = oracle.summarise(outcomes)
     assert validation_ranking(world.model, world.queries, truth) == pytest.approx(
         {"mq": means.mq, "p_at_10": means.p_at_10}

@@ -24,11 +24,12 @@ from blockhole.models.transe import TransE
 from blockhole.training.autograd import AutogradEngine
 from blockhole.training.batch import Batch
 from blockhole.training.config import LossConfig, OptimizerConfig, PenaltyConfig, TrainConfig, TrainingConfig
-from blockhole.training.draws import Purpose, generator
+from blockhole.training.draws import Purpose
 from blockhole.training.kernels.fused_arrays import Positives
 from blockhole.training.kernels.fused_cpu import FusedEngine, supports
 from blockhole.training.kernels.fused_loops import logistic
 from blockhole.training.kernels.occurrences import sort_occurrences
+from blockhole.training.keyed_draws import KeyedDraws
 
 ENTITIES, RELATIONS, SEED = 40, 3, 7
 OptimizerKind = Literal["adagrad", "rowwise_adagrad"]
@@ -56,8 +57,9 @@ def make_batch(count: int, hops: int, index: int = 0) -> Batch:
 
 
 def draw_negatives(batch: Batch, negatives: int) -> NDArray[np.int64]:
-    rng = generator(SEED, Purpose.NEGATIVES, batch.epoch, batch.index)
-    return rng.integers(ENTITIES, size=(len(batch.source), negatives))
+    draws = KeyedDraws(SEED, Purpose.NEGATIVES)
+    draws.begin(batch.source.device, batch.epoch, batch.index)
+    return draws.draw(ENTITIES, len(batch.source), negatives).numpy()
 
 
 class DenseOracle:

@@ -15,8 +15,11 @@ from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.split import SplitGraph
 from blockhole.paths.answers import answers
 from blockhole.training.batch import Batch
+from blockhole.training.corruptions import corrupt_paths
+from blockhole.training.draws import Purpose
 from blockhole.training.exclusion import Exclusion
-from blockhole.training.negatives import Negatives, NegativeSampler, RelationObjects, corrupt_paths
+from blockhole.training.keyed_draws import KeyedDraws
+from blockhole.training.negatives import Negatives, NegativeSampler, RelationObjects
 
 from .worlds import config, random_queries, random_split
 
@@ -166,15 +169,17 @@ def test_a_sample_of_everything_has_weight_one() -> None:
 
 @pytest.mark.parametrize("kind", ["reversed", "shuffled", "replaced"])
 def test_corruptions(kind: str) -> None:
-    path = np.random.default_rng(0).integers(6, size=(200, 4))
-    corrupted = corrupt_paths(np.random.default_rng(1), path, (kind,), 6)  # type: ignore[arg-type]
+    path = torch.from_numpy(np.random.default_rng(0).integers(6, size=(200, 4)))
+    draws = KeyedDraws(1, Purpose.CORRUPTION)
+    draws.begin(path.device)
+    corrupted = corrupt_paths(draws, path, (kind,), 6)  # type: ignore[arg-type]
     if kind == "reversed":
-        assert (corrupted == path[:, ::-1]).all()
+        assert (corrupted == path.flip(1)).all()
     elif kind == "shuffled":
-        assert (np.sort(corrupted) == np.sort(path)).all()
+        assert (corrupted.sort(dim=1).values == path.sort(dim=1).values).all()
         assert (corrupted != path).any()
     else:
-        assert ((corrupted != path).sum(axis=1) == 1).all()
+        assert ((corrupted != path).sum(dim=1) == 1).all()
     assert corrupted.min() >= 0
     assert corrupted.max() < 6
 

@@ -8,9 +8,9 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from blockhole.evaluation.bootstrap import Interval
+from blockhole.evaluation.bootstrap import Interval, share_interval
 from blockhole.evaluation.ranking_report import spell_interval
-from blockhole.evaluation.report import Table, mean, mean_intervals
+from blockhole.evaluation.report import Table, mean
 
 
 @final
@@ -45,7 +45,12 @@ def measure_accuracy(label: NDArray[np.bool_], judged: NDArray[np.bool_], seed: 
     """Compare what was `judged` true [N] with what is: `label` [N]."""
     metrics = accuracy_metrics(label, judged)
     means = {name: mean(values) for name, values in metrics.items()}
-    return Accuracy(int(label.sum()), int((~label).sum()), **means, intervals=mean_intervals(metrics, seed))
+    bounds = {
+        name: share_interval(int(np.count_nonzero(values)), len(values), seed)
+        for name, values in metrics.items()
+        if len(values)
+    }
+    return Accuracy(int(label.sum()), int((~label).sum()), **means, intervals=bounds)
 
 
 def accuracy_table(title: str, first: str, parts: dict[str, Accuracy]) -> Table:

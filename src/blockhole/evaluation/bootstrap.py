@@ -32,6 +32,16 @@ def intervals(values: NDArray[np.float64], seed: int = 0, resamples: int = RESAM
     return list(zip(low.tolist(), high.tolist(), strict=True))
 
 
+def share_interval(right: int, count: int, seed: int = 0, resamples: int = RESAMPLES) -> Interval:
+    """The same for the share, in per cent, of `right` ones among `count` ≥ 1 queries.
+
+    How many of them a resample draws is binomial, so that nothing has to be drawn query by query.
+    """
+    shares = np.random.default_rng(seed).binomial(count, right / count, size=resamples) * (100 / count)
+    low, high = np.quantile(shares, (0.5 - LEVEL / 2, 0.5 + LEVEL / 2))
+    return float(low), float(high)
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class Difference:

@@ -78,10 +78,25 @@ def evaluate_classification(
     seed: int = 0,
 ) -> ClassificationReport:
     """Classify the queries with two hops or more, and their reversed paths where those do not hold in G(F*)."""
+    positive = classified(queries, split)
+    return classify(model, positive, reverse_paths(positive), truth, split=split, device=device, seed=seed)
+
+
+def classified(queries: PathQueries, split: str) -> PathQueries:
+    """The queries with two hops or more, whose order of relations can be reversed."""
     positive = queries.take(queries.length >= 2)
     if len(positive) == 0:
         raise EvaluationError(f"the split {split} has no path of two or more relations; choose deduction or induction.")
-    return classify(model, positive, reverse_paths(positive), truth, split=split, device=device, seed=seed)
+    return positive
+
+
+def with_negatives(
+    positive: PathQueries, altered: PathQueries, truth: Truth, device: torch.device | str = "cpu"
+) -> tuple[PathQueries, NDArray[np.bool_]]:
+    """The positives and, after them, the altered queries that do not hold in G(F*); and which are positives, [N]."""
+    negative = altered.take(~holds(truth.graph, altered, device))
+    judged = PathQueries.concatenate([positive, negative])
+    return judged, np.arange(len(judged)) < len(positive)
 
 
 def classify(
@@ -96,11 +111,9 @@ def classify(
 ) -> ClassificationReport:
     """Classify positives, and of their `altered` counterparts those that do not hold in G(F*)."""
     start = time.perf_counter()
-    negative = altered.take(~holds(truth.graph, altered))
-    judged = PathQueries.concatenate([positive, negative])
+    judged, label = with_negatives(positive, altered, truth, device)
     score = Scorer(model, truth.graph, device).score(judged)
     timing = Timing(len(judged), time.perf_counter() - start)
-    label = np.arange(len(judged)) < len(positive)
     by_length = {}
     for length in judged.lengths():
         part = judged.length == length

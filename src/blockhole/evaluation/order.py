@@ -40,7 +40,7 @@ def evaluate_order(
 ) -> ClassificationReport:
     """Classify the queries that hold in G(F*) along …/first/second/…, and their swapped paths where those do not."""
     found, swapped = swap_adjacent(queries, first, second)
-    true = holds(truth.graph, found)
+    true = holds(truth.graph, found, device)
     names = [truth.graph.relation_name(relation) for relation in (first, second)]
     pair = "/".join(f"^{name}" if inverse else name for name, inverse in names)
     if not true.any():

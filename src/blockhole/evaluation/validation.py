@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import final
+
 import numpy as np
 import torch
 
 from blockhole.errors import EvaluationError
-from blockhole.evaluation.classification import evaluate_classification
+from blockhole.evaluation.classification import classified, reverse_paths, with_negatives
 from blockhole.evaluation.ranking import rank
 from blockhole.evaluation.ranking_report import ranking_metrics
+from blockhole.evaluation.scorer import Scorer
 from blockhole.evaluation.truth import Truth
 from blockhole.models.contract import Model
 from blockhole.paths.queries import PathQueries
@@ -31,9 +34,19 @@ def validation_ranking(
     return {name: float(values.mean()) for name, values in ranking_metrics(ranks, "half").items()}
 
 
-def validation_accuracy(
-    model: Model, queries: PathQueries, truth: Truth, *, device: torch.device | str = "cpu"
-) -> float:
-    """Accuracy of path classification in per cent, positives and negatives together."""
-    report = evaluate_classification(model, queries, truth, split="of validation", device=device)
-    return float(report.metrics["accuracy"].mean())
+@final
+class ValidationAccuracy:
+    """Accuracy of path classification in per cent, positives and negatives together.
+
+    Which reversed paths are negatives is found once, on `device`, for all models that are measured.
+    """
+
+    def __init__(self, queries: PathQueries, truth: Truth, device: torch.device | str = "cpu") -> None:
+        positive = classified(queries, "of validation")
+        self._truth = truth
+        self._judged, self._label = with_negatives(positive, reverse_paths(positive), truth, device)
+
+    def __call__(self, model: Model, device: torch.device | str = "cpu") -> float:
+        """The accuracy of `model`: φ ≥ 0 says yes."""
+        score = Scorer(model, self._truth.graph, device).score(self._judged)
+        return 100 * float(np.mean((score >= 0) == self._label))

@@ -15,6 +15,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from blockhole.models.circulant import adjoint
 from blockhole.models.geometry import BlockGeometry
 
 MOST_RELATIONS = 256
@@ -27,10 +28,9 @@ _PROGRAMS = 256
 @triton.jit
 def _apply(
     vector, matrix, relation, out, batch,
-    B: tl.constexpr, M: tl.constexpr, PARTS: tl.constexpr, ADJOINT: tl.constexpr,
-    ROWS: tl.constexpr, LANES: tl.constexpr,
+    B: tl.constexpr, M: tl.constexpr, PARTS: tl.constexpr, ROWS: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
-    """Some rows and some lanes (j, f) of q'[j, f] = Σ_i q[i, f] W[i, j, f], or of the same with the adjoint of W."""
+    """Some rows and some lanes (j, f) of q'[j, f] = Σ_i q[i, f] W[i, j, f]."""
     N: tl.constexpr = B * M
     row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)
     lane = tl.program_id(1) * LANES + tl.arange(0, LANES)
@@ -41,7 +41,7 @@ def _apply(
     sum_re = tl.zeros((ROWS, LANES), tl.float32)
     sum_im = tl.zeros((ROWS, LANES), tl.float32)
     for i in range(B):
-        place = ((lane // M) * N + i * M + freq if ADJOINT else i * N + lane)[None, :]
+        place = (i * N + lane)[None, :]
         at = start + (i * M + freq)[None, :]
         re = tl.load(vector + at, mask=mask, other=0.0)
         w_re = tl.load(matrix + each + place, mask=mask, other=0.0)
@@ -49,8 +49,6 @@ def _apply(
         if PARTS == 2:
             im = tl.load(vector + at + N, mask=mask, other=0.0)
             w_im = tl.load(matrix + each + place + B * N, mask=mask, other=0.0)
-            if ADJOINT:
-                w_im = -w_im
             sum_re -= im * w_im
             sum_im += re * w_im + im * w_re
     tl.store(out + start + lane[None, :], sum_re, mask=mask)
@@ -102,13 +100,13 @@ def _lanes(geometry: BlockGeometry) -> int:
     return min(_LANES, max(16, int(triton.next_power_of_2(geometry.dimension))))
 
 
-def _run(vector: Tensor, matrix: Tensor, relation: Tensor, geometry: BlockGeometry, *, adjoint: bool) -> Tensor:
+def _run(vector: Tensor, matrix: Tensor, relation: Tensor, geometry: BlockGeometry) -> Tensor:
     out = torch.empty_like(vector)
     lanes = _lanes(geometry)
     grid = (triton.cdiv(len(vector), _ROWS), triton.cdiv(geometry.dimension, lanes))
     _apply[grid](
         vector, matrix, relation, out, len(vector), B=geometry.blocks, M=geometry.freqs, PARTS=geometry.parts,
-        ADJOINT=adjoint, ROWS=_ROWS, LANES=lanes,
+        ROWS=_ROWS, LANES=lanes,
     )  # fmt: skip
     return out
 
@@ -134,7 +132,7 @@ class _Hop(torch.autograd.Function):
     def forward(ctx: Any, vector: Tensor, matrix: Tensor, relation: Tensor, geometry: BlockGeometry) -> Tensor:
         ctx.save_for_backward(vector, matrix, relation)
         ctx.geometry = geometry
-        return _run(vector, matrix, relation, geometry, adjoint=False)
+        return _run(vector, matrix, relation, geometry)
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
@@ -142,7 +140,9 @@ class _Hop(torch.autograd.Function):
         upstream = upstream.contiguous()
         before, moved = None, None
         if ctx.needs_input_grad[0]:
-            before = _run(upstream, matrix, relation, ctx.geometry, adjoint=True)
+            # Written out for the few relations: read across, RESCAL's would cost a cache line a number.
+            turned = adjoint(matrix.view(len(matrix), *ctx.geometry.relation_shape)).flatten(1).contiguous()
+            before = _run(upstream, turned, relation, ctx.geometry)
         if ctx.needs_input_grad[1]:
             moved = _relation_gradient(vector, upstream, relation, len(matrix), ctx.geometry)
         return before, moved, None, None

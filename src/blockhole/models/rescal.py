@@ -46,5 +46,7 @@ class RESCAL(BlockBilinear):
 
     def hop(self, vector: Tensor, relation: Tensor) -> Tensor:
         """q R_r as a batched matrix product: with m = 1 the library's is faster than a sum over blocks."""
+        if self._fuses(vector):
+            return super().hop(vector, relation)
         matrix = self.operator(relation)[:, 0, :, :, 0]
         return torch.bmm(vector[:, None, :], matrix)[:, 0, :]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 from typing import final
@@ -22,6 +22,7 @@ from blockhole.paper.material import Material
 from blockhole.paper.measures import READING, check_measurable, measure
 from blockhole.paper.provenance import Commit, describe_device
 from blockhole.paper.record import Record, read_record, record_file, write_record
+from blockhole.training.corruptions import KnownCorruptions
 from blockhole.training.devices import choose_device
 from blockhole.training.run import Run
 from blockhole.training.state import TrainingState
@@ -42,6 +43,7 @@ class Runner:
     commit: Commit
     say: Say
     threads: int | None = None
+    known_corruptions: KnownCorruptions = field(default_factory=KnownCorruptions)
 
     def run(self, experiments: Iterable[Experiment], limit_seconds: float = float("inf")) -> list[str]:
         """Run what has no record of its settings yet; the names of those that failed.
@@ -98,7 +100,7 @@ class Runner:
         """One member of an experiment."""
         here = {"device": str(device), "threads": self.threads, "seed": seed}
         config = experiment.config.model_copy(update={"training": experiment.config.training.model_copy(update=here)})
-        run = fit(data, config, progress=_Lines(experiment.name, self.say))
+        run = fit(data, config, progress=_Lines(experiment.name, self.say), known_corruptions=self.known_corruptions)
         if not run.complete:  # the training has taken Ctrl-C for a wish to end it, but all are meant
             raise KeyboardInterrupt
         return run

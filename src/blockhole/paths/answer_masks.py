@@ -14,6 +14,27 @@ from torch import Tensor
 
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.paths.edges_by_relation import edges_by_relation
+from blockhole.paths.queries import PathQueries
+
+
+def hold_by_masks(
+    graph: KnowledgeGraph, queries: PathQueries, device: torch.device | str, batch_size: int = 8192
+) -> NDArray[np.bool_]:
+    """Whether the target of each query is among its answers; shape [N].
+
+    Queries with the same path come one after the other, so that few relations make many rows each.
+    """
+    masks, found = AnswerMasks(graph, device), np.zeros(len(queries), dtype=bool)
+    order = np.lexsort((*queries.path.T[::-1], queries.length))
+    for first in range(0, len(order), batch_size):
+        rows = order[first : first + batch_size]
+        part = queries.take(rows)
+        source, path, length, target = (
+            torch.tensor(ids, device=device) for ids in (part.source, part.path, part.length, part.target)
+        )
+        reached = masks(source, path, length)
+        found[rows] = reached.gather(1, target.long()[:, None])[:, 0].cpu().numpy()
+    return found
 
 
 @final

@@ -15,6 +15,8 @@ from blockhole.paths.edges_by_relation import EdgesByRelation, edges_by_relation
 from blockhole.paths.queries import PathQueries
 
 if TYPE_CHECKING:
+    import torch
+
     from blockhole.paths.answer_loops import Edges
 
 
@@ -75,9 +77,16 @@ def answer_sets(graph: KnowledgeGraph, queries: PathQueries, batch_size: int = 5
     return over_rows(batch, len(queries), batch_size)
 
 
-def holds(graph: KnowledgeGraph, queries: PathQueries) -> NDArray[np.bool_]:
-    """Whether the target of each query is among its answers; shape [N]."""
+def holds(graph: KnowledgeGraph, queries: PathQueries, device: torch.device | str = "cpu") -> NDArray[np.bool_]:
+    """Whether the target of each query is among its answers; shape [N].
+
+    Compiled loops look for it where there are any; without them a GPU, if that is the `device`.
+    """
     _check_ids(graph, queries)
+    if not numba_installed() and str(device).startswith("cuda"):
+        from blockhole.paths.answer_masks import hold_by_masks
+
+        return hold_by_masks(graph, queries, device)
     edges = edges_by_relation(graph)
     if numba_installed():
         from blockhole.paths.answer_loops import rows_hold

@@ -30,16 +30,24 @@ class AutogradEngine:
 
     The objective is evaluated with the entity table replaced by the gathered rows, so no gradient of all E rows is
     ever made; only the full softmax, which touches them all, works on the table itself. Where only some entities are
-    `seen` (absent: all), it gathers those: the others rival no answer and keep their rows.
+    `seen` (absent: all), it gathers those: the others rival no answer and keep their rows. With `whole_table` nothing
+    is gathered where objects are drawn either: finding the rows that occur makes a GPU wait for its host.
     """
 
     def __init__(
-        self, model: Model, config: TrainConfig, graph: KnowledgeGraph, seen: NDArray[np.int64] | None = None
+        self,
+        model: Model,
+        config: TrainConfig,
+        graph: KnowledgeGraph,
+        seen: NDArray[np.int64] | None = None,
+        *,
+        whole_table: bool = False,
     ) -> None:
         self._model = model
         self._objective = Objective(model, config.loss, config.penalty)
         self._sampler = NegativeSampler(config.loss, graph, config.training.seed, seen)
         self._seen = None if seen is None else _Seen.of(seen, model)
+        self._whole_table = whole_table
         self._optimizer = build_optimizer(config.optimizer, dict(model.named_parameters()))
         self._dense = {name: value for name, value in model.named_parameters() if name != "entity"}
         rate, (_, width) = config.loss.query_dropout, model.entity.shape
@@ -47,9 +55,9 @@ class AutogradEngine:
         self._target_weight = target_weights(graph, config.loss.rare_weight, model.entity.device)
 
     @property
-    def draws_nothing(self) -> bool:
-        """Whether a step draws no negatives, so that `advance` is a function of what lies on the device alone."""
-        return self._sampler.draws_nothing
+    def recordable(self) -> bool:
+        """Whether `advance` is a function of what lies on the device alone, and reads nothing back to the host."""
+        return self._sampler.stays_on_device and (self._sampler.draws_nothing or self._whole_table)
 
     def step(self, batch: Batch) -> Tensor:
         """See Engine."""
@@ -58,19 +66,20 @@ class AutogradEngine:
 
     def begin(self, batch: Batch) -> None:
         """Leave on the device what the step needs to know of the batch beside its ids."""
+        self._sampler.begin(batch)
         if self._dropout is not None:
             self._dropout.begin(batch)
 
     def advance(self, batch: Batch) -> Tensor:
-        """The step itself, after `begin`: on a GPU, without negatives to draw, it can be recorded and replayed."""
+        """The step itself, after `begin`: on a GPU, where it is `recordable`, it can be recorded and replayed."""
         kept = None if self._dropout is None else self._dropout.draw(batch.source, batch.target)
-        negatives = self._sampler.draw(batch)
+        negatives = self._sampler.drawn(batch)
         entity: Tensor = self._model.entity
         touched, source, target = None, batch.source, batch.target
-        if negatives.objects is not None:
+        if negatives.objects is not None and not self._whole_table:
             touched, (source, target, objects) = _renumber(source, target, negatives.objects)
             negatives = replace(negatives, objects=objects)
-        elif self._seen is not None:
+        elif negatives.objects is None and self._seen is not None:
             touched = self._seen.ids
             source, target = self._seen.position[source], self._seen.position[target]
             if negatives is not ALL_ENTITIES:

@@ -64,6 +64,10 @@ class LossConfig(Section):
         min_length=1,
         description="ways to corrupt a path; one is drawn each time",
     )
+    corrupt: Literal["each_batch", "once"] = Field(
+        default="each_batch",
+        description="corrupted paths are drawn and checked anew for every batch, or once for every stored positive",
+    )
     mask_known_answers: bool = Field(
         default=False, description="never count an entity as negative that answers the query in the train graph"
     )

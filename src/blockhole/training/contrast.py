@@ -7,6 +7,8 @@ from typing import Protocol, final
 import torch
 from torch import Tensor
 
+from blockhole.compiled import triton_installed
+from blockhole.models.bilinear import BlockBilinear
 from blockhole.models.contract import Model
 from blockhole.training import losses
 from blockhole.training.kernels import softmax
@@ -35,10 +37,15 @@ class WholeTable:
 
     def __init__(self, model: Model) -> None:
         self._model = model
+        self._reads_rows = isinstance(model, BlockBilinear)  # whose candidates are the rows as they are stored
 
     def object_scores(self, query: Tensor, negatives: Negatives) -> Tensor:
         """See Contrast."""
         assert negatives.objects is not None
+        if self._reads_rows and query.is_cuda and query.dtype == torch.float32 and triton_installed():
+            from blockhole.training.kernels.scores_triton import object_scores
+
+            return object_scores(query, self._model.entity, negatives.objects)
         objects = self._model.candidates(negatives.objects.flatten()).view(*negatives.objects.shape, -1)
         return torch.einsum("bw,bnw->bn", query, objects)
 

@@ -6,12 +6,11 @@ from typing import final
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from blockhole.errors import DataError
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.training.path_tensors import PathTensors
-from blockhole.training.splitmix import shift, splitmix64
+from blockhole.training.splitmix import below
 
 CHUNK = 1 << 22
 """Walks that are taken together: enough to fill a GPU, at some 200 MB of memory."""
@@ -47,21 +46,16 @@ class WalkSampler:
     def _sample(self, first: int, last: int, lengths: tuple[int, int], key: int) -> PathTensors:
         shortest, longest = lengths
         counter = key + torch.arange(first, last, device=self._device) * (2 + 2 * longest)
-        source = self._starts[_draw(counter, len(self._starts))]
-        length = shortest + _draw(counter + 1, longest - shortest + 1)
+        source = self._starts[below(counter, len(self._starts))]
+        length = shortest + below(counter + 1, longest - shortest + 1)
         target, hops = source, []
         for hop in range(longest):
             # Walks that are at their end step on as well, which is thrown away: that costs less than to sort them out.
             group = self._group_start[target]
-            group = group + _draw(counter + (2 + 2 * hop), self._group_start[target + 1] - group)
+            group = group + below(counter + (2 + 2 * hop), self._group_start[target + 1] - group)
             edge = self._edge_start[group]
-            edge = edge + _draw(counter + (3 + 2 * hop), self._edge_start[group + 1] - edge)
+            edge = edge + below(counter + (3 + 2 * hop), self._edge_start[group + 1] - edge)
             going = length > hop
             hops.append(torch.where(going, self._group_relation[group], 0))
             target = torch.where(going, self._target[edge], target)
         return PathTensors(source, torch.stack(hops, dim=1), length.int(), target)
-
-
-def _draw(counter: Tensor, choices: Tensor | int) -> Tensor:
-    """The numbers 0 … choices - 1 that stand at `counter`: SplitMix64, scaled."""
-    return (shift(splitmix64(counter), 32) * choices) >> 32

@@ -14,6 +14,9 @@ from blockhole.training.engine import Engine
 from blockhole.training.kernels.captured import CapturedEngine
 from blockhole.training.kernels.fused_cpu import FusedEngine, supports
 
+FEW_ENTITIES = 2**18
+"""Entities up to which a GPU passes over the whole table sooner than its host can say which rows occur in a batch."""
+
 
 def build_engine(
     model: Model, config: TrainConfig, graph: KnowledgeGraph, threads: int, seen: NDArray[np.int64] | None = None
@@ -37,8 +40,7 @@ def build_engine(
             threads=threads,
             seen=seen,
         )
-    engine = AutogradEngine(model, config, graph, seen)
-    # A recorded step repeats itself exactly: it must draw nothing, and Adam's counts its steps on the host.
-    if model.entity.is_cuda and engine.draws_nothing and optimizer.kind != "adam":
-        return CapturedEngine(engine)
-    return engine
+    # A recorded step repeats itself exactly; Adam's counts its steps on the host, and moves rows that did not occur.
+    record = model.entity.is_cuda and optimizer.kind != "adam"
+    engine = AutogradEngine(model, config, graph, seen, whole_table=record and model.num_entities <= FEW_ENTITIES)
+    return CapturedEngine(engine) if record and engine.recordable else engine

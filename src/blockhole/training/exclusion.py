@@ -12,8 +12,8 @@ from torch import Tensor
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.paths.answer_masks import AnswerMasks
 from blockhole.paths.answers import answer_sets
-from blockhole.paths.queries import PathQueries
 from blockhole.training.batch import Batch
+from blockhole.training.corruptions import as_queries
 from blockhole.training.losses import Pairs
 
 Ids = NDArray[np.int64]
@@ -73,20 +73,10 @@ class Exclusion:
         wanted: Ids = np.arange(len(target)) * E + target
         if not self._known:
             return wanted
-        queries = as_queries(batch.source.cpu().numpy(), batch.path.cpu().numpy(), target)
+        queries = as_queries(batch.source, batch.path, batch.target)
         sets = [(part.first + part.row) * E + part.entities for part in answer_sets(self._graph, queries)]
         known = np.concatenate([np.zeros(0, dtype=np.int64), *sets])
         # Both are ascending and distinct already; np.unique would take twenty times as long as finding the answers.
         position = np.searchsorted(known, wanted)
         missing = np.append(known, -1)[position] != wanted
         return np.insert(known, position[missing], wanted[missing])
-
-
-def as_queries(source: Ids, path: Ids, target: Ids) -> PathQueries:
-    """Ids of paths of one length as queries: [count], [count, hop], [count]."""
-    return PathQueries(
-        source=source.astype(np.int32),
-        path=path.astype(np.int32),
-        length=np.full(len(path), path.shape[1], dtype=np.int32),
-        target=target.astype(np.int32),
-    )

@@ -1,11 +1,11 @@
 """What a positive is contrasted with: other objects, and paths that are not true.
 
-All draws are made on the CPU by the generator of the batch, so they are the same on every device.
+All draws are functions of seed, epoch and batch, the same on every device. Objects drawn uniformly for each positive
+are drawn where the batch is; the others on the CPU.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from blockhole.graph.knowledge_graph import KnowledgeGraph
-from blockhole.paths.answers import holds
 from blockhole.training.batch import Batch
-from blockhole.training.config import Corruption, LossConfig
+from blockhole.training.config import LossConfig
+from blockhole.training.corruptions import Corruptions, corrupt
 from blockhole.training.draws import Purpose, generator
-from blockhole.training.exclusion import Exclusion, as_queries
+from blockhole.training.exclusion import Exclusion
+from blockhole.training.keyed_draws import KeyedDraws
 from blockhole.training.losses import Pairs
 
 Ids = NDArray[np.int64]
@@ -78,36 +79,48 @@ class NegativeSampler:
         self._config = config
         self._graph = graph
         self._seed = seed
+        self._draws = KeyedDraws(seed, Purpose.NEGATIVES)
+        self._corrupting = KeyedDraws(seed, Purpose.CORRUPTION)
         self._entities = np.arange(graph.num_entities) if seen is None else seen
+        self._seen = None if seen is None else torch.from_numpy(seen)
         self._typed = RelationObjects.of(graph) if config.typed_share else None
         self._exclusion = Exclusion(graph, known=config.mask_known_answers)
 
     def draw(self, batch: Batch) -> Negatives:
         """The negatives of `batch`; the same for the same seed, epoch and index."""
+        self.begin(batch)
+        return self.drawn(batch)
+
+    def begin(self, batch: Batch) -> None:
+        """Leave on the batch's device what `drawn` needs to know of it beside its ids."""
+        if not self.draws_nothing:
+            self._draws.begin(batch.source.device, batch.epoch, batch.index)
+
+    def drawn(self, batch: Batch) -> Negatives:
+        """The negatives themselves, after `begin`: where `stays_on_device`, this can be recorded and replayed."""
         if self.draws_nothing:
             return ALL_ENTITIES
-        rng = generator(self._seed, Purpose.NEGATIVES, batch.epoch, batch.index)
         device = batch.source.device
         objects: Tensor | None = None
         inclusion: NDArray[np.float64] | None = None
         excluded = Pairs(batch.source.new_zeros(0), batch.source.new_zeros(0))
         if self._config.kind == "logistic":
-            objects = torch.from_numpy(self._objects_of_each(rng, batch)).to(device)
+            objects = self._objects_of_each(batch)
         elif self._config.kind == "sampled_softmax":
-            drawn, inclusion = self._shared_objects(rng, batch)
-            objects = torch.from_numpy(drawn).to(device)
+            shared, inclusion = self._shared_objects(batch)
+            objects = torch.from_numpy(shared).to(device)
             if not self._config.correct_sample:
-                inclusion = np.ones(len(drawn))
+                inclusion = np.ones(len(shared))
         # Random objects may be the target, which the paper's loss does not look at; a softmax must not count it twice.
         if self._config.kind != "logistic" or self._config.mask_known_answers:
             excluded = self._exclusion.pairs(batch, objects)
-        paths, false = self._corrupted(batch) if self._config.corrupted_paths else (None, None)
+        corruptions = self._corruptions(batch)
         return Negatives(
             objects=objects,
             excluded=excluded,
             log_weight=None if inclusion is None else torch.from_numpy(-np.log(inclusion)).to(device, torch.float32),
-            paths=None if paths is None else torch.from_numpy(paths).to(device),
-            false=None if false is None else torch.from_numpy(false).to(device),
+            paths=None if corruptions is None else corruptions.paths,
+            false=None if corruptions is None else corruptions.false,
         )
 
     @property
@@ -116,24 +129,44 @@ class NegativeSampler:
         config = self._config
         return config.kind == "softmax" and not (config.mask_known_answers or config.corrupted_paths)
 
-    def _objects_of_each(self, rng: np.random.Generator, batch: Batch) -> Ids:
+    @property
+    def stays_on_device(self) -> bool:
+        """Whether `drawn` neither draws on the host nor reads anything back to it."""
+        config = self._config
+        checks = config.mask_known_answers or (config.corrupted_paths and config.corrupt == "each_batch")
+        return self.draws_nothing or (config.kind == "logistic" and not (config.typed_share or checks))
+
+    def _corruptions(self, batch: Batch) -> Corruptions | None:
+        if not self._config.corrupted_paths or batch.corruptions is not None:
+            return batch.corruptions
+        self._corrupting.begin(batch.source.device, batch.epoch, batch.index)
+        return corrupt(self._corrupting, batch.source, batch.path, batch.target, self._config, self._graph)
+
+    def _objects_of_each(self, batch: Batch) -> Tensor:
         """Objects drawn for every positive, uniform or of the last relation's type; [batch, negatives]."""
         shape = (len(batch.source), self._config.negatives)
-        objects = self._entities[rng.integers(len(self._entities), size=shape)]
+        objects = self._draws.draw(len(self._entities), *shape)
+        if self._seen is not None:
+            if self._seen.device != objects.device:
+                self._seen = self._seen.to(objects.device)
+            objects = self._seen[objects]
         if self._typed is None:
             return objects
+        rng = generator(self._seed, Purpose.NEGATIVES, batch.epoch, batch.index)
         last = _numpy(batch.path)[:, -1]
         first, size = self._typed.start[last], np.diff(self._typed.start)[last]
         position = np.minimum(rng.random(shape) * size[:, None], size[:, None] - 1).astype(np.int64)
         typed = (rng.random(shape) < self._config.typed_share) & (size[:, None] > 0)
-        return np.where(typed, self._typed.entity[np.where(typed, first[:, None] + position, 0)], objects)
+        drawn = torch.from_numpy(self._typed.entity[np.where(typed, first[:, None] + position, 0)])
+        return torch.where(torch.from_numpy(typed).to(objects.device), drawn.to(objects.device), objects)
 
-    def _shared_objects(self, rng: np.random.Generator, batch: Batch) -> tuple[Ids, NDArray[np.float64]]:
+    def _shared_objects(self, batch: Batch) -> tuple[Ids, NDArray[np.float64]]:
         """Distinct objects for the whole batch, and the probability π with which each was included; [count] each.
 
         A uniform sample without replacement, and, independent of it, one of the objects that the batch's last
         relation takes (the trainer groups batches by last relation when it asks for typed negatives).
         """
+        rng = generator(self._seed, Purpose.NEGATIVES, batch.epoch, batch.index)
         everyone, count = self._entities, min(self._config.negatives, len(self._entities))
         if self._typed is None:
             return rng.choice(everyone, count, replace=False, shuffle=False), np.full(count, count / len(everyone))
@@ -143,36 +176,6 @@ class NegativeSampler:
         objects = np.union1d(uniform, rng.choice(typed, wanted, replace=False, shuffle=False))
         typed_inclusion = np.where(np.isin(objects, typed), wanted / max(1, len(typed)), 0.0)
         return objects, 1 - (1 - (count - wanted) / len(everyone)) * (1 - typed_inclusion)
-
-    def _corrupted(self, batch: Batch) -> tuple[Ids, NDArray[np.bool_]]:
-        """Corrupted paths [batch, corrupted, hop], and which of them are not true in the train graph."""
-        rng = generator(self._seed, Purpose.CORRUPTION, batch.epoch, batch.index)
-        count = self._config.corrupted_paths
-        repeated = np.repeat(_numpy(batch.path), count, axis=0)
-        paths = corrupt_paths(rng, repeated, self._config.corruptions, 2 * self._graph.num_relations)
-        source, target = np.repeat(_numpy(batch.source), count), np.repeat(_numpy(batch.target), count)
-        # An unchanged path is the positive itself, which a walk over another graph than train need not repeat there.
-        true = holds(self._graph, as_queries(source, paths, target)) | (paths == repeated).all(axis=1)
-        return paths.reshape(-1, count, paths.shape[1]), ~true.reshape(-1, count)
-
-
-def corrupt_paths(rng: np.random.Generator, path: Ids, kinds: Sequence[Corruption], num_ids: int) -> Ids:
-    """Each path [batch, hop] reversed, shuffled, or with one relation replaced; the kind is drawn for each."""
-    batch, hops = path.shape
-    kind = rng.integers(len(kinds), size=(batch,))
-    position = rng.integers(hops, size=(batch,))
-    step = rng.integers(1, max(2, num_ids), size=(batch,))
-    order = rng.permuted(np.tile(np.arange(hops), (batch, 1)), axis=1)
-    corrupted = path.copy()
-    for number, name in enumerate(kinds):
-        rows = np.flatnonzero(kind == number)
-        if name == "reversed":
-            corrupted[rows] = path[rows, ::-1]
-        elif name == "shuffled":
-            corrupted[rows] = np.take_along_axis(path[rows], order[rows], axis=1)
-        else:
-            corrupted[rows, position[rows]] = (path[rows, position[rows]] + step[rows]) % num_ids
-    return corrupted
 
 
 def _numpy(ids: Tensor) -> Ids:

@@ -13,7 +13,7 @@ from blockhole.training import losses
 from blockhole.training.config import LossConfig, PenaltyConfig
 from blockhole.training.contrast import Contrast, WholeTable
 from blockhole.training.negatives import ALL_ENTITIES, Negatives
-from blockhole.training.penalties import cubed_norm, squared_norm
+from blockhole.training.penalties import cubed_norm, squared_norm, summed_norm
 from blockhole.training.relation_prediction import relation_loss
 
 
@@ -65,7 +65,8 @@ class Objective(nn.Module):
         answer = self.model.candidates(target)
         scores = contrast.object_scores(query, negatives)
         counted = torch.ones_like(scores, dtype=torch.bool)
-        counted[negatives.excluded.row, negatives.excluded.column] = False
+        if self._loss.mask_known_answers:
+            counted[negatives.excluded.row, negatives.excluded.column] = False
         if negatives.paths is not None and negatives.false is not None:
             scores = torch.cat((scores, self._corrupted_scores(source, answer, negatives.paths)), dim=1)
             counted = torch.cat((counted, negatives.false), dim=1)
@@ -110,16 +111,16 @@ class Objective(nn.Module):
         weights = self._penalty
         if not (weights.l2 or weights.n3 or weights.dura or weights.dura_back):
             return penalty
-        ends = rows(self.model.entity, torch.cat((source, target)))
+        ids = torch.cat((source, target))
         if weights.dura:
-            penalty = penalty + weights.dura * (squared_norm(ends) + squared_norm(query))
+            penalty = penalty + weights.dura * (squared_norm(rows(self.model.entity, ids)) + squared_norm(query))
         if weights.dura_back and isinstance(self.model, BlockBilinear):
             penalty = penalty + weights.dura_back * squared_norm(self.model.retrace(target, path))
-        if weights.l2 or weights.n3:
-            relations = self.model.relation_rows(path.flatten())
-            if weights.l2:
-                penalty = penalty + weights.l2 * (squared_norm(ends) + squared_norm(relations))
-            if weights.n3:
-                norm = cubed_norm(ends, self._parts) + cubed_norm(relations, self._parts)
-                penalty = penalty + weights.n3 * norm
+        if weights.l2:
+            relations = path.flatten() % len(self.model.relation)  # of r for r⁻¹ when tied
+            norm = summed_norm(self.model.entity, ids) + summed_norm(self.model.relation, relations)
+            penalty = penalty + weights.l2 * norm
+        if weights.n3:
+            ends, relations = rows(self.model.entity, ids), self.model.relation_rows(path.flatten())
+            penalty = penalty + weights.n3 * (cubed_norm(ends, self._parts) + cubed_norm(relations, self._parts))
         return penalty / batch

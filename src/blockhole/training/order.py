@@ -12,6 +12,7 @@ from torch import Tensor
 
 from blockhole.paths.queries import PathQueries
 from blockhole.training.batch import Batch
+from blockhole.training.corruptions import Corruptions
 from blockhole.training.draws import Purpose, generator
 from blockhole.training.path_tensors import PathTensors
 
@@ -49,8 +50,10 @@ class EpochOrder:
         device: torch.device,
         *,
         by_last_relation: bool = False,
+        corruptions: Corruptions | None = None,
     ) -> None:
         self._paths = paths = PathTensors.of(queries, device)
+        self._corruptions = corruptions
         self._seed = seed
         self._batch_size = batch_size
         ids = int(paths.path.max()) + 1 if by_last_relation and len(paths) else 1
@@ -78,6 +81,7 @@ class EpochOrder:
             lengths=[lengths[i] for i in shuffled],
             members=torch.cat([batches[i] for i in shuffled]),
             paths=self._paths,
+            corruptions=self._corruptions,
         )
 
 
@@ -99,6 +103,7 @@ class EpochPlan:
     lengths: list[int]
     members: Tensor
     paths: PathTensors
+    corruptions: Corruptions | None = None
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -114,11 +119,12 @@ class EpochPlan:
 
     def batch(self, index: int) -> Batch:
         """See Plan."""
-        members = self.members[self.bounds[index] : self.bounds[index + 1]]
+        members, hops = self.members[self.bounds[index] : self.bounds[index + 1]], self.lengths[index]
         return Batch(
             source=self.paths.source.index_select(0, members).long(),
-            path=self.paths.path.index_select(0, members)[:, : self.lengths[index]].long(),
+            path=self.paths.path.index_select(0, members)[:, :hops].long(),
             target=self.paths.target.index_select(0, members).long(),
             epoch=self.epoch,
             index=index,
+            corruptions=None if self.corruptions is None else self.corruptions.take(members, hops),
         )

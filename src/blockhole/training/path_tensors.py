@@ -55,6 +55,20 @@ class PathTensors:
         """The queries at `index` (positions or mask)."""
         return PathTensors(self.source[index], self.path[index], self.length[index], self.target[index])
 
+    def equals(self, other: PathTensors) -> bool:
+        """Whether both hold the same queries in the same order, on the same device."""
+        if self.source.device != other.source.device:
+            return False
+        return all(
+            torch.equal(mine, theirs)
+            for mine, theirs in (
+                (self.source, other.source),
+                (self.path, other.path),
+                (self.length, other.length),
+                (self.target, other.target),
+            )
+        )
+
     @property
     def last_relation(self) -> Tensor:
         """r_k of each query: [N]."""

@@ -19,6 +19,12 @@ def squared_norm(vectors: Tensor) -> Tensor:
     return vectors.square().sum()
 
 
+def summed_norm(table: Tensor, index: Tensor) -> Tensor:
+    """Σ_i ‖table[index_i]‖², each row times how often it occurs, so that none is copied: [count, width], [n] → []."""
+    times = table.new_zeros(len(table)).index_add_(0, index, table.new_ones(len(index)))
+    return times @ table.square().sum(dim=1)
+
+
 def cubed_norm(vectors: Tensor, parts: int) -> Tensor:
     """Σ ‖x‖₃³ over the rows, with the modulus of complex numbers: [count, width] → [].
 

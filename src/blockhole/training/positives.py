@@ -9,6 +9,7 @@ from torch import Tensor
 
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.paths.queries import PathQueries
+from blockhole.training.corruptions import Corruptions
 from blockhole.training.device_walks import WalkSampler
 from blockhole.training.draws import Purpose, generator
 from blockhole.training.path_tensors import PathTensors
@@ -36,10 +37,11 @@ class Positives(Protocol):
 
 @final
 class StoredPositives:
-    """The same queries every epoch."""
+    """The same queries every epoch; `corruptions` of each, where they were drawn beforehand."""
 
-    def __init__(self, paths: PathTensors) -> None:
+    def __init__(self, paths: PathTensors, corruptions: Corruptions | None = None) -> None:
         self._paths = paths
+        self.corruptions = corruptions
 
     def __len__(self) -> int:
         return len(self._paths)

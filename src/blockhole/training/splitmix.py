@@ -16,3 +16,8 @@ def splitmix64(counter: Tensor) -> Tensor:
 def shift(z: Tensor, bits: int) -> Tensor:
     """z >> bits of an unsigned number that is stored as a signed one."""
     return (z >> bits) & ((1 << (64 - bits)) - 1)
+
+
+def below(counter: Tensor, choices: Tensor | int) -> Tensor:
+    """The numbers 0 … choices - 1 that stand at `counter`: the upper 32 of its bits, scaled."""
+    return (shift(splitmix64(counter), 32) * choices) >> 32

@@ -27,8 +27,7 @@ class CapturedEngine:
     """Runs another engine's step once per shape of batch, records it, and from then on replays the recording.
 
     A step is some hundred small kernels around two large ones; launched one by one from Python they take as long as
-    the large ones compute. Replaying a recording launches them all at once. The wrapped engine must draw no negatives
-    and read nothing back to the host.
+    the large ones compute. Replaying a recording launches them all at once. The wrapped engine must be `recordable`.
     """
 
     def __init__(self, engine: AutogradEngine) -> None:
@@ -44,23 +43,16 @@ class CapturedEngine:
             self._warm.add(shape)
             return self._engine.step(batch)
         capture = self._captures.get(shape)
+        self._engine.begin(batch)
         if capture is None:
             capture = self._captures[shape] = self._record(batch)
-        capture.batch.source.copy_(batch.source)
-        capture.batch.path.copy_(batch.path)
-        capture.batch.target.copy_(batch.target)
-        self._engine.begin(batch)
+        for static, given in zip(capture.batch.tensors(), batch.tensors(), strict=True):
+            static.copy_(given)
         capture.graph.replay()
         return capture.loss.clone()
 
     def _record(self, batch: Batch) -> _Capture:
-        static = Batch(
-            batch.source.clone(),
-            batch.path.clone(memory_format=torch.contiguous_format),
-            batch.target.clone(),
-            batch.epoch,
-            batch.index,
-        )
+        static = batch.clone()
         graph = torch.cuda.CUDAGraph()
         pool = next(iter(self._captures.values())).graph.pool() if self._captures else None
         torch.cuda.synchronize()

@@ -16,8 +16,9 @@ from blockhole.models.bilinear import BlockBilinear
 from blockhole.models.contract import Model
 from blockhole.training.batch import Batch
 from blockhole.training.config import TrainConfig
-from blockhole.training.draws import Purpose, generator
+from blockhole.training.draws import Purpose
 from blockhole.training.kernels.fused_arrays import CHUNKS, Positives, Rule, Tables, Work, allocate_work
+from blockhole.training.keyed_draws import KeyedDraws
 
 TURNS = 3
 """How often a thread comes back for more of a loop: often enough to even out, seldom enough to cost nothing."""
@@ -82,7 +83,7 @@ class FusedEngine:
         self._negatives = negatives
         self._entities = np.arange(len(entity)) if seen is None else seen
         self._learning_rate, self._epsilon, self._l2 = learning_rate, epsilon, l2
-        self._seed = seed
+        self._draws = KeyedDraws(seed, Purpose.NEGATIVES)
         self._threads = threads
         self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
         self._loops = compile_step(*model.geometry.entity_shape)
@@ -124,8 +125,8 @@ class FusedEngine:
         for ids, limit in ((source, E), (path, len(self._tables.relation)), (target, E)):
             if ids.size == 0 or ids.min() < 0 or ids.max() >= limit:
                 raise ValueError("a batch must hold positives with at least one hop, and ids within the model's tables")
-        rng = generator(self._seed, Purpose.NEGATIVES, batch.epoch, batch.index)
-        negatives = self._entities[rng.integers(len(self._entities), size=(len(target), self._negatives))]
+        self._draws.begin(batch.source.device, batch.epoch, batch.index)
+        negatives = self._entities[self._draws.draw(len(self._entities), len(target), self._negatives).numpy()]
         return Positives(source, path, np.concatenate((target[:, None], negatives), axis=1))
 
     def _room(self, batch: Positives) -> Work:
