@@ -17,6 +17,6 @@ settings.load_profile("untimed")
 def data_root() -> Path:
     """The folder of real data sets; tests that need it skip only where it is missing."""
     named = os.environ.get("BLOCKHOLE_DATA")
-    if named is None or not Path(named).is_dir():
+    if not named or not Path(named).is_dir():
         pytest.skip("BLOCKHOLE_DATA names no folder of data sets")
     return Path(named).resolve()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -22,6 +21,7 @@ from blockhole.graph.folders import listed_names, openke_files, split_files
 from blockhole.graph.packed import ENTITIES, FORMAT, RECORD, RELATIONS, is_packed
 from blockhole.graph.packed_adjacency import adjacency_bytes, write_adjacency
 from blockhole.graph.readers import read_facts
+from blockhole.graph.replacing import replacing_folder
 from blockhole.graph.split import SplitName
 from blockhole.memory import resident_bytes
 
@@ -61,21 +61,10 @@ def pack(
     """
     files = _files(source)
     check_destination(folder, source, overwrite=overwrite)
-    folder = folder.resolve()
     facts = {split: estimate_facts(path) for split, path in files.items()}
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
+    with replacing_folder(folder) as fresh:
         _require_room(folder, _TRIPLE * sum(facts.values()) + adjacency_bytes(facts["train"], facts["train"]))
-        with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as temporary:
-            fresh = Path(temporary) / "fresh"
-            fresh.mkdir()
-            packed = _write(source, files, fresh, memory, tell)
-            if folder.exists():
-                folder.rename(Path(temporary) / "replaced")
-            fresh.rename(folder)
-    except OSError as failure:
-        raise DataError(f"cannot write {folder}: {failure.strerror or failure}; name another folder.") from failure
-    return packed
+        return _write(source, files, fresh, memory, tell)
 
 
 def _files(source: Path) -> dict[SplitName, Path]:
@@ -150,7 +139,7 @@ def _require_memory(memory: int, path: Path) -> None:
 
 
 def _require_room(folder: Path, needed: int) -> None:
-    free = shutil.disk_usage(folder.parent).free
+    free = shutil.disk_usage(folder.resolve().parent).free
     if needed > free:
         raise DataError(
             f"packing needs up to {needed / 1e9:.2f} GB on the disk of {folder.parent}, and {free / 1e9:.2f} GB are "

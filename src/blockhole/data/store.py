@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from blockhole.errors import DataError
+from blockhole.graph.replacing import replacing_folder
 from blockhole.graph.split import SplitGraph
 from blockhole.paths.splits import PathSplits
 
@@ -37,18 +37,8 @@ def store(split: SplitGraph, folder: Path, *, origin: Mapping[str, object], path
     from blockhole.graph.writers import write_split
     from blockhole.paths.part_files import write_path_splits
 
-    folder = folder.resolve()
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as temporary:
-            fresh = Path(temporary) / "fresh"
-            write_split(split, fresh)
-            if paths is not None:
-                write_path_splits(paths, fresh / "paths", split.entities, split.relations)
-            (fresh / ORIGIN).write_text(json.dumps(origin, indent=2) + "\n", encoding="utf-8")
-            if folder.exists():
-                # A rename cannot replace a folder that has contents: the old one steps aside and is then deleted.
-                folder.rename(Path(temporary) / "replaced")
-            fresh.rename(folder)
-    except OSError as failure:
-        raise DataError(f"cannot write {folder}: {failure.strerror or failure}; name another folder.") from failure
+    with replacing_folder(folder) as fresh:
+        write_split(split, fresh)
+        if paths is not None:
+            write_path_splits(paths, fresh / "paths", split.entities, split.relations)
+        (fresh / ORIGIN).write_text(json.dumps(origin, indent=2) + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Files and folders that appear whole or not at all."""
 
 from __future__ import annotations
 
@@ -30,6 +30,24 @@ def replacing(path: Path) -> Iterator[Path]:
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def replacing_folder(folder: Path) -> Iterator[Path]:
+    """A new folder beside `folder`: it takes the place of `folder` at the end, and vanishes on failure."""
+    folder = folder.resolve()
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as temporary:
+            fresh = Path(temporary) / "fresh"
+            fresh.mkdir()
+            yield fresh
+            if folder.exists():
+                # A rename cannot replace a folder that has contents: the old one steps aside and is then deleted.
+                folder.rename(Path(temporary) / "replaced")
+            fresh.rename(folder)
+    except OSError as failure:
+        raise DataError(f"cannot write {folder}: {failure.strerror or failure}; name another folder.") from failure
 
 
 def _umask() -> int:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 from blockhole.errors import DataError
 from blockhole.graph.formats import bare_name, known_format
+from blockhole.graph.replacing import replacing_folder
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.paths.guu import write_paths
 from blockhole.paths.splits import PATH_PARTS, PathSplits
@@ -27,15 +27,10 @@ def find_part_files(folder: Path) -> dict[str, Path]:
 
 def write_path_splits(splits: PathSplits, folder: Path, entities: Vocabulary, relations: Vocabulary) -> None:
     """Write the five parts into a new or empty folder, which appears when all are written."""
-    folder = folder.resolve()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise DataError(f"{folder} exists already; name a new or an empty folder.")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as temporary:
-        fresh = Path(temporary) / folder.name
-        fresh.mkdir()
+        raise DataError(f"{folder.resolve()} exists already; name a new or an empty folder.")
+    with replacing_folder(folder) as fresh:
         for part in PATH_PARTS:
             # Train is many times larger than the rest together; the rest stays readable at a glance.
             suffix = "parquet" if part == "train" else "tsv"
             write_paths(getattr(splits, part), fresh / f"{part}.{suffix}", entities, relations)
-        fresh.replace(folder)
