@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from blockhole.data.fact_counts import estimate_facts
 from blockhole.data.store import ORIGIN, check_destination
 from blockhole.errors import DataError
 from blockhole.graph.array_files import GrowingArray
-from blockhole.graph.encoding import Encoder
+from blockhole.graph.encoding import encode_each
 from blockhole.graph.folders import listed_names, openke_files, split_files
 from blockhole.graph.packed import ENTITIES, FORMAT, RECORD, RELATIONS, is_packed
 from blockhole.graph.packed_adjacency import adjacency_bytes, write_adjacency
@@ -24,9 +25,6 @@ from blockhole.graph.readers import read_facts
 from blockhole.graph.replacing import replacing_folder
 from blockhole.graph.split import SplitName
 from blockhole.memory import resident_bytes
-
-if TYPE_CHECKING:
-    import polars as pl
 
 DEFAULT_MEMORY = 3_000_000_000
 """Bytes the process may hold while it packs, when nothing else is said."""
@@ -55,9 +53,8 @@ def pack(
 ) -> Packed:
     """Write the facts of a file, or of a folder of train, valid and test files, as a packed graph.
 
-    Ids are those that reading the same files gives. The process stays within `memory` bytes, of which the names take
-    about 100 each and twice their letters; the room on the disk is checked before anything is written. All of the
-    folder appears at once, or nothing.
+    Ids are those that reading the same files gives. The process stays within `memory` bytes, of which each name takes
+    22 to 29; the room on the disk is checked before anything is written. All of the folder appears at once, or nothing.
     """
     files = _files(source)
     check_destination(folder, source, overwrite=overwrite)
@@ -98,35 +95,43 @@ def _write_facts(
     source: Path, files: dict[SplitName, Path], folder: Path, memory: int, tell: Callable[[str], object]
 ) -> tuple[int, int, int]:
     """Facts and names; how many train facts, entities and relations there are."""
-    listed = (listed_names(source / name) for name in ("entities.txt", "relations.txt")) if source.is_dir() else ()
-    encoder = Encoder(*listed)
-    train = 0
-    for split, path in files.items():
-        with ExitStack() as stack:
-            true = stack.enter_context(GrowingArray(folder / f"{split}.npy", np.int32, (3,)))
-            false: GrowingArray | None = None
-            for triples, positive in encoder.encode_each(read_facts(path)):
-                true.append(triples[positive])
-                if split != "train" and not positive.all():
-                    negatives = folder / f"{split}_negatives.npy"
-                    false = false or stack.enter_context(GrowingArray(negatives, np.int32, (3,)))
-                    false.append(triples[~positive])
-                tell(f"reading {path.name}: {true.length:,} facts")
-                _require_memory(memory, path)
-            if not true.length:
-                raise DataError(f"{path}: the file holds no facts; write one fact a line, or leave the file away.")
-            train = true.length if split == "train" else train
-    entities, relations = encoder.columns()
-    del encoder  # its table takes more than the names, which are copied while they are written
-    _write_names(folder / ENTITIES, entities)
-    _write_names(folder / RELATIONS, relations)
-    return train, len(entities), len(relations)
+    from blockhole.graph.packed_names import PackedNames
+
+    listed = [listed_names(source / name) if source.is_dir() else () for name in ("entities.txt", "relations.txt")]
+    with (
+        PackedNames(folder / ENTITIES, listed[0]) as entities,
+        PackedNames(folder / RELATIONS, listed[1]) as relations,
+    ):
+        counts: dict[SplitName, int] = {}
+        for split, path in files.items():
+            blocks = encode_each(read_facts(path), entities, relations)
+            counts[split] = _write_split(split, blocks, folder, path, memory, tell)
+    return counts["train"], len(entities), len(relations)
 
 
-def _write_names(path: Path, names: pl.Series) -> None:
-    import polars as pl
-
-    pl.DataFrame({"id": np.arange(len(names), dtype=np.int32), "name": names}).write_parquet(path)
+def _write_split(
+    split: SplitName,
+    blocks: Iterator[tuple[NDArray[np.int32], NDArray[np.bool_]]],
+    folder: Path,
+    path: Path,
+    memory: int,
+    tell: Callable[[str], object],
+) -> int:
+    """The facts of `path`, true ones and false ones apart; how many are true."""
+    with ExitStack() as stack:
+        true = stack.enter_context(GrowingArray(folder / f"{split}.npy", np.int32, (3,)))
+        false: GrowingArray | None = None
+        for triples, positive in blocks:
+            true.append(triples[positive])
+            if split != "train" and not positive.all():
+                negatives = folder / f"{split}_negatives.npy"
+                false = false or stack.enter_context(GrowingArray(negatives, np.int32, (3,)))
+                false.append(triples[~positive])
+            tell(f"reading {path.name}: {true.length:,} facts")
+            _require_memory(memory, path)
+        if not true.length:
+            raise DataError(f"{path}: the file holds no facts; write one fact a line, or leave the file away.")
+        return true.length
 
 
 def _require_memory(memory: int, path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Protocol, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,13 @@ from blockhole.graph.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     import polars as pl
+
+
+class Numbering(Protocol):
+    """Numbers names in order of first appearance."""
+
+    def number(self, names: pl.Series) -> NDArray[np.uint32]:
+        """The ids of a column of names, new names added; shape [len(names)]."""
 
 
 @final
@@ -56,32 +63,32 @@ class Encoder:
         Facts are positive where a block has no column `positive`.
         """
         none = np.zeros((0, 3), dtype=np.int32), np.zeros(0, dtype=np.bool_)
-        triples, positive = zip(none, *self.encode_each(blocks), strict=True)
+        triples, positive = zip(none, *encode_each(blocks, self._entities, self._relations), strict=True)
         return np.concatenate(triples), np.concatenate(positive)
-
-    def encode_each(self, blocks: Iterable[pl.DataFrame]) -> Iterator[tuple[NDArray[np.int32], NDArray[np.bool_]]]:
-        """The same block by block, for facts that do not fit into memory."""
-        for block in blocks:
-            labelled = "positive" in block.columns
-            positive = block["positive"].to_numpy() if labelled else np.ones(len(block), dtype=np.bool_)
-            yield self._encode_block(block), positive
-
-    def _encode_block(self, facts: pl.DataFrame) -> NDArray[np.int32]:
-        import polars as pl
-
-        count = len(facts)
-        # Source and target of a fact stand next to each other, so that first appearance means reading order.
-        reading_order = np.arange(2 * count).reshape(2, count).T.ravel()
-        names = pl.concat([facts["source"], facts["target"].rename("source")]).gather(reading_order)
-        triples = np.empty((count, 3), dtype=np.int32)
-        triples[:, 0::2] = self._entities.number(names).reshape(count, 2)
-        triples[:, 1] = self._relations.number(facts["relation"])
-        return triples
-
-    def columns(self) -> tuple[pl.Series, pl.Series]:
-        """The names of the entities and of the relations, in the same order."""
-        return self._entities.column(), self._relations.column()
 
     def vocabularies(self) -> tuple[Vocabulary, Vocabulary]:
         """The entities and the relations, in order of first appearance after the listed ones."""
         return self._entities.vocabulary(), self._relations.vocabulary()
+
+
+def encode_each(
+    blocks: Iterable[pl.DataFrame], entities: Numbering, relations: Numbering
+) -> Iterator[tuple[NDArray[np.int32], NDArray[np.bool_]]]:
+    """The triples of each block and which are positive, for facts that do not fit into memory; see `Encoder.encode`."""
+    for block in blocks:
+        labelled = "positive" in block.columns
+        positive = block["positive"].to_numpy() if labelled else np.ones(len(block), dtype=np.bool_)
+        yield _encode_block(block, entities, relations), positive
+
+
+def _encode_block(facts: pl.DataFrame, entities: Numbering, relations: Numbering) -> NDArray[np.int32]:
+    import polars as pl
+
+    count = len(facts)
+    # Source and target of a fact stand next to each other, so that first appearance means reading order.
+    reading_order = np.arange(2 * count).reshape(2, count).T.ravel()
+    names = pl.concat([facts["source"], facts["target"].rename("source")]).gather(reading_order)
+    triples = np.empty((count, 3), dtype=np.int32)
+    triples[:, 0::2] = entities.number(names).reshape(count, 2)
+    triples[:, 1] = relations.number(facts["relation"])
+    return triples
