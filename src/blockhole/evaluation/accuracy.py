@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockhole.evaluation.bootstrap import Interval, share_interval
-from blockhole.evaluation.ranking_report import spell_interval
-from blockhole.evaluation.report import Table, mean
+from blockhole.evaluation.report import Table, mean, spell_interval
 
 
 @final

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from blockhole.evaluation.bootstrap import Difference, Interval, paired_difference
-from blockhole.evaluation.ranking_report import spell_interval
-from blockhole.evaluation.report import Report, Table, mean, mean_intervals
+from blockhole.evaluation.report import Report, Table, mean, mean_intervals, spell_interval
 
 
 @final

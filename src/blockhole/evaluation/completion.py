@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from blockhole.evaluation.bootstrap import Interval
 from blockhole.evaluation.ranking import rank
-from blockhole.evaluation.ranking_report import spell_interval
 from blockhole.evaluation.ranks import Ranks, TieRule
-from blockhole.evaluation.report import Table, Timing, mean_intervals
+from blockhole.evaluation.report import Table, Timing, mean_intervals, spell_interval
 from blockhole.evaluation.truth import Reading, Truth
 from blockhole.models.contract import Model
 from blockhole.paths.queries import PathQueries

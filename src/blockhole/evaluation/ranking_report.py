@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from blockhole.evaluation.bootstrap import Interval
 from blockhole.evaluation.ranking import rank
 from blockhole.evaluation.ranks import Ranks, TieRule, TiesCountAsWins
-from blockhole.evaluation.report import Table, Timing, mean, mean_intervals
+from blockhole.evaluation.report import Table, Timing, mean, mean_intervals, spell_interval
 from blockhole.evaluation.truth import Reading, Truth
 from blockhole.models.contract import Model
 from blockhole.paths.queries import PathQueries
@@ -136,11 +136,6 @@ def _table(title: str, parts: dict[str, RankingFigures]) -> Table:
         for name, part in parts.items()
     )
     return Table(title, header, rows)
-
-
-def spell_interval(interval: Interval | None, digits: int = 1) -> str | None:
-    """An interval as tables show it."""
-    return None if interval is None else f"{interval[0]:.{digits}f}–{interval[1]:.{digits}f}"
 
 
 def evaluate_ranking(

@@ -94,3 +94,8 @@ def _markdown_table(table: Table) -> str:
 
 def _line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def spell_interval(interval: Interval | None, digits: int = 1) -> str | None:
+    """An interval as tables show it."""
+    return None if interval is None else f"{interval[0]:.{digits}f}–{interval[1]:.{digits}f}"
