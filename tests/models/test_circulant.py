@@ -75,6 +75,21 @@ def test_convolution_and_correlation_are_products_with_circ(seed: int, size: int
     torch.testing.assert_close(circular_correlation(x, y), circ(x).T @ y)
 
 
+def test_every_row_of_a_batch_is_taken_by_itself() -> None:
+    x, y = normal(3, 2, 3, 2, 5)
+    for made, of in (
+        (circular_convolution(x, y), circular_convolution),
+        (circular_correlation(x, y), circular_correlation),
+    ):
+        assert made.shape == x.shape
+        for i, j in np.ndindex(3, 2):
+            torch.testing.assert_close(made[i, j], of(x[i, j], y[i, j]))
+            torch.testing.assert_close(reverse(x)[i, j], reverse(x[i, j]))
+            torch.testing.assert_close(circ(x)[i, j], circ(x[i, j]))
+    blocks = normal(4, 2, 3, 3, 5)
+    torch.testing.assert_close(block_circulant(blocks)[1], block_circulant(blocks[1]))
+
+
 @given(seed=seeds, size=sizes)
 def test_the_fourier_matrix_diagonalises_circ(seed: int, size: int) -> None:
     v = normal(seed, size).numpy()

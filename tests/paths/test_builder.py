@@ -170,6 +170,13 @@ def test_codes_too_wide_for_64_bits() -> None:
     assert len(np.unique(codes)) == len(set(keys)) < count
 
 
+def test_codes_just_too_wide_for_64_bits() -> None:
+    """31 bits of source, 31 of relation and a target of three: more than the 63 bits of a positive number."""
+    most = 2**31 - 1
+    codes = query_codes(make_queries([(0, [0], 2), (most, [most - 1], 1), (most, [most - 1], 2)]))
+    assert codes[0] < codes[1] < codes[2]
+
+
 def make_queries(queries: list[tuple[int, list[int], int]]) -> PathQueries:
     hops = max((len(path) for _, path, _ in queries), default=1)
     return PathQueries(

@@ -149,6 +149,17 @@ def test_an_unknown_name_in_parquet_is_named(tmp_path: Path) -> None:
         read_paths(tmp_path / "x.parquet", ENTITIES, RELATIONS)
 
 
+def test_an_empty_file_holds_no_queries(tmp_path: Path) -> None:
+    queries = read_paths(write(tmp_path, ""), ENTITIES, RELATIONS)
+    assert (len(queries), queries.path.shape) == (0, (0, 1))
+
+
+def test_of_several_unknown_names_the_first_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path, "anna\tknows\tbob\nana\tknows\tbob\nbobb\tknows\tbob\n")
+    with pytest.raises(MalformedFile, match="line 2: unknown entity 'ana'; did you mean 'anna'"):
+        read_paths(path, ENTITIES, RELATIONS)
+
+
 def test_formats_without_path_queries_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"path queries are kept as \.tsv, \.tsv\.gz, \.tsv\.zst or \.parquet"):
         read_paths(write(tmp_path, "", "paths.nt"), ENTITIES, RELATIONS)

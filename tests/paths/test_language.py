@@ -55,6 +55,7 @@ def test_figure_1() -> None:
         ("ex:a/ex:p", "ex:a/ex:p"),
         (r'"a\"b\\c"/r', r'"a\"b\\c"/r'),
         (r'"tab\tline\nend\r"/"\u00e9\U0001F600"', r'"tab\u0009line\u000Aend\u000D"/é😀'),
+        (r'"\uD7FF\uE000"/"\U0010FFFF"', r'"\uD7FF\uE000"/"\U0010FFFF"'),
         ('a/"**r"', 'a/"**r"'),
         ('a/"^r"', 'a/"^r"'),
         ('a/"r^-1"', 'a/"r^-1"'),

@@ -70,6 +70,22 @@ def _mean_degree(edges: Edges, relation: int) -> float:
 
 
 @njit
+def asks_targets(edges: Edges, relation: int, count: int) -> bool:
+    """Whether a hop from `count` entities takes fewer look-ups if each target is asked for a source in the set.
+
+    A target looks at about sources / count of its edges until it finds one.
+    """
+    targets, sources = _sources(edges, _inverse(edges, relation)), _sources(edges, relation)
+    return bool(targets + targets * (sources / count) < count * (1.0 + _mean_degree(edges, relation)))
+
+
+@njit
+def grows_less(edges: Edges, relation: int, count: int, other: int, others: int) -> bool:
+    """Whether `relation` leads from `count` entities to no more than `other` leads to from `others`, on average."""
+    return bool(count * _mean_degree(edges, relation) <= others * _mean_degree(edges, other))
+
+
+@njit
 def _hop(
     edges: Edges,
     relation: int,
@@ -80,10 +96,9 @@ def _hop(
     next_flags: NDArray[np.bool_],
 ) -> int:
     """Write the entities one `relation` away from the set into the next set, whose flags are all down; their number."""
-    back = _inverse(edges, relation)
-    targets, sources = _sources(edges, back), _sources(edges, relation)
     found = 0
-    if targets + targets * (sources / count) < count * (1.0 + _mean_degree(edges, relation)):
+    if asks_targets(edges, relation, count):
+        back = _inverse(edges, relation)
         for group in range(edges.relation_start[back], edges.relation_start[back + 1]):
             for edge in range(edges.relation_edge_start[group], edges.relation_edge_start[group + 1]):
                 if flags[edges.relation_target[edge]]:
@@ -105,8 +120,14 @@ def _hop(
 
 
 @njit
+def is_sparse(count: int, flags: NDArray[np.bool_]) -> bool:
+    """Whether so few flags are up that going through the members takes less than going through all flags."""
+    return count * 32 < len(flags)
+
+
+@njit
 def _lower_flags(flags: NDArray[np.bool_], members: NDArray[np.int32], count: int) -> None:
-    if count * 32 < len(flags):
+    if is_sparse(count, flags):
         for i in range(count):
             flags[members[i]] = False
     else:
@@ -118,7 +139,7 @@ def _write_ascending(
     flags: NDArray[np.bool_], members: NDArray[np.int32], count: int, out: NDArray[np.int32], start: int
 ) -> None:
     """Write the set in ascending order to out[start : start + count]; `out` has room for one more."""
-    if count * 32 < len(flags):
+    if is_sparse(count, flags):
         out[start : start + count] = np.sort(members[:count])
         return
     for entity in range(len(flags)):
@@ -188,7 +209,7 @@ def rows_hold(
         first, last = 0, length[row]
         while True:
             forward, backward = path[row, first], _inverse(edges, path[row, last - 1])
-            onward = count * _mean_degree(edges, forward) <= goals * _mean_degree(edges, backward)
+            onward = grows_less(edges, forward, count, backward, goals)
             if last - first == 1:
                 if onward:
                     holds[row] = _last_hop_holds(edges, forward, members, count, goal_flags)
