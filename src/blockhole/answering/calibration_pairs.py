@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from blockhole.answering.batch import find_answers
 from blockhole.data.dataset import DataSet
 from blockhole.errors import DataError
+from blockhole.evaluation.completion import both_sides
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.paths.answers import holds
 from blockhole.paths.queries import PathQueries
@@ -85,10 +86,7 @@ def calibration_queries(data: DataSet, part: Literal["dev", "test"], per_length:
         graph = data.split.graph("train", "valid" if part == "dev" else "test")
         walks = sample_walks(graph, _WALKS_PER_FACT * len(facts), seed=seed)
         walks = walks.take(~holds(data.split.graph("train"), walks))
-    reversed_facts = facts[:, ::-1] + np.array([0, len(data.split.relations), 0], dtype=np.int32)
-    queries = PathQueries.concatenate(
-        [walks.take(walks.length > 1), PathQueries.from_triples(facts), PathQueries.from_triples(reversed_facts)]
-    )
+    queries = PathQueries.concatenate([walks.take(walks.length > 1), both_sides(facts, len(data.split.relations))])
     order = np.random.default_rng(seed).permutation(len(queries))
     _, first = np.unique(_question_keys(queries)[order], axis=0, return_index=True)
     kept = order[np.sort(first)]
