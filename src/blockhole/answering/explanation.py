@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import final
 
 import numpy as np
@@ -60,7 +61,7 @@ def explain(engine: Engine, query: str | PathQuery, entity: str, *, top: int = 5
     check_top(top)
     parsed, source, path = engine.encode(query)
     target = engine.graph.entities.id(entity)
-    known = list(_first(top, known_chains(engine.known, source, path, target)))
+    known = list(islice(known_chains(engine.known, source, path, target), top))
     if known:
         found = [(chain, [1.0] * len(path)) for chain in known]
     else:
@@ -96,11 +97,6 @@ def known_chains(known: KnownFacts, source: int, path: list[int], target: int) -
 
     if len(layers[0]):
         yield from extend([source])
-
-
-def _first(count: int, chains: Iterator[list[int]]) -> Iterator[list[int]]:
-    for _, chain in zip(range(count), chains, strict=False):
-        yield chain
 
 
 def _named(
