@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given
+from numpy.typing import NDArray
 from tests.paths.graphs import graphs_with_queries, make_graph, random_queries
 from tests.paths.sparql import SparqlOracle
 
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.readers import UnseenEntities, read_graph, read_split
 from blockhole.paths import answers as answers_module
-from blockhole.paths.answer_masks import AnswerMasks
+from blockhole.paths.answer_masks import AnswerMasks, hold_by_masks
 from blockhole.paths.answers import answer_sets, answers, holds
 from blockhole.paths.guu import read_paths
 from blockhole.paths.queries import PathQueries
@@ -145,6 +146,33 @@ def test_published_deduction_queries_hold_in_the_train_graph(data_root: Path) ->
         queries = read_paths(data_root / "wn11" / "paths" / f"{part}.tsv", split.entities, split.relations)
         assert (holds(split.graph("train"), queries) == known).all()
         assert holds(split.graph("train", "valid"), queries).all()
+
+
+def test_masks_are_made_for_as_many_queries_as_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A query takes a flag, its count and its group's count for each edge, and two flags for each entity."""
+    graph = hub(50)
+    queries = random_queries(graph, 100, 3, seed=0)
+    tensors = [torch.tensor(array) for array in (queries.source, queries.path, queries.length)]
+    whole = AnswerMasks(graph)(*tensors)
+    follow, together = AnswerMasks._follow, list[int]()
+
+    def counted(self: AnswerMasks, reached: torch.Tensor, *path: NDArray[np.int32]) -> None:
+        together.append(len(reached))
+        follow(self, reached, *path)
+
+    monkeypatch.setattr(AnswerMasks, "_follow", counted)
+    each = 9 * 50 + 2 * graph.num_entities + 1
+    for memory, rows in ((7 * each, 7), (8 * each - 1, 7), (100 * each, 100), (1, 1)):
+        together.clear()
+        assert torch.equal(AnswerMasks(graph, memory=memory)(*tensors), whole)
+        assert together == [rows] * (100 // rows) + [100 % rows] * bool(100 % rows)
+
+
+@given(graphs_with_queries())
+def test_masks_tell_whether_a_query_holds(case: tuple[KnowledgeGraph, PathQueries]) -> None:
+    graph, queries = case
+    for batch_size in (3, 100):
+        assert np.array_equal(hold_by_masks(graph, queries, "cpu", batch_size), holds(graph, queries))
 
 
 def test_rows_name_the_query_of_each_answer() -> None:

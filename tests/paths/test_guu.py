@@ -223,9 +223,17 @@ def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["notes"]
 
 
+def test_an_empty_folder_is_filled_and_a_file_is_left_alone(tmp_path: Path) -> None:
+    write_path_splits(splits(), tmp_path, ENTITIES, RELATIONS)
+    assert set(find_part_files(tmp_path)) == set(PATH_PARTS)
+    with pytest.raises(DataError, match="exists already; name a new or an empty folder"):
+        write_path_splits(splits(), tmp_path / "train.parquet", ENTITIES, RELATIONS)
+
+
 def test_parts_are_found_and_refused_twice(tmp_path: Path) -> None:
     write(tmp_path, "anna\tknows\tbob\n", "train.tsv")
-    write(tmp_path, "nothing of ours", "train.md")
+    for other in ("train.md", "train", "facts.tsv"):
+        write(tmp_path, "nothing of ours", other)
     assert find_part_files(tmp_path) == {"train": tmp_path / "train.tsv"}
     assert find_part_files(tmp_path / "nowhere") == {}
     write_paths(one_query(), tmp_path / "train.parquet", ENTITIES, RELATIONS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import string
+from dataclasses import FrozenInstanceError
 
 import numpy as np
 import pytest
@@ -55,6 +56,7 @@ def test_figure_1() -> None:
         ("ex:a/ex:p", "ex:a/ex:p"),
         (r'"a\"b\\c"/r', r'"a\"b\\c"/r'),
         (r'"tab\tline\nend\r"/"\u00e9\U0001F600"', r'"tab\u0009line\u000Aend\u000D"/é😀'),
+        (r'"\uFFFF"/r', r'"\uFFFF"/r'),
         (r'"\uD7FF\uE000"/"\U0010FFFF"', r'"\uD7FF\uE000"/"\U0010FFFF"'),
         ('a/"**r"', 'a/"**r"'),
         ('a/"^r"', 'a/"^r"'),
@@ -148,6 +150,15 @@ def test_a_long_query_is_cut_around_the_caret() -> None:
     _, text, caret = str(caught.value).splitlines()
     assert text == "  …" + "b" * 60 + "(" + "c" * 39 + "…"
     assert text[caret.index("^")] == "("
+
+
+def test_queries_cannot_be_changed_and_can_be_keys() -> None:
+    query = parse("a/^r")
+    with pytest.raises(FrozenInstanceError):
+        query.source = "b"  # type: ignore[misc]
+    with pytest.raises(FrozenInstanceError):
+        query.hops[0].inverse = False  # type: ignore[misc]
+    assert {query: 1}[parse("a/**r")] == 1
 
 
 def test_queries_have_a_hop_and_names() -> None:

@@ -32,13 +32,14 @@ def test_facts_are_queries_of_length_1() -> None:
 
 def test_joined_queries_keep_their_order_and_are_padded_to_the_longest() -> None:
     facts = PathQueries.from_triples(ids([3, 1, 4]))
-    joined = PathQueries.concatenate([facts, queries(), facts])
+    joined = PathQueries.concatenate([facts, queries(), facts, queries().take(slice(0, 1))])
     assert rows(joined) == [
         (3, [1, 0], 1, 4),
         (0, [5, 6], 2, 3),
         (1, [7, 0], 1, 4),
         (2, [8, 9], 2, 5),
         (3, [1, 0], 1, 4),
+        (0, [5, 6], 2, 3),
     ]
     assert joined.path.dtype == np.int32
 
