@@ -60,6 +60,7 @@ def _options() -> dict[str, dict[str, Any]]:
         "rare targets, sampled": {"loss__rare_weight": 0.1, **sampled},
         "relation prediction": {"loss__relation_weight": 0.5, **full},
         "penalties": {"penalty__l2": 0.01, "penalty__n3": 0.01, "penalty__dura": 0.01, **sampled},
+        "penalty of moving back": {"penalty__dura": 0.01, "penalty__dura_back": 0.01, **full},
         "row-wise Adagrad": {"optimizer__kind": "rowwise_adagrad", **sampled},
         "Adam": {"optimizer__kind": "adam", **sampled},
         "Adam, softmax": {"optimizer__kind": "adam", **full},
@@ -76,6 +77,9 @@ COMBINATIONS = {
         ),
         *(Combination(name, 20, settings) for name, settings in _options().items()),
         *(Combination(f"unseen entities, {loss}", 20, {"loss__kind": loss}, unseen=6) for loss in LOSSES),
+        Combination(
+            "unseen entities, rare targets", 20, {"loss__kind": "softmax", "loss__rare_weight": 0.1}, unseen=6
+        ),
         Combination(
             "unseen entities, masked", 20, {"loss__kind": "softmax", "loss__mask_known_answers": True}, unseen=6
         ),

@@ -40,6 +40,7 @@ ENGINES: dict[str, dict[str, Any]] = {
         "optimizer.learning_rate": 0.01,
     },
     "softmax": {"loss.kind": "softmax", "penalty.n3": 0.01},
+    "softmax, rare targets": {"loss.kind": "softmax", "loss.rare_weight": 0.1, "penalty.dura_back": 0.01},
     "sampled softmax": {"loss.kind": "sampled_softmax", "loss.negatives": 8, "penalty.dura": 0.01},
     "sampled softmax, typed, row-wise": {
         "loss.kind": "sampled_softmax",

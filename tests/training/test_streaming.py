@@ -137,7 +137,7 @@ def test_settings_that_need_memory_are_refused(tmp_path: Path) -> None:
         "a packed graph has no stored paths; sample them as they are needed with training.walks = fresh, "
         "or train on edges alone with training.on = base."
     )
-    for key, value in (("early_stop.metric", "mq"), ("loss.typed_share", 0.5)):
+    for key, value in (("early_stop.metric", "mq"), ("loss.typed_share", 0.5), ("loss.rare_weight", 0.5)):
         settings = SMALL | {"training.on": "base", key: value}
         with pytest.raises(
             ConfigError, match=rf"^{key} needs the graph in memory, and this one is packed; leave it away"
