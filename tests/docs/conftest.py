@@ -10,7 +10,7 @@ import pytest
 
 from blockhole.cli.main import main
 
-FAMILY = "blockhole train --data family --out runs/family --epochs 20"
+FAMILY = "blockhole train --data family --out runs/family --epochs 10"
 """The training that many guides begin with, word for word."""
 
 
