@@ -77,9 +77,7 @@ COMBINATIONS = {
         ),
         *(Combination(name, 20, settings) for name, settings in _options().items()),
         *(Combination(f"unseen entities, {loss}", 20, {"loss__kind": loss}, unseen=6) for loss in LOSSES),
-        Combination(
-            "unseen entities, rare targets", 20, {"loss__kind": "softmax", "loss__rare_weight": 0.1}, unseen=6
-        ),
+        Combination("unseen entities, rare targets", 20, {"loss__kind": "softmax", "loss__rare_weight": 0.1}, unseen=6),
         Combination(
             "unseen entities, masked", 20, {"loss__kind": "softmax", "loss__mask_known_answers": True}, unseen=6
         ),
