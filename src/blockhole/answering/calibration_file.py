@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from shlex import quote
 from typing import final
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from blockhole.answering.calibration import Calibration
-from blockhole.answering.derived import weights_id
-from blockhole.errors import DamagedRun
+from blockhole.answering.derived import read_derived, weights_id
 from blockhole.graph.replacing import replacing
 
 CALIBRATION = "calibration.json"
@@ -38,14 +36,6 @@ def save_calibration(calibration: Calibration, folder: Path) -> Path:
 
 def load_calibration(folder: Path) -> Calibration | None:
     """The calibration of the run in `folder`; None where there is none, or one of other weights."""
-    path = folder / CALIBRATION
-    try:
-        stored = _File.model_validate(json.loads(path.read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, ValidationError) as failure:
-        reason = str(failure).splitlines()[0]
-        raise DamagedRun(
-            f"{path} cannot be read ({reason}); make it again with: blockhole calibrate {quote(str(folder))}"
-        ) from None
-    return stored.calibration if stored.weights == weights_id(folder) else None
+    remedy = f"make it again with: blockhole calibrate {quote(str(folder))}"
+    stored = read_derived(folder / CALIBRATION, _File, remedy)
+    return stored.calibration if stored is not None and stored.weights == weights_id(folder) else None

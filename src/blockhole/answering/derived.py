@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import TypeVar
 
+from pydantic import BaseModel
+
+from blockhole.errors import DamagedRun
 from blockhole.training.checkpoint import BEST, WEIGHTS, read_record
+
+_Record = TypeVar("_Record", bound=BaseModel)
 
 
 def weights_id(folder: Path) -> str:
     """What tells the weights that answer questions from all others of the run in `folder`."""
     files = read_record(folder).files
     return files.get(BEST, files[WEIGHTS])
+
+
+def read_derived(path: Path, kind: type[_Record], remedy: str) -> _Record | None:
+    """The contents of a JSON file beside the weights; None where there is no such file."""
+    try:
+        return kind.model_validate(json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as failure:
+        reason = str(failure).splitlines()[0]
+        raise DamagedRun(f"{path} cannot be read ({reason}); {remedy}") from None

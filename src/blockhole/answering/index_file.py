@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 from typing import Literal, final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
 from blockhole.answering.approximate import ApproximateIndex
-from blockhole.answering.derived import weights_id
+from blockhole.answering.derived import read_derived, weights_id
 from blockhole.answering.exact import ExactIndex
 from blockhole.answering.vectors import Vectors
 from blockhole.errors import DamagedRun, RunError
@@ -81,43 +80,24 @@ def build_index(folder: Path, vectors: Vectors, graph: KnowledgeGraph, kind: Ind
 
 def load_index(folder: Path) -> LoadedIndex | None:
     """The index of the run in `folder`, if it has one; one of other weights than the run's is refused."""
-    record = _read_record(folder)
+    remedy = f"build it again with: blockhole index {quote(str(folder))}"
+    record = read_derived(folder / INDEX, IndexRecord, remedy)
     if record is None:
         return None
     if record.weights != weights_id(folder):
-        raise RunError(
-            f"the index of {folder} is older than its weights; "
-            f"build it again with: blockhole index {quote(str(folder))} --kind {record.kind}"
-        )
+        raise RunError(f"the index of {folder} is older than its weights; {remedy} --kind {record.kind}")
     path = folder / record.file
     if not path.is_file():
-        raise DamagedRun(
-            f"{path} is missing; build it again with: blockhole index {quote(str(folder))} --kind {record.kind}"
-        )
+        raise DamagedRun(f"{path} is missing; {remedy} --kind {record.kind}")
     if record.kind == "exact":
-        return LoadedIndex(ExactIndex(_mapped(path, folder)), None)
+        return LoadedIndex(ExactIndex(_mapped(path, remedy)), None)
     return LoadedIndex(None, ApproximateIndex.load(record.kind, path, record.width or 1))
 
 
-def _read_record(folder: Path) -> IndexRecord | None:
-    path = folder / INDEX
-    try:
-        return IndexRecord.model_validate(json.loads(path.read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, ValidationError) as failure:
-        reason = str(failure).splitlines()[0]
-        raise DamagedRun(
-            f"{path} cannot be read ({reason}); build it again with: blockhole index {quote(str(folder))}"
-        ) from None
-
-
-def _mapped(path: Path, folder: Path) -> Tensor:
+def _mapped(path: Path, remedy: str) -> Tensor:
     try:
         with safe_open(path, framework="pt") as file:
             candidates: Tensor = file.get_tensor("candidates")
             return candidates
     except SafetensorError as failure:
-        raise DamagedRun(
-            f"{path} cannot be read ({failure}); build it again with: blockhole index {quote(str(folder))}"
-        ) from None
+        raise DamagedRun(f"{path} cannot be read ({failure}); {remedy}") from None
