@@ -12,7 +12,7 @@ from blockhole.compiled import njit, over_rows, prange
 
 @pytest.fixture(params=[1, 3])
 def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(compiled, "_threads", lambda: request.param)
+    monkeypatch.setattr(compiled, "available_threads", lambda: request.param)
     return int(request.param)
 
 

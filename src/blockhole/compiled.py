@@ -85,7 +85,7 @@ def over_rows(work: Callable[[int, int], _Result], rows: int, chunk: int) -> Ite
     operations.
     """
     bounds = [(first, min(first + chunk, rows)) for first in range(0, rows, chunk)]
-    threads = _threads()
+    threads = available_threads()
     if threads == 1 or len(bounds) == 1:
         for first, last in bounds:
             yield work(first, last)
@@ -103,6 +103,6 @@ def over_rows(work: Callable[[int, int], _Result], rows: int, chunk: int) -> Ite
         pool.shutdown(cancel_futures=True)
 
 
-def _threads() -> int:
-    # The processors this process may use, where the system tells them from all there are.
+def available_threads() -> int:
+    """The processors this process may use, where the system tells them from all there are."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

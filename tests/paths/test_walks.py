@@ -43,7 +43,7 @@ def test_walks_follow_edges(graph: KnowledgeGraph, shortest: int, more: int, see
 def test_a_seed_gives_the_same_walks_on_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(walks_module, "_CHUNK", 64)
     walks = sample_walks(STAR, 1000, seed=7)
-    monkeypatch.setattr(compiled, "_threads", lambda: 1)
+    monkeypatch.setattr(compiled, "available_threads", lambda: 1)
     assert same(sample_walks(STAR, 1000, seed=7), walks)
     monkeypatch.setattr(walks_module, "_CHUNK", 1000)
     assert same(sample_walks(STAR, 1000, seed=7), walks)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -28,11 +27,6 @@ def choose_device(name: str) -> torch.device:
     if int(number or 0) >= present[kind]:
         raise ConfigError(f"the device {name!r} is not on this machine; use auto, or cpu.")
     return torch.device(name)
-
-
-def available_threads() -> int:
-    """The cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager

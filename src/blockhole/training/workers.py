@@ -12,12 +12,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from blockhole.compiled import available_threads
 from blockhole.errors import ConfigError
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.models.catalogue import build_model
 from blockhole.models.contract import Model
 from blockhole.training.config import TrainConfig
-from blockhole.training.devices import available_threads, choose_device
+from blockhole.training.devices import choose_device
 from blockhole.training.distributed.launch import launched
 from blockhole.training.engine import Engine
 from blockhole.training.engines import build_engine

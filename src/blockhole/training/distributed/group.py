@@ -19,12 +19,13 @@ from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 from torch.distributed.tensor import DTensor
 
+from blockhole.compiled import available_threads
 from blockhole.errors import BlockholeError, ConfigError, FailedElsewhere, RunError
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.models.catalogue import build_model
 from blockhole.models.contract import Model
 from blockhole.training.config import TrainConfig
-from blockhole.training.devices import available_threads, choose_device
+from blockhole.training.devices import choose_device
 from blockhole.training.distributed.digest import first_difference, settings_digest, versions
 from blockhole.training.distributed.engine import ShardedEngine
 from blockhole.training.distributed.launch import Launch
