@@ -16,7 +16,10 @@ from safetensors.torch import load_file, save_file
 
 from blockhole import fitting
 from blockhole.cli.main import main
+from blockhole.cli.measuring import relation_pair
 from blockhole.data.load import load
+from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.graph.vocabulary import Vocabulary
 from blockhole.paths.builder import build_paths
 from blockhole.paths.part_files import write_path_splits
 
@@ -234,3 +237,9 @@ def test_a_diverged_run_is_refused_and_a_constant_one_warned_of(
     result = json.loads(shown.out)
     assert (result["mq"], result["tied"]) == (100.0, 100.0)
     assert shown.err.startswith("warning: the paper's rule counts ties as wins, and 100.0 % of the queries have some")
+
+
+def test_an_order_is_read_whatever_the_entities_are_called() -> None:
+    entities = Vocabulary(['"Alice"@en', "Bob"])
+    graph = KnowledgeGraph(entities, Vocabulary(["knows", "a/b"], "relation"), np.array([(0, 0, 1)], dtype=np.int32))
+    assert relation_pair('knows/^"a/b"', graph) == (0, 3)

@@ -27,10 +27,11 @@ from blockhole.evaluation.report import Report, Table, markdown
 from blockhole.evaluation.splits import evaluated_facts, queries_of
 from blockhole.evaluation.triples import evaluate_triples
 from blockhole.evaluation.truth import Reading, Truth, build_truth
+from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.replacing import replacing
 from blockhole.graph.split import SplitGraph
 from blockhole.paths.guu import read_paths
-from blockhole.paths.language import encode
+from blockhole.paths.language import encode, write_name
 from blockhole.paths.queries import PathQueries
 from blockhole.training.devices import choose_device
 from blockhole.training.run import Run
@@ -92,12 +93,17 @@ def _classify(
 ) -> ClassificationReport:
     if wanted.order is None:
         return evaluate_classification(run.model, queries, truth, split=name, device=device, seed=wanted.seed)
-    graph = truth.graph
+    first, second = relation_pair(wanted.order, truth.graph)
+    return evaluate_order(run.model, queries, truth, first, second, split=name, device=device, seed=wanted.seed)
+
+
+def relation_pair(text: str, graph: KnowledgeGraph) -> tuple[int, int]:
+    """The ids of R1/R2, written as in a query."""
     # The language has no paths without a source, so any entity stands in for one.
-    path = encode(f'"{graph.entities[0]}"/{wanted.order}', graph)[1]
+    _, path = encode(f"{write_name(graph.entities[0])}/{text}", graph)
     if len(path) != 2:
-        raise EvaluationError(f"--order takes two relations, such as parents/religion, not {wanted.order!r}.")
-    return evaluate_order(run.model, queries, truth, *path, split=name, device=device, seed=wanted.seed)
+        raise EvaluationError(f"--order takes two relations, such as parents/religion, not {text!r}.")
+    return path[0], path[1]
 
 
 def _labelled_split(run: Run, wanted: Wanted) -> SplitGraph:
