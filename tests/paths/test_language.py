@@ -126,6 +126,7 @@ def test_any_text_parses_or_says_where_it_does_not(text: str) -> None:
         ("a/<>", 2, "a name cannot be empty"),
         (r'a/"r\q"', 4, r"unknown escape: write \" \\ \n \r \t \uXXXX or \UXXXXXXXX"),
         (r'a/"\uD800"', 3, r"unknown escape: write \" \\ \n \r \t \uXXXX or \UXXXXXXXX"),
+        (r'a/"\uDFFF"', 3, r"unknown escape: write \" \\ \n \r \t \uXXXX or \UXXXXXXXX"),
         (r'a/"\U00110000"', 3, r"unknown escape: write \" \\ \n \r \t \uXXXX or \UXXXXXXXX"),
     ],
 )
