@@ -137,7 +137,9 @@ class NegativeSampler:
         return self.draws_nothing or (config.kind == "logistic" and not (config.typed_share or checks))
 
     def _corruptions(self, batch: Batch) -> Corruptions | None:
-        if not self._config.corrupted_paths or batch.corruptions is not None:
+        if not self._config.corrupted_paths:
+            return None
+        if batch.corruptions is not None:
             return batch.corruptions
         self._corrupting.begin(batch.source.device, batch.epoch, batch.index)
         return corrupt(self._corrupting, batch.source, batch.path, batch.target, self._config, self._graph)
