@@ -138,7 +138,7 @@ def test_settings_that_need_memory_are_refused(tmp_path: Path) -> None:
         "or train on edges alone with training.on = base."
     )
     for key, value in (("early_stop.metric", "mq"), ("loss.typed_share", 0.5), ("loss.rare_weight", 0.5)):
-        settings = SMALL | {"training.on": "base", key: value}
+        settings = SMALL | {"training.on": "base", "loss.kind": "sampled_softmax", key: value}
         with pytest.raises(
             ConfigError, match=rf"^{key} needs the graph in memory, and this one is packed; leave it away"
         ):
