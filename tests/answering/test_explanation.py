@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.answering.toys import make_engine
 
@@ -37,6 +37,8 @@ def _all_chains(engine: Engine, source: int, path: list[int], target: int) -> di
 @given(seed=st.integers(0, 30), path=st.lists(st.integers(0, 3), min_size=1, max_size=3), target=st.integers(0, 6))
 def test_with_a_beam_as_wide_as_the_graph_the_best_chains_are_exact(seed: int, path: list[int], target: int) -> None:
     engine, _ = make_engine(E=7, R=2, facts=9, seed=seed)
+    # A relation without a fact takes no entity: a beam ends there, and what lies behind is not looked at.
+    assume(len(np.unique(engine.graph.triples[:, 1])) == 2)
     every = _all_chains(engine, 0, path, target)
     found = best_chains(engine, 0, path, target, top=4, beam=7)
     probabilities = [float(np.prod(hops)) for _, hops in found]
