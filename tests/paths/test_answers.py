@@ -193,7 +193,17 @@ def test_no_queries_have_no_answers(with_and_without_numba: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "query", [([2], [[0]], [1], [0]), ([0], [[2]], [1], [0]), ([0], [[0]], [1], [-1]), ([0], [[0]], [0], [0])]
+    "query",
+    [
+        ([2], [[0]], [1], [0]),
+        ([-1], [[0]], [1], [0]),
+        ([0], [[2]], [1], [0]),
+        ([0], [[-1]], [1], [0]),
+        ([0], [[0]], [1], [2]),
+        ([0], [[0]], [1], [-1]),
+        ([0], [[0]], [0], [0]),
+        ([0], [[0]], [2], [0]),
+    ],
 )
 def test_ids_outside_the_graph_are_refused(query: tuple[list[int], list[list[int]], list[int], list[int]]) -> None:
     graph = make_graph([(0, 0, 1)], 2, 1)
@@ -202,3 +212,9 @@ def test_ids_outside_the_graph_are_refused(query: tuple[list[int], list[list[int
         answer_sets(graph, queries)
     with pytest.raises(ValueError, match="outside the graph's vocabularies, or paths without hops"):
         holds(graph, queries)
+
+
+def test_what_stands_behind_a_path_is_not_looked_at() -> None:
+    graph = make_graph([(0, 0, 1)], 2, 1)
+    queries = PathQueries(*(np.array(values, dtype=np.int32) for values in ([0], [[0, 99]], [1], [1])))
+    assert holds(graph, queries).tolist() == [True]
