@@ -123,12 +123,13 @@ def _report(run: Run) -> dict[str, Any]:
 
 def _print_memory(needed: MemoryNeeded, json: bool) -> None:
     if json:
-        print_json({"held": needed.held, **needed.parts, "mapped": needed.mapped})
+        print_json({"held": needed.held, **needed.parts, "mapped": needed.mapped, "gpu": needed.gpu})
         return
     lines = [f"{part:<10} {size / 1e6:>12,.0f} MB" for part, size in needed.parts.items() if size]
     lines.append(f"{'held':<10} {needed.held / 1e6:>12,.0f} MB at most")
     if needed.mapped:
         lines.append(f"{'mapped':<10} {needed.mapped / 1e6:>12,.0f} MB of files, given back when memory is short")
+    lines.append(f"{'gpu':<10} {needed.gpu / 1e6:>12,.0f} MB at most, where a GPU trains")
     stdout().print("\n".join(lines))
 
 
