@@ -139,7 +139,7 @@ def test_without_faiss_an_export_to_it_says_what_to_install(monkeypatch: pytest.
 @pytest.mark.parametrize("module", ["psycopg", "pgvector"])
 def test_without_a_driver_an_export_says_what_to_install(monkeypatch: pytest.MonkeyPatch, module: str) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingExtra, match=r"^exporting to PostgreSQL needs .* pip install 'blockhole\[postgres\]'$"):
+    with pytest.raises(MissingExtra, match=r"^talking to PostgreSQL needs .* pip install 'blockhole\[postgres\]'$"):
         export_postgres(make_engine()[0], "postgresql://127.0.0.1:9/none")
 
 

@@ -23,7 +23,7 @@ NAME = "give it a name or delete the line."
 LABELLED = "write source, relation and target, and the label 1 or -1, separated by tabs."
 PLAIN_RDF = (
     "an empty IRI, a character that IRIs cannot hold, or a triple inside a triple; "
-    "write plain IRIs, blank nodes and literals."
+    "write plain IRIs (a space is %20), blank nodes and literals."
 )
 QUOTE = (
     'a quote that does not enclose a whole field; enclose the field in quotes and write a quote inside it twice ("").'

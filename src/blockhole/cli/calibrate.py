@@ -32,6 +32,10 @@ def calibrate(
     from blockhole.data.load import load
     from blockhole.training.run import Run
 
+    if plots is not None:
+        from blockhole.evaluation.plots import check_drawing
+
+        check_drawing()
     opened = Run.open(run)
     facts = data_of(opened) if data is None else load(data)
     calibration = fit(opened, facts, seed=seed)

@@ -44,7 +44,7 @@ def compare(
     """Measure several runs on the same queries, and each one's difference from the first (paired bootstrap)."""
     from blockhole.cli.measuring import (
         Wanted,
-        check_report_file,
+        check_outputs,
         draw,
         measure,
         print_tables,
@@ -56,7 +56,7 @@ def compare(
 
     if len(set(runs)) < 2:
         raise typer.BadParameter("a comparison needs two different runs or more", param_hint="RUN")
-    check_report_file(report)
+    check_outputs(report, plots)
     opened = {str(run): Run.open(run) for run in runs}
     wanted = with_data(Wanted(data, task, split, truth, ties, memory, order, device, seed), opened)
     measured = {name: measure(run, wanted) for name, run in opened.items()}

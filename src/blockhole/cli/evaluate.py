@@ -64,10 +64,10 @@ def evaluate(
 
     Figures are in per cent, but those of completion, which are fractions as is usual there.
     """
-    from blockhole.cli.measuring import Wanted, check_report_file, draw, measure, print_tables, write_report
+    from blockhole.cli.measuring import Wanted, check_outputs, draw, measure, print_tables, write_report
     from blockhole.training.run import Run
 
-    check_report_file(report)
+    check_outputs(report, plots)
     opened = Run.open(run)
     measured = measure(opened, Wanted(data, task, split, truth, ties, memory, order, device, seed))
     result = {"run": str(run), **measured.to_dict()}

@@ -192,10 +192,14 @@ def print_tables(tables: Sequence[Table]) -> None:
         console.print(shown)
 
 
-def check_report_file(path: Path | None) -> None:
-    """Refuse a report that could not be written, before anything is measured."""
-    if path is not None and path.suffix not in (".md", ".json"):
-        raise EvaluationError(f"{path}: a report is Markdown or JSON; end its name in .md or .json.")
+def check_outputs(report: Path | None, plots: Path | None) -> None:
+    """Refuse a report or plots that could not be written, before anything is measured."""
+    if report is not None and report.suffix not in (".md", ".json"):
+        raise EvaluationError(f"{report}: a report is Markdown or JSON; end its name in .md or .json.")
+    if plots is not None:
+        from blockhole.evaluation.plots import check_drawing
+
+        check_drawing()
 
 
 def write_report(path: Path, title: str, tables: Sequence[Table], result: Mapping[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,11 +29,16 @@ _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 _BINS = 10
 
 
+def check_drawing() -> None:
+    """Refuse to draw where matplotlib is missing; callers ask before they measure for minutes what is to be drawn."""
+    if find_spec("matplotlib") is None:
+        raise MissingExtra("drawing plots", "plots")
+
+
 def _figure(width: float = 6.4, panels: int = 1) -> tuple[Figure, list[Axes]]:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtra("drawing plots", "plots") from None
+    check_drawing()
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(width * panels, 4.2), layout="constrained")
     axes = list(np.atleast_1d(figure.subplots(1, panels)))
     for each in axes:

@@ -27,6 +27,8 @@ _OBJECT = rf"(?:{IRI}|{BLANK}|{LITERAL})"
 _END_OF_TRIPLE = rf"^{_OBJECT} \.$"
 _END_OF_QUAD = rf"^({_OBJECT})(?: (?:{IRI}|{BLANK}))? \.$"
 _NOTHING = r"^[ \t]*(?:#.*)?$"
+_SHOWN = 100
+"""Characters of a statement that a sentence quotes at most."""
 
 
 def read_ntriples(path: Path, file_format: FileFormat) -> Iterator[pl.DataFrame]:
@@ -125,14 +127,12 @@ def canonical_terms(spelled: str, quads: bool) -> tuple[pl.DataFrame, int | None
     return terms, None if canonical.all() else (~canonical).arg_max()
 
 
-def odd_term(path: Path, line: int | None) -> MalformedFile:
-    """For what pyoxigraph's lenient parsers let pass, but no name can be made of."""
-    return MalformedFile(
-        path,
-        "an empty IRI, a character that IRIs cannot hold, or a triple inside a triple",
-        "write plain IRIs, blank nodes and literals",
-        line,
-    )
+def odd_term(path: Path, line: int | None, statement: str | None = None) -> MalformedFile:
+    """For what pyoxigraph's lenient parsers let pass, but no name can be made of: a line or a statement says where."""
+    problem = "an empty IRI, a character that IRIs cannot hold, or a triple inside a triple"
+    if statement is not None:
+        problem += f" in {statement[:_SHOWN]}{'…' * (len(statement) > _SHOWN)}"
+    return MalformedFile(path, problem, "write plain IRIs (a space is %20), blank nodes and literals", line)
 
 
 def syntax_error(path: Path, failure: SyntaxError, line: int | None) -> MalformedFile:

@@ -44,7 +44,7 @@ def read_rdf(path: Path, file_format: FileFormat) -> Iterator[pl.DataFrame]:
     for spelled in _canonical_batches(path, file_format):
         terms, odd_row = canonical_terms(spelled, quads=True)
         if odd_row is not None:
-            raise odd_term(path, None)
+            raise odd_term(path, None, spelled.split("\n")[odd_row])
         yield _rename_blank_nodes(name_terms(terms), renamed, bare_name(path))
 
 

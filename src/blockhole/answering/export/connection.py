@@ -19,7 +19,7 @@ def connected(address: str, refused: str) -> Iterator[Connection[Any]]:
         import pgvector
         import psycopg
     except ImportError:
-        raise MissingExtra("exporting to PostgreSQL", "postgres") from None
+        raise MissingExtra("talking to PostgreSQL", "postgres") from None
     del pgvector
     try:
         connection = psycopg.connect(address, connect_timeout=10)
