@@ -15,7 +15,8 @@ from blockhole.evaluation.truth import build_truth
 from blockhole.graph.split import SplitGraph
 from blockhole.paths.queries import PathQueries
 
-STEP = ranking.TOLERANCE / 2
+STEP = 2.0**-33
+"""Half of how far apart scores of unit vectors may be and still tie."""
 
 
 def tie_world(far: int) -> tuple[World, PathQueries]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import FrozenInstanceError
 from pathlib import Path
 
 import numpy as np
@@ -181,6 +182,8 @@ def test_rows_name_the_query_of_each_answer() -> None:
     (sets,) = answer_sets(graph, queries)
     assert sets.entities.tolist() == [1, 2, 2]
     assert sets.row.tolist() == [0, 0, 2]
+    with pytest.raises(FrozenInstanceError):
+        sets.first = 1  # type: ignore[misc]
 
 
 def test_no_queries_have_no_answers(with_and_without_numba: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import FrozenInstanceError
 from pathlib import Path
 
 import numpy as np
@@ -208,6 +209,14 @@ def test_a_folder_of_five_parts(tmp_path: Path) -> None:
         "test_deduction": 1,
         "test_induction": 0,
     }
+
+
+def test_a_path_data_set_cannot_be_changed_and_equals_itself_only() -> None:
+    made = splits()
+    with pytest.raises(FrozenInstanceError):
+        made.train = made.test_induction  # type: ignore[misc]
+    assert made != splits()
+    assert {made: 1}[made] == 1
 
 
 def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
