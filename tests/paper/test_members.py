@@ -53,7 +53,7 @@ def test_members_are_trained_from_their_seeds_and_merged(tmp_path: Path) -> None
     for seed in (2, 3):
         training = tried.config.training.model_copy(update={"seed": seed, "threads": 1})
         models.append(fit(data, tried.config.model_copy(update={"training": training})).model)
-    merged = merge(models)
+    merged = merge(models, [0.5, 0.5])
     assert record.parameters == merged.parameter_count() == 2 * models[0].parameter_count()
     assert record.figures == measure("completion", merged, data, "dev", torch.device("cpu"))
 

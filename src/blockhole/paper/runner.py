@@ -86,7 +86,10 @@ class Runner:
         for experiment in group:
             check_measurable(experiment.table, data)
         runs = [self._train(first, seed, data, device) for seed in first.member_seeds]
-        model = runs[0].model if first.members == 1 else merge([run.model for run in runs])
+        model = runs[0].model
+        if first.members > 1:
+            # Their mean, not their sum: shares and probabilities need scores at the scale of one model.
+            model = merge([run.model for run in runs], [1 / first.members] * first.members)
         if first.lean:
             lean_on_words(model, words_of(data.split), first.lean)
         for experiment in group:
