@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,8 +30,10 @@ _BINS = 10
 
 def check_drawing() -> None:
     """Refuse to draw where matplotlib is missing; callers ask before they measure for minutes what is to be drawn."""
-    if find_spec("matplotlib") is None:
-        raise MissingExtra("drawing plots", "plots")
+    try:
+        import matplotlib.figure  # noqa: F401
+    except ImportError:
+        raise MissingExtra("drawing plots", "plots") from None
 
 
 def _figure(width: float = 6.4, panels: int = 1) -> tuple[Figure, list[Axes]]:
