@@ -191,8 +191,7 @@ class Engine:
     def encode(self, query: str | PathQuery) -> tuple[PathQuery, int, list[int]]:
         """A query as names, as the id of its source, and as relation ids in the space of 2R."""
         parsed = parse(query) if isinstance(query, str) else query
-        if len(parsed.hops) > MAX_HOPS:
-            raise QueryError(f"the query has {len(parsed.hops):,} hops; a query may have {MAX_HOPS} at most.")
+        check_hops(parsed)
         graph = self.graph
         try:
             source = graph.entities.id(parsed.source)
@@ -303,6 +302,12 @@ def ask(
     """
     engine = run if isinstance(run, Engine) else Engine.open(run)
     return engine.ask(query, top=top, candidates=candidates, only=only)
+
+
+def check_hops(query: PathQuery) -> None:
+    """Refuse a query that is too long to mean anything."""
+    if len(query.hops) > MAX_HOPS:
+        raise QueryError(f"the query has {len(query.hops):,} hops; a query may have {MAX_HOPS} at most.")
 
 
 def check_top(top: int) -> None:

@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from blockhole.answering.engine import MAX_HOPS, check_top
+from blockhole.answering.engine import check_hops, check_top
 from blockhole.answering.export.connection import connected
 from blockhole.answering.export.postgres import MODEL, RELATIONS, TABLE
 from blockhole.answering.vectors import Vectors
-from blockhole.errors import ExportError, QueryError, UnknownName
+from blockhole.errors import ExportError, UnknownName
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.models.settings import ModelSettings
 from blockhole.paths.language import parse
@@ -75,8 +75,7 @@ class DatabaseQueries:
         from psycopg.sql import SQL, Identifier
 
         parsed = parse(query)
-        if len(parsed.hops) > MAX_HOPS:
-            raise QueryError(f"the query has {len(parsed.hops):,} hops; a query may have {MAX_HOPS} at most.")
+        check_hops(parsed)
         path = [self._relations.id(hop.relation) + hop.inverse * len(self._relations) for hop in parsed.hops]
         found = connection.execute(
             SQL("SELECT vector::real[] FROM {} WHERE name = %s").format(Identifier(self._table)), (parsed.source,)
