@@ -153,10 +153,10 @@ def _completion(summary: Summary, data: str, columns: Sequence[str]) -> list[Tab
 def _triples(summary: Summary, data: str, columns: Sequence[str]) -> list[Table]:
     rows: list[tuple[Cell, ...]] = []
     for column in columns:
-        names = ("accuracy", "accuracy_positive", "accuracy_negative")
+        names = ("accuracy", "accuracy_positive", "accuracy_negative", "by_score")
         rows.append((column, *(show(summary, "triples", data, column, name) for name in names)))
-    rows += [(name, each[data], None, None) for name, each in TRIPLES.items() if data in each]
-    header = ("column", "accuracy", "on positives", "on negatives")
+    rows += [(name, each[data], None, None, None) for name, each in TRIPLES.items() if data in each]
+    header = ("column", "accuracy", "on positives", "on negatives", "by score alone")
     return [Table(f"{data}: triple classification, per cent", header, tuple(rows))]
 
 
