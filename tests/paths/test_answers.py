@@ -19,6 +19,7 @@ from blockhole.graph.readers import UnseenEntities, read_graph, read_split
 from blockhole.paths import answers as answers_module
 from blockhole.paths.answer_masks import AnswerMasks, hold_by_masks
 from blockhole.paths.answers import answer_sets, answers, holds
+from blockhole.paths.edges_by_relation import edges_by_relation
 from blockhole.paths.guu import read_paths
 from blockhole.paths.queries import PathQueries
 from blockhole.paths.walks import sample_walks
@@ -174,6 +175,14 @@ def test_masks_tell_whether_a_query_holds(case: tuple[KnowledgeGraph, PathQuerie
     graph, queries = case
     for batch_size in (3, 100):
         assert np.array_equal(hold_by_masks(graph, queries, "cpu", batch_size), holds(graph, queries))
+
+
+def test_edges_by_relation_cannot_be_changed() -> None:
+    edges = edges_by_relation(make_graph([(0, 0, 1)], 2, 1))
+    for array in (edges.relation_start, edges.group_source, edges.edge_start, edges.target):
+        assert not array.flags.writeable
+    with pytest.raises(FrozenInstanceError):
+        edges.target = edges.group_source  # type: ignore[misc]
 
 
 def test_rows_name_the_query_of_each_answer() -> None:

@@ -17,7 +17,7 @@ from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.paths import walks as walks_module
 from blockhole.paths.answers import holds
 from blockhole.paths.queries import PathQueries
-from blockhole.paths.walks import sample_walks
+from blockhole.paths.walks import sample_walks, split_mix
 
 # Entity 0 has one edge by relation 0 and three by relation 1; entity 5 has none; line (0, 1, 2) stands twice.
 STAR = make_graph([(0, 0, 1), (0, 1, 2), (0, 1, 2), (0, 1, 3), (0, 1, 4)], 6, 2)
@@ -57,6 +57,22 @@ def test_these_walks_stay_what_they_are() -> None:
     assert walks.source.tolist() == [2, 4, 0, 3]
     assert walks.path.tolist() == [[3, 1, 0], [3, 0, 2], [1, 3, 0], [3, 1, 3]]
     assert walks.target.tolist() == [4, 0, 0, 0]
+
+
+def test_these_walks_stay_too() -> None:
+    """The same with a dozen neighbours to choose from at each step."""
+    draw = np.random.default_rng(0)
+    graph = make_graph(np.stack([draw.integers(0, count, 200) for count in (12, 4, 12)], axis=1), 12, 4)
+    walks = sample_walks(graph, 6, (2, 3), seed=1)
+    assert walks.source.tolist() == [8, 0, 3, 6, 7, 10]
+    assert walks.path.tolist() == [[1, 4, 0], [7, 0, 0], [2, 1, 0], [0, 4, 5], [0, 6, 0], [2, 7, 5]]
+    assert walks.target.tolist() == [5, 1, 0, 9, 9, 11]
+
+
+def test_bits_are_those_of_the_published_generator() -> None:
+    """The first three numbers of SplitMix64 from the state 0, as its authors' program prints them."""
+    bits = split_mix(np.arange(1, 4, dtype=np.uint64))
+    assert bits.tolist() == [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
 
 
 def uniform(values: list[object], expected: dict[object, float]) -> bool:
