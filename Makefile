@@ -1,7 +1,9 @@
 # Two commands do everything on a machine that has Python 3.11 or newer: `make demo` and `make test`.
 PYTHON ?= python3
-VENV := .venv
+# Every interpreter that is named has an environment of its own: make test PYTHON=python3.12
+VENV := .venv$(patsubst %,-%,$(filter-out python3,$(notdir $(PYTHON))))
 PEERS := .venv-peers
+WHEEL := .venv-wheel
 BIN := $(VENV)/bin
 
 # The real data sets, where they lie beside the project; without them the tests that need them skip and say so.
@@ -9,12 +11,13 @@ ifneq ($(wildcard ../shared/data),)
 export BLOCKHOLE_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help install demo test coverage mutation lint format docs reference bench bench-serve peers screenshots clean
+.PHONY: help install demo test test-quick package notebooks coverage mutation lint format docs reference bench bench-serve peers screenshots clean
 help:
 	@echo "make demo     install, then train on the bundled family graph and ask the paper's two queries"
 	@echo "make test     install, then lint, type-check and run all tests"
 	@echo "make coverage all tests, and the share of branches they take"
 	@echo "make mutation changes the source in a thousand places, one at a time, and says how many no test notices"
+	@echo "make package  build the wheel, install it into an empty environment, and try it there"
 	@echo "make install  make $(VENV) with all that running, tests and benchmarks need"
 	@echo "make docs     the documentation as pages, in site/; ends at the first warning"
 	@echo "make bench    benchmarks of reading, walks, answers, training and evaluation, beside the peers"
@@ -46,6 +49,24 @@ format: install
 test: lint
 	$(BIN)/python -m pytest
 
+test-quick: install
+	$(BIN)/python -m pytest -m "not slow"
+
+# The wheel and all that it depends on in an empty environment: without extras, then with the server on a stranger's path.
+package: install
+	rm -rf dist $(WHEEL)
+	$(BIN)/python -m build --no-isolation
+	$(PYTHON) -m venv $(WHEEL)
+	$(WHEEL)/bin/python -m pip install --quiet torch==2.13.0
+	$(WHEEL)/bin/python -m pip install --quiet dist/*.whl
+	BLOCKHOLE_INSTALLED=$(WHEEL) $(BIN)/python -m pytest tests/packaging
+	$(WHEEL)/bin/python -m pip install --quiet "$$(echo dist/*.whl)[serve]"
+	BLOCKHOLE_INSTALLED=$(WHEEL) $(BIN)/python -m pytest tests/journey
+
+# Runs the notebooks of examples/ and keeps their outputs.
+notebooks: install
+	$(BIN)/python scripts/run_notebooks.py
+
 # Fails below the share that pyproject.toml asks for; what the command line runs as processes counts as well.
 coverage: install
 	$(BIN)/python -m pytest --cov --cov-report=term
@@ -63,6 +84,7 @@ reference: install
 	$(BIN)/python -m scripts.reference
 	$(BIN)/python -m scripts.figures
 	$(BIN)/python -m scripts.readme
+	$(BIN)/python -m benchmarks.scale_report --write
 
 # The peers get an environment of their own, so that none of them can change ours.
 peers: $(PEERS)/.installed
@@ -92,4 +114,4 @@ bench-serve: install
 	$(BIN)/python -m benchmarks.bench_serve
 
 clean:
-	rm -rf $(VENV) $(PEERS) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage*
+	rm -rf .venv .venv-* build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage*
