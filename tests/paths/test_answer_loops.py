@@ -59,6 +59,14 @@ def test_the_side_grows_that_has_fewer_edges_to_follow() -> None:
     assert not grows_less(edges, KNOWS, 11, GENDER, 20)
 
 
+def test_a_relation_without_edges_is_followed_first() -> None:
+    """It ends the search, and has neither members' edges nor targets to look at."""
+    graph = make_graph([(0, 0, 1), (1, 0, 2)], 3, 2)
+    assert asks_targets(flat(graph), 1, 1)
+    assert grows_less(flat(graph), 1, 100, 0, 1)
+    assert not grows_less(flat(graph), 0, 1, 1, 100)
+
+
 def test_a_set_is_sparse_below_one_of_32() -> None:
     flags = np.zeros(1000, dtype=np.bool_)
     assert is_sparse(31, flags)
