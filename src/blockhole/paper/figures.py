@@ -98,7 +98,9 @@ def _draw_classification(data: Data) -> Figure:
     for axes, (name, trainings) in zip(panels, data.items(), strict=True):
         for i, (suffix, bars) in enumerate(trainings.items()):
             known = [(place, *bar) for place, bar in enumerate(bars.values()) if bar[0] is not None]
-            place, height, error = zip(*known, strict=True) if known else ((), (), ())
+            if not known:
+                continue
+            place, height, error = zip(*known, strict=True)
             axes.bar(
                 [each + 0.4 * i - 0.2 for each in place],
                 height,
@@ -109,11 +111,12 @@ def _draw_classification(data: Data) -> Figure:
                 label=_TRAININGS[suffix],
             )
         axes.set_xticks(range(len(_BARS)), [column.replace("-", "\n", 1) for column in _BARS])
-        axes.set(title=name.upper(), ylim=(0, 100))
+        axes.set(title=name.upper(), xlim=(-0.6, len(_BARS) - 0.4), ylim=(0, 100))
         axes.axhline(50, color="grey", linewidth=0.8, linestyle=":")
         axes.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel("accuracy (%)")
-    panels[0].legend(frameon=False, loc="upper right")
+    shown = {label: bar for axes in panels for bar, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    panels[0].legend(shown.values(), shown.keys(), frameon=False, loc="upper right")
     return figure
 
 
