@@ -10,7 +10,7 @@ from tests.evaluation.worlds import World, make_world, names
 
 from blockhole.errors import EvaluationError
 from blockhole.evaluation import ranking
-from blockhole.evaluation.ranking import rank
+from blockhole.evaluation.ranking import rank, takes_whole_product
 from blockhole.evaluation.truth import build_truth
 from blockhole.graph.split import SplitGraph
 from blockhole.paths.queries import PathQueries
@@ -43,6 +43,11 @@ def test_scores_tie_up_to_the_tolerance_and_no_further(far: int) -> None:
     world, queries = tie_world(far)
     ranks = rank(world.model, queries, build_truth(world.split), candidates="all")
     assert (ranks.better.tolist(), ranks.tied.tolist(), ranks.negatives.tolist()) == ([1], [4], [6 + far])
+
+
+def test_a_whole_product_is_taken_where_it_is_the_cheaper_way() -> None:
+    assert takes_whole_product(10, 5, 199)
+    assert not takes_whole_product(10, 5, 200)
 
 
 def test_progress_hears_of_every_block() -> None:

@@ -36,9 +36,9 @@ TOLERANCE = 2.0**-32
 CandidateKind = Literal["typed", "all"]
 """Whom the true answer is ranked against: T(r_k), or every entity."""
 
-_CPU_SCORES = 2**22
+_CPU_SCORES = 4_000_000
 """Scores in a block: rows enough for a fast product, and 16 MB still stay in the cache until they are compared."""
-_DEVICE_SCORES = 2**27
+_DEVICE_SCORES = 128_000_000
 _MOST_QUERIES = 8192
 _BYTES_PER_SCORE = 64
 """Peak memory of a block over its scores, if every candidate is an answer and every score needs float64."""
@@ -183,7 +183,7 @@ def _count(vector: Tensor, columns: Columns, rough: Tensor, target: Tensor) -> t
     slack = columns.slack + TOLERANCE
     compare = _compare_on_cpu if rough.device.type == "cpu" else _compare
     above, near = compare(rough, (truth - slack).float(), (truth + slack).float())
-    if len(near) * 4 * vector.shape[1] > rough.numel():  # so many that a whole product is the cheaper way
+    if takes_whole_product(len(near), vector.shape[1], rough.numel()):
         exact = (vector @ columns.exact.T).masked_fill_(torch.isneginf(rough), -torch.inf)
         better = (exact > truth + TOLERANCE).sum(dim=1)
         return better, (exact >= truth - TOLERANCE).sum(dim=1) - better
@@ -191,6 +191,11 @@ def _count(vector: Tensor, columns: Columns, rough: Tensor, target: Tensor) -> t
     lead = _exact_scores(vector[row], columns.exact[column]) - truth[row, 0]
     better = above + torch.bincount(row[lead > TOLERANCE], minlength=len(vector))
     return better, torch.bincount(row[lead.abs() <= TOLERANCE], minlength=len(vector))
+
+
+def takes_whole_product(near: int, width: int, scores: int) -> bool:
+    """Whether all scores again take less than the near ones singly, a number of which costs as much as four."""
+    return near * 4 * width > scores
 
 
 def _exact_scores(vector: Tensor, candidate: Tensor) -> Tensor:
