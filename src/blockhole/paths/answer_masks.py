@@ -46,7 +46,7 @@ class AnswerMasks:
     them slowly and warns of them. `memory` bounds the bytes in between; the mask itself comes on top.
     """
 
-    def __init__(self, graph: KnowledgeGraph, device: torch.device | str = "cpu", memory: int = 2**30) -> None:
+    def __init__(self, graph: KnowledgeGraph, device: torch.device | str = "cpu", memory: int = 1_000_000_000) -> None:
         self.device = torch.device(device)
         self._num_entities = graph.num_entities
         self._num_relations = graph.num_relations
@@ -74,7 +74,7 @@ class AnswerMasks:
 
     def _follow(self, reached: Tensor, path: NDArray[np.int32], length: NDArray[np.int32]) -> None:
         """Move each row of `reached` [B, E] along its path, in place."""
-        for hop in range(length.max(initial=0)):
+        for hop in range(path.shape[1]):
             going = np.flatnonzero(length > hop)
             going = going[np.argsort(path[going, hop], kind="stable")]
             rows = torch.tensor(going).to(self.device)

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from blockhole.paths.queries import PathQueries
 
+_MOST = np.iinfo(np.int64).max
+
 
 def query_codes(queries: PathQueries) -> NDArray[np.int64]:
     """Equal for two queries just if (source, path, target) are equal, and in that order; shape [N].
@@ -37,7 +39,7 @@ def _fold(columns: Sequence[NDArray[np.int32]]) -> NDArray[np.int64]:
     span = 1
     for column in columns:
         base = int(column.max(initial=0)) + 1
-        if span * base >= 2**63:
+        if span * base > _MOST:
             # Too wide for 64 bits: ranks keep the order, and there are no more of them than rows.
             distinct, code = np.unique(code, return_inverse=True)
             span = len(distinct)
