@@ -37,7 +37,7 @@ def test_the_command_is_that_of_the_wheel(installation: Installation, tmp_path: 
     shown = installation.run("--version", cwd=tmp_path)
     assert (shown.status, shown.out) == (0, f"blockhole {blockhole.__version__}\n")
     program = "import blockhole; print(blockhole.__file__)"
-    python = [installation.folder / "bin" / "python", "-c", program]
+    python = [str(installation.folder / "bin" / "python"), "-c", program]
     found = subprocess.run(python, env=environment(), cwd=tmp_path, capture_output=True, text=True, check=True).stdout
     assert Path(found.strip()).is_relative_to(installation.folder)
 
@@ -100,7 +100,7 @@ def test_frames_name_their_extra(
     installation: Installation, bare: dict[str, str], tmp_path: Path, feature: str, program: str
 ) -> None:
     text = f"import blockhole; graph = blockhole.load('family').split.graph('train'); {program}"
-    python = [installation.folder / "bin" / "python", "-c", text]
+    python = [str(installation.folder / "bin" / "python"), "-c", text]
     done = subprocess.run(python, env=environment() | bare, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.stderr.splitlines()[-1] == (
         f"blockhole.errors.MissingExtra: {feature} needs an optional dependency; "

@@ -81,8 +81,8 @@ def install(folder: Path, wheel: Path) -> Installation:
     venv.create(folder, symlinks=True)
     installed = Installation(folder)
     python = folder / "bin" / "python"
-    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--python", python]
-    subprocess.run([*pip, "install", "--no-deps", "--no-index", wheel], check=True, timeout=600)
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--python", str(python)]
+    subprocess.run([*pip, "install", "--no-deps", "--no-index", str(wheel)], check=True, timeout=600)
     mine = Path(sysconfig.get_path("purelib", vars={"base": str(folder)}))
     # A line of a .pth file is a folder to search after ours; .pth files in that folder, such as the one that leads to
     # this tree, are not read.

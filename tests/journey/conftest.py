@@ -1,0 +1,58 @@
+"""A fresh folder, the wheel installed, and what the journey leaves on its way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.journey.towns import FILE, write_turtle
+from tests.packaging.wheel import Installation, Outcome, build, install
+
+Blockhole = Callable[..., Outcome]
+
+
+@pytest.fixture(scope="package")
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Installation:
+    """The wheel, installed."""
+    built = tmp_path_factory.mktemp("built")
+    build(built)
+    (wheel,) = built.glob("*.whl")
+    return install(tmp_path_factory.mktemp("environment"), wheel)
+
+
+@pytest.fixture(scope="package")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fresh folder that holds one Turtle file."""
+    folder = tmp_path_factory.mktemp("mon dossier")
+    write_turtle(folder)
+    return folder
+
+
+@pytest.fixture(scope="package")
+def blockhole(installation: Installation, folder: Path) -> Blockhole:
+    """The installed command, typed in the folder."""
+
+    def typed(*arguments: object) -> Outcome:
+        return installation.run(*arguments, cwd=folder)
+
+    return typed
+
+
+@pytest.fixture(scope="package")
+def run(blockhole: Blockhole) -> str:
+    """A run on the facts of the file, some of which were set aside."""
+    split = blockhole("data", "split", FILE, "--out", "facts", "--valid", 0.1, "--test", 0.1)
+    assert split.status == 0, split.err
+    trained = blockhole("train", "--data", "facts", "--out", "mes runs/premier", "--epochs", 60, "--threads", 1)
+    assert trained.status == 0, trained.err
+    assert trained.out.endswith("run: mes runs/premier\n")
+    return "mes runs/premier"
+
+
+@pytest.fixture(scope="package")
+def unsplit_run(blockhole: Blockhole) -> str:
+    """A run on the whole file, as everybody's first is; barely trained."""
+    trained = blockhole("train", "--data", FILE, "--out", "tout", "--epochs", 1, "--threads", 1)
+    assert trained.status == 0, trained.err
+    return "tout"

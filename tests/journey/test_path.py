@@ -1,0 +1,120 @@
+"""A stranger's path from a Turtle file to answers, with the installed command alone."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import httpx
+import numpy as np
+from tests.journey.conftest import Blockhole
+from tests.journey.towns import FILE, iri
+from tests.packaging.wheel import Installation, environment
+
+LAND = f"{iri('Zoë Müller')}/{iri('née à')}/{iri('liegt_in')}"
+"""In which land Zoë was born."""
+BRAZIL = "http://exemple.org/Brésil"
+
+
+def test_the_file_is_understood(blockhole: Blockhole) -> None:
+    stats = blockhole("data", "stats", FILE, "--json")
+    assert json.loads(stats.out) | {"lengths": None} == {
+        "entities": 162, "relations": 5, "train": 276, "valid": 0, "test": 0, "paths": None, "lengths": None,
+    }  # fmt: skip
+    answers = blockhole("answers", FILE, LAND)
+    assert answers.out.split() == [BRAZIL]
+
+
+def test_evaluate(blockhole: Blockhole, run: str) -> None:
+    evaluated = blockhole("evaluate", run, "--json")
+    assert evaluated.status == 0, evaluated.err
+    figures = json.loads(evaluated.out)
+    assert figures["run"] == run
+    assert 50 < figures["mq"] <= 100
+
+
+def test_ask(blockhole: Blockhole, run: str) -> None:
+    asked = blockhole("ask", run, LAND, "--json")
+    answers = json.loads(asked.out)["answers"]
+    assert answers[0]["entity"] == BRAZIL
+    assert {answer["status"] for answer in answers} <= {"known", "predicted"}
+    assert all(0 <= answer["probability"] <= 1 for answer in answers)
+    named = blockhole("ask", run, f'"\\"Zoë Müller\\""/^{iri("nom")}', "--top", 1)
+    assert "http://exemple.org/Zoë_Müller" in named.out
+    assert "warning" not in named.err
+
+
+def test_explain(blockhole: Blockhole, run: str) -> None:
+    explained = blockhole("explain", run, LAND, BRAZIL)
+    assert explained.status == 0, explained.err
+    best = explained.out.splitlines()[0]
+    assert re.match(r"[01]\.\d{3}  http://exemple.org/Zoë_Müller → <http://exemple.org/née_à> → ", best)
+    assert best.endswith(f"→ {BRAZIL}")
+
+
+def test_export(blockhole: Blockhole, run: str, folder: Path) -> None:
+    exported = blockhole("export", run, "--to", "npz", "--out", "vecteurs à moi.npz")
+    assert exported.status == 0, exported.err
+    with np.load(folder / "vecteurs à moi.npz", allow_pickle=False) as held:
+        names = {name: held[name] for name in held.files}
+    assert any(BRAZIL in values.tolist() for values in names.values() if values.ndim == 1)
+    assert any(values.ndim == 2 and len(values) == 162 for values in names.values())
+
+
+def test_serve_and_ask_over_http(blockhole: Blockhole, run: str, installation: Installation, folder: Path) -> None:
+    local = json.loads(blockhole("ask", run, LAND, "--top", 3, "--json").out)["answers"]
+    command = [str(installation.command), "serve", run, "--port", "0", "--json"]
+    with subprocess.Popen(
+        command, cwd=folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as server:
+        try:
+            assert server.stdout is not None
+            url = json.loads(server.stdout.readline())["url"]
+            with httpx.Client(base_url=url, timeout=60, verify=False) as client:
+                asked = client.post("/api/ask", json={"query": LAND, "top": 3}).json()
+                assert asked["run"] == "premier"
+                assert asked["result"]["answers"] == local
+                names = client.get("/api/entities", params={"prefix": "http://exemple.org/São"}).json()["result"]
+                assert "http://exemple.org/São_Paulo" in json.dumps(names, ensure_ascii=False)
+                page = client.get("/")
+                assert page.headers["content-type"].startswith("text/html")
+                wrong = client.post("/api/ask", json={"query": f"Zürich/{iri('liegt_in')}"})
+                assert wrong.status_code == 404
+                message = wrong.json()["error"]["message"]
+                assert message.startswith("unknown entity 'Zürich'; did you mean ")
+                assert iri("Zürich") in message
+            server.send_signal(signal.SIGINT)
+            assert server.wait(60) == 0
+        finally:
+            server.kill()
+
+
+def test_interrupt_and_resume(blockhole: Blockhole, run: str, installation: Installation, folder: Path) -> None:
+    """Ctrl-C in mid-training, then the command that the program itself suggests."""
+    options = ("--data", "facts", "--out", "mes runs/deuxième", "--epochs", "1000000", "--threads", "1")
+    command = [str(installation.command), "train", *options]
+    metrics = folder / "mes runs" / "deuxième" / "metrics.jsonl"
+    with subprocess.Popen(command, cwd=folder, env=environment(), stderr=subprocess.PIPE, text=True) as training:
+        try:
+            until = time.monotonic() + 300
+            while not (metrics.is_file() and metrics.stat().st_size) and time.monotonic() < until:
+                time.sleep(0.1)
+            training.send_signal(signal.SIGINT)
+            _, err = training.communicate(timeout=120)
+        finally:
+            training.kill()
+    assert training.returncode == 1
+    told = re.search(r"interrupted after epoch (\d+).*; continue with: blockhole (.*)", err)
+    assert told is not None, err
+    epochs = int(told[1]) + 3
+    resumed = blockhole(*shlex.split(told[2]), "--epochs", epochs, "--json")
+    assert resumed.status == 0, resumed.err
+    report = json.loads(resumed.out)
+    assert (report["epochs"], report["complete"], report["run"]) == (epochs, True, "mes runs/deuxième")
+    seen = [line["epoch"] for line in map(json.loads, metrics.read_text().splitlines()) if line["event"] == "epoch"]
+    assert seen == list(range(1, epochs + 1))
