@@ -115,9 +115,9 @@ class GridSearch:
 
     def _queue(self, model: str) -> int:
         """Queue the points that are not done; how many trials wait."""
-        from optuna.trial import TrialState
-
         study = self.study(model)
+        from optuna.trial import TrialState  # after `study`, which says what to install where Optuna is missing
+
         settings = json.loads(json.dumps({"data": self.data, "quick": self.quick, "overrides": self.overrides}))
         if study.user_attrs.get("settings", settings) != settings:
             raise ConfigError(f"{self.file} holds a search with other settings; name another --study.")
