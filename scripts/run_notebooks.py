@@ -30,14 +30,27 @@ def run(path: Path, folder: Path) -> NotebookNode:
 
 
 def clean(book: NotebookNode) -> NotebookNode:
-    """The same without what says when and by which interpreter it was run."""
+    """The same without what says when and by which interpreter it was run; what a cell prints is in one piece."""
     book.metadata = NotebookNode(
         kernelspec=NotebookNode(display_name="Python 3", language="python", name="python3"),
         language_info=NotebookNode(name="python"),
     )
     for cell in book.cells:
         cell.metadata = NotebookNode()
+        if cell.cell_type == "code":
+            cell.outputs = _joined(cell.outputs)
     return book
+
+
+def _joined(outputs: list[NotebookNode]) -> list[NotebookNode]:
+    """The outputs, texts of one stream that follow each other put together: where they are cut depends on the clock."""
+    joined: list[NotebookNode] = []
+    for output in outputs:
+        if joined and output.output_type == joined[-1].output_type == "stream" and output.name == joined[-1].name:
+            joined[-1].text += output.text
+        else:
+            joined.append(output)
+    return joined
 
 
 def main() -> None:
