@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from blockhole.graph.writers import write_graph
     from blockhole.training.run import Run
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 __all__ = [
     "BlockholeError",
