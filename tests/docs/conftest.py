@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,20 +15,29 @@ FAMILY = "blockhole train --data family --out runs/family --epochs 10"
 """The training that many guides begin with, word for word."""
 
 
-@pytest.fixture(scope="session")
-def one_core() -> Iterator[None]:
+@contextmanager
+def _pinned() -> Iterator[None]:
     """Two threads that wait for each other take minutes for what one does in seconds where others use the machine."""
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(cores)})
-    yield
-    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, cores)
+
+
+@pytest.fixture
+def one_core() -> Iterator[None]:
+    """This process, and those that it starts, on one core while a test runs."""
+    with _pinned():
+        yield
 
 
 @pytest.fixture(scope="session")
-def family_run(tmp_path_factory: pytest.TempPathFactory, one_core: None) -> Path:
+def family_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The run that `FAMILY` makes."""
     folder = tmp_path_factory.mktemp("family") / "run"
-    with pytest.raises(SystemExit) as ended:
+    with _pinned(), pytest.raises(SystemExit) as ended:
         main([*FAMILY.replace("runs/family", str(folder)).split()[1:]])
     assert not ended.value.code
     return folder
