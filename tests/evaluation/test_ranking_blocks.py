@@ -99,6 +99,23 @@ def test_a_block_grows_with_the_memory_allowed(monkeypatch: pytest.MonkeyPatch) 
         largest(held + vectors + row - 1)
 
 
+def test_what_answers_need_is_in_memory_before_that_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[str] = []
+    monkeypatch.setattr(ranking, "holds", lambda graph, queries: heard.append(f"{len(queries)} answered"))
+
+    def measured() -> int:
+        heard.append("measured")
+        return 0
+
+    monkeypatch.setattr(ranking, "resident_bytes", measured)
+    world = make_world(7, E=60, R=3, facts=300, queries=20)
+    rank(world.model, world.queries, build_truth(world.split), memory=10**9)
+    assert heard == ["1 answered", "measured"]
+    heard.clear()
+    rank(world.model, world.queries, build_truth(world.split))
+    assert heard == ["measured"]
+
+
 def test_a_cap_too_small_for_the_largest_group_is_refused_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranking, "resident_bytes", lambda: 0)
     # Relation 0 leads to two entities, relation 1 to forty.
