@@ -3,8 +3,9 @@
     python -m benchmarks.bench_scale_gpu --commit $(git rev-parse --short HEAD) > benchmarks/results/scale_gpu.json
 
 One epoch over the facts of a packed graph for each sampled loss, with row-wise Adagrad: edges per second, and the
-memory of the GPU, as stated before and as the driver counts it after. Then the losses of the same steps by one process
-and by torchrun's only one (`scale_losses.py`). Needs torch, numpy, pydantic and rich only.
+memory of the GPU, as stated before and as the driver counts it after. Steps of several batch sizes and widths, for the
+cost model. And the losses of the same steps by one process and by torchrun's only one (`scale_losses.py`). Needs torch,
+numpy, pydantic and rich only.
 """
 
 from __future__ import annotations
@@ -27,10 +28,14 @@ from blockhole.graph.adjacency import build_adjacency
 from blockhole.graph.split import SplitGraph
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.memory import peak_bytes
+from blockhole.training.batch import Batch
 from blockhole.training.config import TrainConfig
 from blockhole.training.memory_needed import memory_needed
+from blockhole.training.workers import ALONE
 
 NEGATIVES = {"logistic": 5, "sampled_softmax": 1024}
+STEP_BLOCK_SIZES, STEP_BATCHES = (13, 25, 50), (8192, 32_768, 131_072)
+WARM, STEPS = 4, 20
 
 
 def packed(edges: int, entities: int, relations: int) -> SplitGraph:
@@ -84,6 +89,27 @@ def measure(split: SplitGraph, loss: str, options: argparse.Namespace) -> dict[s
     return figures
 
 
+def step_times(split: SplitGraph, options: argparse.Namespace) -> list[dict[str, float]]:
+    """Seconds of a step of the logistic loss over random facts, for each width and batch size."""
+    graph, place, times = split.graph("train"), torch.device(options.device), []
+    for block_size in STEP_BLOCK_SIZES:
+        config = settings("logistic", argparse.Namespace(**vars(options) | {"block_size": block_size}))
+        model = ALONE.build_model(config, graph.num_entities, graph.num_relations)
+        engine = ALONE.build_engine(model, config, graph, 1, None)
+        for size in STEP_BATCHES:
+            facts = torch.from_numpy(graph.triples[: (WARM + STEPS) * size].astype(np.int64)).to(place)
+            parts = facts.reshape(-1, size, 3)
+            batches = [Batch(part[:, 0], part[:, 1:2], part[:, 2], 0, index) for index, part in enumerate(parts)]
+            for batch in batches[:WARM]:
+                engine.step(batch).item()
+            start = perf_counter()
+            losses = [engine.step(batch) for batch in batches[WARM:]]
+            torch.stack(losses).tolist()
+            seconds = (perf_counter() - start) / STEPS
+            times.append({"width": 4 * block_size, "batch_size": size, "seconds": round(seconds, 6)})
+    return times
+
+
 def losses(launcher: list[str], options: argparse.Namespace) -> dict[str, list[float]]:
     worker = ["-m", "benchmarks.scale_losses", "--device", options.device]
     done = subprocess.run([sys.executable, *launcher, *worker], capture_output=True, text=True, check=False)
@@ -95,8 +121,9 @@ def losses(launcher: list[str], options: argparse.Namespace) -> dict[str, list[f
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--edges", type=int, default=20_000_000)
+    parser.add_argument("--edges", type=int, default=10_000_000)
     parser.add_argument("--entities", type=int, default=10_000_000)
+    parser.add_argument("--step-entities", type=int, default=2_000_000)
     parser.add_argument("--relations", type=int, default=1000)
     parser.add_argument("--block-size", type=int, default=25)
     parser.add_argument("--batch-size", type=int, default=32_768)
@@ -119,6 +146,9 @@ def main() -> None:
         for kind, expected in alone.items()
     }
     print(json.dumps(report), file=sys.stderr)
+    report["step_entities"] = options.step_entities
+    report["steps"] = step_times(packed(4_000_000, options.step_entities, options.relations), options)
+    print(json.dumps(report["steps"]), file=sys.stderr)
     split = packed(options.edges, options.entities, options.relations)
     report["epochs"] = []
     for loss in NEGATIVES:

@@ -19,6 +19,9 @@ from typing import final
 from blockhole.fitting import plan_memory, train
 from blockhole.memory import peak_bytes
 
+TOLD = 50
+"""How often an epoch says on standard error how far it is."""
+
 
 @final
 class Clock:
@@ -26,13 +29,19 @@ class Clock:
 
     def __init__(self) -> None:
         self._marks: list[tuple[int, float, float]] = []
+        self._paths = self._told = 0
 
     def epoch_begins(self, epoch: int, epochs: int, paths: int) -> None:
         """See Progress."""
+        self._paths = paths
 
     def batches_done(self, paths: int, loss: float) -> None:
         """See Progress."""
         self._marks[1:] = [(paths, perf_counter(), process_time())]
+        if len(self._marks) == 2 and paths >= self._told + self._paths / TOLD:
+            self._told = paths
+            positives, _, processor = self.spent()
+            print(f"{paths:,} facts, {1e6 * processor / positives:.3f} processor µs each", file=sys.stderr, flush=True)
 
     def validated(self, figures: Mapping[str, float]) -> None:
         """See Progress."""

@@ -1,0 +1,308 @@
+"""Tables, plot and cost model of docs/scaling.md, made from the JSON files in benchmarks/results.
+
+    python -m benchmarks.scale_report [--write]
+
+prints them, or writes them into docs/scaling.md between its two marks, and docs/images/scaling.svg beside it. A test
+compares what is written with what is made.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from textwrap import fill
+from typing import Any
+
+from benchmarks.scale_model import (
+    PASSES,
+    WIKIDATA,
+    Fit,
+    Prediction,
+    epoch_fit,
+    gpu_fit,
+    gpu_guess,
+    pack_fit,
+    predictions,
+)
+
+RESULTS = Path(__file__).parent / "results"
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE, PLOT = DOCS / "scaling.md", DOCS / "images" / "scaling.svg"
+BEGIN, END = "<!-- made by benchmarks/scale_report.py -->\n", "<!-- end of what is made -->\n"
+
+Record = dict[str, Any]
+
+
+def read(name: str) -> Any:
+    return json.loads((RESULTS / name).read_text(encoding="utf-8"))
+
+
+def read_gpu() -> Record | None:
+    """What bench_scale_gpu measured; absent where it was not run."""
+    return read("scale_gpu.json") if (RESULTS / "scale_gpu.json").exists() else None
+
+
+def gpu_step() -> Fit:
+    """Seconds of a step on one GPU: fitted, or guessed from a step in plain PyTorch that bench_gpu measured."""
+    gpu = read_gpu()
+    if gpu is not None:
+        return gpu_fit(gpu)
+    plain = read("train_gpu.json")["wn11"]["plain"]
+    return gpu_guess(plain["seconds"] / plain["batches"], WIKIDATA.negatives)
+
+
+def making_a_fact(records: Sequence[Record]) -> float:
+    """Seconds of a processor that a fact of a batch takes, in the largest graph for which it was measured."""
+    largest = max((record for record in records if "batches" in record), key=lambda record: record["edges"])
+    return float(1e-6 * largest["batches"]["processor_microseconds_per_fact"])
+
+
+def report() -> str:
+    """All of it as Markdown."""
+    records, gpu = read("scale.json"), read_gpu()
+    parts = [
+        *_packing(records),
+        *_names(read("scale_names.json")),
+        *_epochs(records),
+        *([] if gpu is None else _gpu(gpu)),
+        *_costs(records, gpu),
+        *_wikidata(gpu_step(), making_a_fact(records), measured=gpu is not None),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _text(words: str) -> str:
+    return fill(" ".join(words.split()), 118, break_long_words=False, break_on_hyphens=False)
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+    lines = [head, ["---"] * len(head), *rows]
+    return ["", *("| " + " | ".join(map(str, line)) + " |" for line in lines), ""]
+
+
+def _gigabytes(mebibytes: float) -> str:
+    return f"{mebibytes * 2**20 / 1e9:.2f} GB"
+
+
+def _packing(records: Sequence[Record]) -> list[str]:
+    head = ("edges", "entities", "from", "packed", "time", "processor", "peak RSS", "of its own", "walks / s", "load")
+    rows = []
+    for record in records:
+        if not {"pack", "walks"} & record.keys():
+            continue
+        packing = ["not measured"] * 6
+        if "pack" in record:
+            pack = record["pack"]
+            packing = [
+                f"{record['format']}, {pack['file_mb']:,} MB",
+                f"{pack['packed_mb']:,} MB",
+                f"{pack['seconds']:.0f} s",
+                f"{pack['cpu_seconds']:.1f} s",
+                _gigabytes(pack["peak_rss_mb"]),
+                _gigabytes(pack["peak_own_mb"]),
+            ]
+        walks = f"{record['walks']['paths_per_cpu_second'] / 1e6:.2f} M" if "walks" in record else "not measured"
+        rows.append(
+            (
+                f"{record['edges']:,}",
+                f"{record['entities']:,}",
+                *packing,
+                walks,
+                record.get("pack", record.get("walks"))["load"],
+            )
+        )
+    text = """Peak RSS is the kernel's mark for the whole process, and counts mapped files, such as its libraries; *of
+        its own* is what no file backs. Walks are paths per second of processor time, one thread, over the mapped
+        graph in the page cache. Load is how many processes wanted the two cores when a measurement began: above
+        2, go by processor time."""
+    missing = "200,000,000 edges of 20,000,000 entities have not been packed since names left the memory."
+    aimed_at = any(record["edges"] >= 200_000_000 for record in records if "pack" in record)
+    return ["### Packing and walks", "", _text(text), *_table(head, rows), *([] if aimed_at else [missing, ""])]
+
+
+def _ratio(records: Sequence[Record]) -> list[str]:
+    """How much more a fact costs with ten times the entities, at the sizes that were aimed at."""
+    cost = {
+        (record["edges"], record["entities"], record["width"]): record["train"]["processor_microseconds_per_positive"]
+        for record in records
+        if "train" in record
+    }
+    small, large = (10_000_000, 1_000_000, 32), (100_000_000, 10_000_000, 32)
+    if small not in cost or large not in cost:
+        return ["An epoch over 100,000,000 facts of 10,000,000 entities has not been run to its end.", ""]
+    times = cost[large] / cost[small]
+    return [f"With ten million entities a fact takes {times:.2f} times the processor time that it takes with one.", ""]
+
+
+def _names(names: Sequence[Record]) -> list[str]:
+    rows = [
+        (
+            "packing" if row["packed"] else "reading into memory",
+            f"{row['names']:,}",
+            row["letters"],
+            row["bytes_per_name"],
+            f"{row['bytes_per_name'] / 10:.1f} GB",
+        )
+        for row in names
+    ]
+    text = """Memory that the table of names takes (`python -m benchmarks.scale_names`):"""
+    return [text, *_table(("while", "names", "letters each", "bytes per name", "100 million names"), rows)]
+
+
+def _epochs(records: Sequence[Record]) -> list[str]:
+    head = (
+        "facts",
+        "entities",
+        "w",
+        "threads",
+        "per fact",
+        "processor, per fact",
+        "peak RSS",
+        "stated: held + mapped",
+        "load",
+    )
+    rows = []
+    for record in records:
+        if "train" not in record:
+            continue
+        train = record["train"]
+        rows.append(
+            (
+                f"{record['edges']:,}",
+                f"{record['entities']:,}",
+                record["width"],
+                train["threads"],
+                f"{train['microseconds_per_positive']:.2f} µs",
+                f"{train['processor_microseconds_per_positive']:.2f} µs",
+                _gigabytes(train["peak_rss_mb"]),
+                f"{_gigabytes(train['stated_mb'])} + {_gigabytes(train['stated_mapped_mb'])}",
+                train["load"],
+            )
+        )
+    text = """One whole epoch over the facts of a packed graph, BlockHolE with b = 2 (w = 4m), logistic loss with 5
+        negatives, row-wise Adagrad, batches of 8,192; memory is that of all of `blockhole train`."""
+    return ["### One epoch on a CPU", "", _text(text), *_table(head, rows), *_ratio(records)]
+
+
+def _gpu(gpu: Record) -> list[str]:
+    epochs = [
+        (
+            f"{epoch['loss']}, {epoch['negatives']} negatives",
+            f"{epoch['edges_per_second']:,}",
+            f"{epoch['gpu_used_mb']:,} MiB",
+            f"{epoch['stated_gpu_mb']:,} MiB",
+        )
+        for epoch in gpu["epochs"]
+    ]
+    steps = [
+        (kind, found["steps"], *(f"{loss:.6f}" for loss in found["last"]), f"{found['largest_difference']:.1e}")
+        for kind, found in gpu["steps_beside_one_process"].items()
+    ]
+    text = f"""{gpu["device"]}, torch {gpu["torch"]}: one epoch over {gpu["edges"]:,} facts of {gpu["entities"]:,}
+        entities, w = {gpu["width"]}, row-wise Adagrad, batches of {gpu["batch_size"]:,}. Memory is all that the driver
+        counts."""
+    beside = "The engine of several processes, one process by torchrun over NCCL, beside the engine of one process:"
+    return [
+        "### One GPU",
+        "",
+        _text(text),
+        *_table(("loss", "edges per second", "GPU memory", "stated"), epochs),
+        beside,
+        *_table(("loss", "steps", "last loss, one process", "torchrun", "largest difference"), steps),
+    ]
+
+
+def _formula(model: Fit) -> str:
+    terms = zip(model.coefficients, model.terms, strict=True)
+    return " + ".join(f"{value:.3g}" if term == "1" else f"{value:.3g} · {term}" for value, term in terms if value)
+
+
+def _costs(records: Sequence[Record], gpu: Record | None) -> list[str]:
+    models = {
+        "packing Parquet, processor seconds": pack_fit(records),
+        "an epoch on a CPU, processor µs per fact": epoch_fit(records),
+    }
+    if gpu is not None:
+        models["a step on one GPU, seconds"] = gpu_fit(gpu)
+    rows = [
+        (
+            name,
+            _formula(model),
+            len(model.errors),
+            f"{100 * model.errors.mean():.0f} %",
+            f"{100 * model.errors.max():.0f} %",
+        )
+        for name, model in models.items()
+    ]
+    text = """T facts, E entities of w numbers each, q queries in a batch. The error is that of each measurement under
+        a model fitted to the others."""
+    return [
+        "### The cost model",
+        "",
+        _text(text),
+        *_table(("cost", "fitted", "measurements", "mean error", "largest"), rows),
+        "![measured costs, and the fitted model as lines](images/scaling.svg)",
+        "",
+    ]
+
+
+def _wikidata(step: Fit, making: float, *, measured: bool) -> list[str]:
+    task, rows = WIKIDATA, []
+    for gpus in (8, 64):
+        found = [prediction for prediction in predictions(task, gpus, step, making) if prediction.fits]
+        best = min(found, key=lambda prediction: prediction.divided_epoch_seconds)
+        rows += [_prediction(prediction, gpus, prediction is best) for prediction in found]
+    head = ("GPUs", "mesh", "held", "sent per step", "batch made in", "computing", "sending", "an epoch", "if divided")
+    text = f"""{task.entities:,} entities, {task.edges:,} edges, {task.relations:,} relations; BlockHolE b =
+        {task.blocks}, m = {task.block_size} (w = {task.width}), logistic loss with {task.negatives} negatives,
+        row-wise Adagrad, {task.queries:,} queries in a process' part of a batch. Per GPU:"""
+    basis = (
+        "Measured: a step on one H200, with two million entities and up to 131,072 queries."
+        if measured
+        else f"""Measured: a step in plain PyTorch on one H200 (`benchmarks/results/train_gpu.json`), taken for what a
+        step costs whatever its size, to which are added {PASSES} passes over the rows of a batch at the speed at
+        which that GPU copies; a step of this loss on a GPU was not measured."""
+    )
+    notes = f"""{basis} Measured too: a fact of a batch takes a host process {1e6 * making:.2f} µs to make, and every
+        process makes all of each batch, beside the GPU's work; this is what bounds all meshes. *If divided* is an
+        epoch in which each made its own part alone, which is not built; the mesh in bold would then be the fastest.
+        Counted: the bytes sent, by `training/distributed/volume.py`, which two gloo processes exceed by 2 % at most.
+        From data sheets: 450 GB/s from a GPU to the 7 others of its host, 50 GB/s to those of other hosts, and 141 GB
+        of memory. Assumed: sending does not overlap with computing, and processes along the entities divide nothing
+        but memory. Nothing was run on several GPUs."""
+    return ["### Wikidata, predicted", "", _text(text), *_table(head, rows), _text(notes)]
+
+
+def _prediction(found: Prediction, gpus: int, best: bool) -> list[str]:
+    mark = "**" if best else ""
+    return [
+        str(gpus),
+        f"{mark}{found.mesh.data}x{found.mesh.entities}{mark}",
+        f"{found.held / 1e9:.1f} GB",
+        f"{found.sent / 1e6:,.0f} MB",
+        f"{1e3 * found.making:.1f} ms",
+        f"{1e3 * found.computing:.1f} ms",
+        f"{1e3 * found.sending:.1f} ms",
+        f"{found.epoch_seconds / 60:.1f} min",
+        f"{found.divided_epoch_seconds / 60:.1f} min",
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--write", action="store_true")
+    if not parser.parse_args().write:
+        print(report(), end="")
+        return
+    from benchmarks.scale_plots import plot
+
+    before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
+    _, after = rest.split(END)
+    PAGE.write_text(before + BEGIN + report() + END + after, encoding="utf-8")
+    plot(read("scale.json"), read_gpu(), read("distributed.json"), PLOT)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""The tables and the cost model of docs/scaling.md."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _benchmarks_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [str(ROOT), *sys.path])
+
+
+def test_the_page_holds_what_is_made_from_the_results() -> None:
+    from benchmarks.scale_report import BEGIN, END, PAGE, PLOT, report
+
+    page = PAGE.read_text(encoding="utf-8")
+    written = page.split(BEGIN)[1].split(END)[0]
+    assert written == report(), "run: python -m benchmarks.scale_report --write"
+    assert PLOT.is_file()
+
+
+def test_a_fit_finds_the_costs_it_was_made_of_and_the_errors_of_what_is_left_out() -> None:
+    from benchmarks.scale_model import fit
+
+    sizes = [(1, 10, 3), (1, 20, 5), (1, 40, 1), (1, 80, 9), (1, 160, 2)]
+    exact = [2 + 0.5 * x + 4 * y for _, x, y in sizes]
+    model = fit(("1", "x", "y"), sizes, exact)
+    np.testing.assert_allclose(model.coefficients, [2, 0.5, 4], rtol=1e-6)
+    np.testing.assert_allclose(model.errors, 0, atol=1e-6)
+    assert model(1, 100, 1) == pytest.approx(56)
+    spoiled = fit(("1", "x", "y"), sizes, [*exact[:4], 2 * exact[4]])
+    assert spoiled.errors[4] == pytest.approx(0.5)
+
+
+def test_a_step_sends_what_volume_counts() -> None:
+    from benchmarks.scale_model import GPU_TERMS, Fit, Task, predict
+
+    from blockhole.training.distributed.mesh import MeshShape
+
+    task = Task(entities=1000, relations=3, edges=10_000, blocks=2, block_size=5, negatives=4, queries=8)
+    step = Fit(GPU_TERMS, np.array([0.5, 0.0, 0.0]), np.zeros(0))
+    alone = predict(task, MeshShape(1, 1), step, 0.01)
+    assert (alone.sent, alone.sending, alone.edges_per_second) == (0, 0, 16)
+    assert alone.epoch_seconds == alone.divided_epoch_seconds == 10_000 / 16
+    shards = predict(task, MeshShape(1, 2), step, 0.01)
+    assert shards.sent == 4 * (2 * 8 * 20 + 8 * (4 + 20))
+    parts = predict(task, MeshShape(2, 1), step, 0.1)
+    assert parts.sent == 4 * (2 * 8 * 6 * 20 + 2 * 3 * 2 * 20 + 1)
+    assert parts.held > shards.held
+    assert (parts.making, parts.edges_per_second) == pytest.approx((1.6, 10)), "making a batch takes longest"
+    assert parts.divided_epoch_seconds == pytest.approx(10_000 * 0.8 / 16)
