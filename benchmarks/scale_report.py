@@ -104,15 +104,8 @@ def _packing(records: Sequence[Record]) -> list[str]:
                 _gigabytes(pack["peak_own_mb"]),
             ]
         walks = f"{record['walks']['paths_per_cpu_second'] / 1e6:.2f} M" if "walks" in record else "not measured"
-        rows.append(
-            (
-                f"{record['edges']:,}",
-                f"{record['entities']:,}",
-                *packing,
-                walks,
-                record.get("pack", record.get("walks"))["load"],
-            )
-        )
+        load = record["pack" if "pack" in record else "walks"]["load"]
+        rows.append((f"{record['edges']:,}", f"{record['entities']:,}", *packing, walks, load))
     text = """Peak RSS is the kernel's mark for the whole process, and counts mapped files, such as its libraries; *of
         its own* is what no file backs. Walks are paths per second of processor time, one thread, over the mapped
         graph in the page cache. Load is how many processes wanted the two cores when a measurement began: above
