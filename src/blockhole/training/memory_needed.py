@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import final
 
+import torch
+
 from blockhole.graph.split import SplitGraph
 from blockhole.models.catalogue import build_model
 from blockhole.training.config import TrainConfig
 from blockhole.training.positives import WALKS_PER_EDGE
 
-PROGRAM = 700_000_000
-"""Python, torch, numba and polars, and the batch under way."""
+PROGRAM = 700_000_000 if torch.version.cuda is None else 1_250_000_000
+"""Python, torch, numba and polars, and the batch under way; a torch built for CUDA loads CUDA's libraries anyway."""
 LONGEST = 5
 """Hops of a walk, at most."""
 GPU_PROGRAM = 1_000_000_000
