@@ -48,17 +48,8 @@ def test_the_new_model_trains_and_answers(tmp_path: Path, one_core: None) -> Non
         run = [sys.executable, "-c", PROGRAM, *command.text.split()[1:]]
         ended = subprocess.run(run, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
         assert ended.returncode == 0, ended.stderr
-    contract = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "tests/models/test_contract.py",
-        "-k",
-        "quate",
-    ]
+    options = f"-q -p no:cacheprovider --basetemp {tmp_path / 'pytest'} -k quate tests/models/test_contract.py"
+    contract = [sys.executable, "-m", "pytest", *options.split()]
     ended = subprocess.run(contract, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout
     assert " passed" in ended.stdout
