@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import resource
@@ -249,6 +250,7 @@ def small_disk(tmp_path: Path) -> Any:
     if mounted.returncode:
         pytest.skip("mounting a small disk is not allowed here")
     yield place
+    gc.collect()  # what failed there holds its files for as long as its traceback lives
     subprocess.run(["umount", str(place)], check=True)
 
 
