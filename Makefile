@@ -49,8 +49,9 @@ format: install
 test: lint
 	$(BIN)/python -m pytest
 
+# The library alone, for a second interpreter: no servers, browsers, databases or process groups.
 test-quick: install
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow" $(addprefix tests/,graph data paths models evaluation training test_public_names.py)
 
 # The wheel and all that it depends on in an empty environment: without extras, then with the server on a stranger's path.
 package: install

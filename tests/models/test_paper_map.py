@@ -1,4 +1,4 @@
-"""docs/explanation/paper-map.md names functions and tests that exist, and leaves no public function of the algebra out."""
+"""docs/explanation/paper-map.md names what exists, and leaves no public function of the algebra out."""
 
 from __future__ import annotations
 

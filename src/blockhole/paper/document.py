@@ -61,9 +61,10 @@ Both sides of every test fact, ranked among all entities, other known answers re
     "triples": """\
 ## Triple classification
 
-The labelled test triples of Socher et al. 2013. Each relation has one threshold, and one kind of evidence it is for: the
-score, or the share of the object or of the subject among those the relation takes; both are what is best on dev. *By
-score alone* leaves that choice out. The words of entity names are trained on, as by Socher et al. (NTN), not by the others.
+The labelled test triples of Socher et al. 2013. Each relation has one threshold, and one kind of evidence it is for:
+the score, or the share of the object or of the subject among those the relation takes; both are what is best on dev.
+*By score alone* leaves that choice out. The words of entity names are trained on, as by Socher et al. (NTN), not by
+the others.
 """,
     "time": """\
 ## Run time (the run-time figure of the paper)
