@@ -19,7 +19,7 @@ from blockhole.graph.split import SplitGraph
 from blockhole.paths.queries import PathQueries
 from blockhole.training.averaging import AveragedEngine
 from blockhole.training.config import TrainConfig
-from blockhole.training.config_sources import flatten, gather, validate
+from blockhole.training.config_sources import Settings, flatten, gather, merge, read_preset, validate
 from blockhole.training.corruptions import KnownCorruptions
 from blockhole.training.devices import torch_threads
 from blockhole.training.distributed.digest import data_digests
@@ -40,6 +40,9 @@ from blockhole.training.workers import ALONE, Workers, joined
 
 Data = DataSet | KnowledgeGraph | SplitGraph | str | Path
 
+_SMALL = 2000
+"""Entities of a graph, at most, that gets the preset `small` where none is named."""
+
 
 def train(
     data: Data | None = None,
@@ -56,11 +59,12 @@ def train(
 ) -> Run:
     """Train a model and return the run.
 
-    `data` is a graph, a data set, or the name or path of one. Settings are defaults < `preset` (fast, unless another
-    is named) < the file `config` < `settings`, a mapping of dotted keys such as {"training.epochs": 5}; `model` is
-    short for the key model.name. With `out` the run is kept in that folder, and `resume` continues the one there;
-    data and settings then come from the folder where they are not given. Ctrl-C ends training after the batch under
-    way; the run returned is then not `complete`. A complete run that is kept is calibrated on the validation facts.
+    `data` is a graph, a data set, or the name or path of one. Settings are defaults < `preset` (small or fast, by the
+    size of the graph, unless one is named) < the file `config` < `settings`, a mapping of dotted keys such as
+    {"training.epochs": 5}; `model` is short for the key model.name. With `out` the run is kept in that folder, and
+    `resume` continues the one there; data and settings then come from the folder where they are not given. Ctrl-C
+    ends training after the batch under way; the run returned is then not `complete`. A complete run that is kept is
+    calibrated on the validation facts.
     Processes that torchrun has started train together, on `mesh` (DATAxENTITIES, see docs/scaling.md).
     """
     overrides = dict(settings or {})
@@ -71,13 +75,16 @@ def train(
     folder = None if out is None else Path(out)
     with joined(mesh) as workers:
         with workers.together():
-            if folder is not None and (resume or workers.restarted) and is_run(folder):
+            going_on = folder is not None and (resume or workers.restarted) and is_run(folder)
+            if folder is not None and going_on:
                 chosen = resumed_config(folder, gather(preset=preset, file=config, overrides=overrides))
             else:
                 chosen = validate(gather(preset=preset or "fast", file=config, overrides=overrides))
                 if folder is not None:
                     check_free(folder)
             given = _data_set(data, chosen)
+            if preset is None and not going_on:
+                chosen = _suited(chosen, given, gather(file=config, overrides=overrides))
         run = fit(given, chosen, folder, track=track, progress=progress, workers=workers)
         if workers.speaks and run.folder is not None and run.complete:
             _calibrate(run, given)
@@ -99,6 +106,8 @@ def plan_memory(
         overrides["data"] = _lasting_name(data)
     chosen = validate(gather(preset=preset or "fast", file=config, overrides=overrides))
     given = _data_set(data, chosen)
+    if preset is None:
+        chosen = _suited(chosen, given, gather(file=config, overrides=overrides))
     if given.split.packed:
         check_streams(chosen)
     stored = chosen.training.on == "paths" and chosen.training.walks == "stored" and given.has_paths
@@ -193,6 +202,21 @@ def _calibrate(run: Run, data: DataSet) -> None:
 
     with suppress(DataError):  # too few facts to say anything; `blockhole calibrate` tells which
         calibrate(run, data)
+
+
+def _suited(chosen: TrainConfig, data: DataSet, asked: Settings) -> TrainConfig:
+    """What was `asked` over the preset for small graphs, where the data is one, and else `chosen`.
+
+    Data with paths of its own is trained on these, and who names a loss, or anything of it, means that of `fast`. The
+    size of the model gives way to any setting of the model that is asked for.
+    """
+    small = not data.split.packed and len(data.split.entities) <= _SMALL
+    if not small or data.has_paths or "loss" in asked:
+        return chosen
+    preset = read_preset("small")
+    if asked.get("model", {}) not in ({}, {"name": "blockhole"}):
+        del preset["model"]
+    return validate(merge(preset, asked))
 
 
 def _lasting_name(data: str | Path) -> str:

@@ -19,7 +19,8 @@ def _run(*arguments: str) -> None:
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(demo.SETTINGS, "training.epochs", 1)
+    for settings in demo.MODELS.values():
+        monkeypatch.setitem(settings, "training.epochs", 1)
 
 
 @pytest.mark.usefixtures("short")

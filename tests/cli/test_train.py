@@ -127,7 +127,7 @@ def test_options_go_over_the_config_file(blockhole: Command, facts: Path, tmp_pa
         (("--model", "blokhole"), "unknown model 'blokhole'; did you mean blockhole?"),
         (("--dim", "7"), "b·m does not fit dim: 2 blocks of size 3 make 6, not 7; leave one of the three out."),
         (("--set", "optimizer.rate=1"), "there is no setting optimizer.rate; "),
-        (("--preset", "quick"), "unknown preset 'quick'; the presets are paper, fast, best, best-wn11, best-fb13."),
+        (("--preset", "quick"), "unknown preset 'quick'; the presets are paper, small, fast, best, best-wn11, best-"),
         (("--config", "none.toml"), "cannot read the config file none.toml: No such file or directory."),
         (("--track", "wandb"), "cannot log to 'wandb'; the trackers are tensorboard and mlflow."),
         (("--device", "gpu"), "'gpu' is no device; use auto, cpu, cuda, cuda:N or mps."),

@@ -36,8 +36,8 @@ def test_later_sources_win(tmp_path: Path) -> None:
 def test_presets_are_valid(preset: str) -> None:
     config = validate(gather(preset=preset))
     assert set(flatten(gather(preset=preset))) <= set(known_keys())
-    tuned_to_data = preset.startswith("best-")
-    assert (config.model == TrainConfig().model) is not tuned_to_data  # otherwise sizes are the user's choice
+    sized_to_data = preset == "small" or preset.startswith("best-")
+    assert (config.model == TrainConfig().model) is not sized_to_data  # otherwise sizes are the user's choice
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_bad_settings_are_named(settings: dict[str, Any], said: str) -> None:
 
 def test_unknown_preset() -> None:
     with pytest.raises(
-        ConfigError, match=r"unknown preset 'quick'; the presets are paper, fast, best, best-wn11, best-fb13."
+        ConfigError, match=r"unknown preset 'quick'; the presets are paper, small, fast, best, best-wn11, best-fb13."
     ):
         gather(preset="quick")
 

@@ -26,7 +26,7 @@ def train(
     blocks: Annotated[int | None, typer.Option(help="b, blocks per side of a relation's matrix.")] = None,
     block_size: Annotated[int | None, typer.Option(help="m, the size of a block.")] = None,
     dim: Annotated[int | None, typer.Option(help="n, the dimension of an entity; b·m for BlockHolE.")] = None,
-    preset: Annotated[str | None, typer.Option(help="paper, fast, best, best-wn11, best-fb13 (default: fast).")] = None,
+    preset: Annotated[str | None, typer.Option(help="paper, small, fast, best, … (default: small or fast).")] = None,
     config: Annotated[Path | None, typer.Option(help="Settings in a .toml, .yaml or .json file.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the positives.")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Positives per step.")] = None,

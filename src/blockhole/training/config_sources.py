@@ -17,7 +17,7 @@ from blockhole.training.config import TrainConfig
 
 Settings = dict[str, Any]
 
-PRESETS = ("paper", "fast", "best", "best-wn11", "best-fb13")
+PRESETS = ("paper", "small", "fast", "best", "best-wn11", "best-fb13")
 
 
 def gather(
