@@ -21,16 +21,8 @@ from blockhole.training.checkpoint import (
     saving,
     write_bytes,
 )
-from blockhole.training.run import (
-    FACTS,
-    PARTS,
-    VOCABULARY,
-    Run,
-    check_free,
-    write_config,
-    write_facts,
-    write_vocabularies,
-)
+from blockhole.training.run import Run, check_free
+from blockhole.training.run_files import FACTS, PARTS, VOCABULARY, write_config, write_facts, write_vocabularies
 from blockhole.training.run_writer import sole_writer
 from blockhole.training.state import TrainingState
 

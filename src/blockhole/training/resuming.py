@@ -9,7 +9,7 @@ from typing import Any
 from blockhole.errors import ConfigError, RunError
 from blockhole.training.config import TrainConfig
 from blockhole.training.config_sources import flatten, merge, validate
-from blockhole.training.run import PARTS, read_config
+from blockhole.training.run_files import PARTS, read_config
 
 FREE_TO_CHANGE = frozenset(
     {"training.epochs", "training.threads", "training.device", "training.checkpoint_seconds", "early_stop.patience"}

@@ -24,11 +24,11 @@ from blockhole.training.checkpoint import (
 )
 from blockhole.training.config import TrainConfig
 from blockhole.training.engine import Engine
-from blockhole.training.run import (
+from blockhole.training.run import load_weights
+from blockhole.training.run_files import (
     FACTS,
     METRICS,
     VOCABULARY,
-    load_weights,
     read_facts,
     read_vocabularies,
     write_config,

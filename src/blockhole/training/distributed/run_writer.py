@@ -31,7 +31,7 @@ from blockhole.training.checkpoint import (
 from blockhole.training.config import TrainConfig
 from blockhole.training.distributed.shards import load_shards, write_shards
 from blockhole.training.engine import Engine
-from blockhole.training.run import CONFIG, METRICS, write_config
+from blockhole.training.run_files import CONFIG, METRICS, write_config
 from blockhole.training.run_writer import RunWriter, check_same_data
 from blockhole.training.state import TrainingState
 from blockhole.training.tracking import MetricsFile, Tracker
