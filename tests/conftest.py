@@ -1,8 +1,11 @@
-"""What all tests share: where the real data is, and laws that are tested without a clock."""
+"""What all tests share: where the real data is, and laws that are tested without a clock, kernels without a GPU."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,3 +23,21 @@ def data_root() -> Path:
     if not named or not Path(named).is_dir():
         pytest.skip("BLOCKHOLE_DATA names no folder of data sets")
     return Path(named).resolve()
+
+
+@pytest.fixture
+def interpreted() -> Callable[[str], None]:
+    """Runs a program that holds GPU kernels against oracles, on the CPU; it must end well, having printed `agree`.
+
+    Triton decides when it is imported whether its kernels are interpreted, so a program gets a process of its own.
+    """
+    pytest.importorskip("triton", reason="Triton is not installed on this platform")
+
+    def run(program: str) -> None:
+        environment = {**os.environ, "TRITON_INTERPRET": "1"}
+        result = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=False, env=environment
+        )
+        assert (result.returncode, result.stdout) == (0, "agree\n"), result.stderr
+
+    return run
