@@ -34,6 +34,10 @@ class Positives(Protocol):
     def ends(self) -> Tensor:
         """The sources and targets that positives of any epoch can have, in any order and number: [count]."""
 
+    @property
+    def corruptions(self) -> Corruptions | None:
+        """The corrupted paths of each positive, where they are the same in every epoch."""
+
 
 @final
 class StoredPositives:
@@ -99,6 +103,10 @@ class FreshWalks:
     def ends(self) -> Tensor:
         """See Positives."""
         return torch.cat([self._edges.source, self._edges.target])
+
+    @property
+    def corruptions(self) -> None:
+        """See Positives: walks that are new have none that were checked before."""
 
 
 def with_reversed(paths: PathTensors, which: Reverse, num_relations: int) -> PathTensors:

@@ -20,7 +20,7 @@ from blockhole.training.config import TrainConfig
 from blockhole.training.engine import Engine
 from blockhole.training.order import EpochOrder, Plan
 from blockhole.training.path_tensors import PathTensors
-from blockhole.training.positives import Positives, StoredPositives
+from blockhole.training.positives import Positives
 from blockhole.training.state import TrainingState
 from blockhole.training.streaming import StreamedPositives
 from blockhole.training.tracking import Tracker
@@ -149,7 +149,7 @@ class Trainer:
                 self._config.training.seed,
                 self._device,
                 by_last_relation=self._config.loss.kind == "sampled_softmax" and self._config.loss.typed_share > 0,
-                corruptions=self._positives.corruptions if isinstance(self._positives, StoredPositives) else None,
+                corruptions=self._positives.corruptions,
             )
             self._order = (paths, order)
         return self._order[1].plan(self.state.epoch)
