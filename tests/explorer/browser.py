@@ -14,6 +14,9 @@ Theme = Literal["light", "dark"]
 
 expect.set_options(timeout=15_000)  # a page is given as long as its clicks are: a busy machine is no failure
 
+# Chains are drawn once their width is known, which is at the end of a frame: the second one has seen it.
+TWO_FRAMES = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
@@ -48,6 +51,7 @@ class Visit:
         """Wait until the page shows what it was asked for, and nothing moves."""
         self.page.locator("#view:not([aria-busy]) > *").first.wait_for(state="attached")
         expect(self.page.locator("[aria-busy]")).to_have_count(0)
+        self.page.evaluate(TWO_FRAMES)
         self.page.evaluate("Promise.allSettled(document.getAnimations().map(each => each.finished))")
 
     @property

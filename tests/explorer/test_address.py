@@ -17,19 +17,15 @@ def test_a_link_shows_the_same_to_whoever_follows_it(visit: Visit) -> None:
     visit.page.get_by_role("combobox", name="Run").select_option("complex")
     expect(visit.answers).to_have_count(5)
     visit.answers.nth(1).get_by_role("button").click()
-    expect(visit.page.locator(".reason-summary")).to_be_visible()
-    shown = visit.page.locator("main").inner_text().replace("\n", " ")
-    link = visit.page.url
+    shown = _text_with_reason(visit)
 
-    other = visit.page.context.new_page()
-    other.goto(link)
-    expect(other.locator(".reason-summary")).to_be_visible()
-    again = other.locator("main").inner_text().replace("\n", " ")
-    assert _without_time(again) == _without_time(shown)
-    assert other.get_by_role("combobox", name="Run").input_value() == "complex"
-    other.reload()
-    expect(other.locator(".reason-summary")).to_be_visible()
-    expect(other.locator(".answer")).to_have_count(5)
+    other = Visit(visit.page.context.new_page(), visit.url)
+    other.page.goto(visit.page.url)
+    assert _text_with_reason(other) == shown
+    assert other.page.get_by_role("combobox", name="Run").input_value() == "complex"
+    other.page.reload()
+    assert _text_with_reason(other) == shown
+    other.check()
 
 
 def test_back_and_forward_go_through_what_was_seen(visit: Visit) -> None:
@@ -77,6 +73,9 @@ def test_queries_stay_readable_in_the_address(visit: Visit) -> None:
     assert visit.page.url.endswith("?q=%22number+7%22/^next")
 
 
-def _without_time(text: str) -> str:
-    head, _, tail = text.partition(" ms")
+def _text_with_reason(visit: Visit) -> str:
+    """What the page says once it shows why, without the time it took."""
+    expect(visit.page.locator(".layers svg")).to_be_visible()
+    visit.settle()
+    head, _, tail = visit.page.locator("main").inner_text().replace("\n", " ").partition(" ms")
     return head.rpartition(" in ")[0] + tail
