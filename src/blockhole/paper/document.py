@@ -21,8 +21,9 @@ _INTRODUCTION = """\
 
 Written by `blockhole results --write` from the records in `results/`; a test fails when it is stale. A figure is the
 mean over seeds ± their standard deviation; *missing* says that there is no record. Records hold seed, settings, commit,
-device and wall time, and the bootstrap intervals of each seed. All settings were chosen on dev queries; the test
-queries were measured once.
+device and wall time, and the bootstrap intervals of each seed. All settings were chosen on dev queries, and test was
+measured with what had been chosen: once, but FB13's ranking twice, since the first time was before its last choices
+on dev (`docs/experiments.md`).
 
 `blockhole reproduce ranking` (`classification`, `order`, `completion`, `triples`, `time`) makes the records again, on a
 GPU or on a CPU; `blockhole results --json` prints every mean and deviation.
