@@ -49,6 +49,15 @@ def test_tables_that_measure_the_same_models_share_the_training(town: Path, tmp_
     assert all(line.endswith("there already") for line in lines)
 
 
+def test_a_training_on_edges_is_measured_on_paths_too_whichever_table_comes_first(town: Path, tmp_path: Path) -> None:
+    overrides = OVERRIDES | {"model.blocks": 2, "model.block_size": 4}
+    (completion,) = experiments([f"completion/{town}/blockhole"], seeds=[0], overrides=overrides)
+    ranking = completion.model_copy(update={"table": "ranking"})
+    runner = Runner(Material(), tmp_path, "cpu", Commit("c" * 40, False), lambda line: None, threads=1)
+    assert runner.run([completion, ranking]) == []
+    assert read_record(tmp_path / "ranking/town/blockhole-seed0.json").figures["all"]["queries"] > 0
+
+
 def test_the_light_entry_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--out", str(tmp_path), "rankin"]) == 1
     assert capsys.readouterr().err == "error: rankin: there is no table 'rankin'; did you mean ranking?\n"

@@ -81,7 +81,7 @@ class Runner:
         """One training, measured for each of the experiments."""
         first, start = group[0], perf_counter()
         device = choose_device(self.device)
-        paths = first.table in PATH_TABLES or first.config.training.on == "paths"
+        paths = first.config.training.on == "paths" or any(each.table in PATH_TABLES for each in group)
         data = self.material.open(first.data, paths=paths, words=first.words)
         for experiment in group:
             check_measurable(experiment.table, data)
@@ -143,12 +143,11 @@ class Runner:
 
 
 def _same_training(experiments: Iterable[Experiment]) -> list[list[Experiment]]:
-    """The experiments in groups of equal data and settings, in the order of each group's first."""
+    """The experiments in groups that differ in what is measured alone, in the order of each group's first."""
     groups: dict[str, list[Experiment]] = {}
     for experiment in experiments:
-        apart = (experiment.members, experiment.words, experiment.lean)
-        key = f"{apart} × {experiment.config.model_dump_json()}"
-        groups.setdefault(key, []).append(experiment)
+        trained = experiment.model_dump_json(exclude={"table", "column", "split"})
+        groups.setdefault(trained, []).append(experiment)
     return list(groups.values())
 
 
