@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from blockhole.fitting import fit
+from blockhole.paper import provenance
 from blockhole.paper.declared import experiments
 from blockhole.paper.material import Material
 from blockhole.paper.provenance import Commit, current_commit
@@ -77,3 +80,26 @@ def test_commits_are_read_as_git_describes_them() -> None:
     assert Commit.parse("a" * 40 + "-dirty") == ("a" * 40, True)
     commit = current_commit()
     assert commit.hash is None or len(commit.hash) == 40
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_the_commit_of_a_repository_that_only_surrounds_the_package_is_not_taken_for_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def git(*arguments: str) -> None:
+        name = ("-c", "user.name=someone", "-c", "user.email=someone@example.org")
+        subprocess.run(["git", *name, *arguments], cwd=tmp_path, check=True, capture_output=True)
+
+    module = tmp_path / "provenance.py"
+    module.touch()
+    monkeypatch.setattr(provenance, "__file__", str(module))
+    git("init")
+    git("commit", "--allow-empty", "-m", "a project with an environment in it")
+    assert current_commit() == Commit(None, None)
+    git("add", module.name)
+    git("commit", "-m", "the package itself")
+    commit = current_commit()
+    assert commit.hash is not None
+    assert not commit.dirty
+    module.write_text("changed")
+    assert current_commit() == Commit(commit.hash, True)

@@ -13,7 +13,7 @@ _DIRTY = "-dirty"
 
 
 class Commit(NamedTuple):
-    """A commit, and whether files that git tracks differed from it; no hash where there is no repository to ask."""
+    """A commit, and whether files that git tracks differed from it; no hash where no repository tracks the package."""
 
     hash: str | None
     dirty: bool | None
@@ -26,12 +26,22 @@ class Commit(NamedTuple):
 
 def current_commit() -> Commit:
     """The commit this package runs from."""
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude", "*"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parent)
-    except FileNotFoundError:
+    # Installed into an environment inside another project, the package lies in that project's repository, untracked.
+    if _git("ls-files", "--error-unmatch", Path(__file__).name) is None:
         return Commit(None, None)
-    return Commit.parse(done.stdout.strip()) if done.returncode == 0 else Commit(None, None)
+    description = _git("describe", "--always", "--dirty", "--abbrev=40", "--exclude", "*")
+    return Commit(None, None) if description is None else Commit.parse(description)
+
+
+def _git(*arguments: str) -> str | None:
+    """What git says in the folder of this file; None where it fails or is not installed."""
+    try:
+        done = subprocess.run(
+            ["git", *arguments], capture_output=True, text=True, check=False, cwd=Path(__file__).parent
+        )
+    except FileNotFoundError:
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
 
 
 def describe_device(device: torch.device) -> str:
