@@ -9,11 +9,15 @@ from pathlib import Path
 
 import numpy as np
 
+from blockhole.data.dataset import DataSet
 from blockhole.data.load import load
+from blockhole.graph.split import SplitGraph
+from blockhole.graph.vocabulary import Vocabulary
 from blockhole.paper.encoded import read_encoded, write_encoded
 from blockhole.paper.material import Material
 from blockhole.paper.run_experiments import main
-from blockhole.paths.splits import PATH_PARTS
+from blockhole.paths.queries import PathQueries
+from blockhole.paths.splits import PATH_PARTS, PathSplits
 
 PROGRAM = """
 import sys
@@ -66,3 +70,13 @@ def test_encoded_data_is_the_data(tmp_path: Path) -> None:
             assert np.array_equal(getattr(again.paths(part), axis), expected)
     write_encoded(load("family"), tmp_path)
     assert not read_encoded(tmp_path, "family").has_paths
+
+
+def test_relations_of_any_number_keep_their_ids(tmp_path: Path) -> None:
+    relations = Vocabulary((f"r{i}" for i in range(20_000)), "relation")
+    split = SplitGraph(Vocabulary(("a", "b")), relations, np.array([[0, 19_999, 1]], dtype=np.int32))
+    there, back = PathQueries.from_triples(split.train), PathQueries.from_triples(np.array([[1, 39_999, 0]], np.int32))
+    write_encoded(DataSet("many", split, splits=PathSplits(there, back, back, back, back)), tmp_path)
+    again = read_encoded(tmp_path, "many")
+    assert again.paths("train").path.tolist() == [[19_999]]
+    assert again.paths("dev_deduction").path.tolist() == [[39_999]]

@@ -33,11 +33,12 @@ def write_encoded(data: DataSet, folder: Path) -> Path:
     arrays: dict[str, NDArray[np.generic]] = {f"facts.{part}": getattr(data.split, part) for part in _FACTS}
     arrays["entities"] = np.array(len(data.split.entities))
     arrays["relations"] = np.array(list(data.split.relations))
+    hop = np.int16 if 2 * len(data.split.relations) <= 2**15 else np.int32
     for part in PATH_PARTS if data.has_paths else ():
         queries = by_source(data.paths(part)) if part == "train" else data.paths(part)
         # Sorted sources compress to almost nothing as differences, and columns better than rows.
         arrays[f"{part}.source"] = np.diff(queries.source, prepend=np.int32(0))
-        arrays[f"{part}.path"] = queries.path.astype(np.int16).T
+        arrays[f"{part}.path"] = queries.path.astype(hop).T
         arrays[f"{part}.length"] = queries.length.astype(np.int8)
         arrays[f"{part}.target"] = queries.target
     buffer = io.BytesIO()
