@@ -9,10 +9,12 @@ import pytest
 from blockhole.errors import DataError
 from blockhole.evaluation.report import Table
 from blockhole.paper.claims import GOALS, claims_table, goals_table
+from blockhole.paper.document import document
 from blockhole.paper.published import PAPER
 from blockhole.paper.record import Record
 from blockhole.paper.summary import SHOWN_TABLES, Summary, look_up, summarise
-from blockhole.paper.tables import tables_of
+from blockhole.paper.tables import missing_seeds, tables_of
+from blockhole.paper.timing import growth
 
 
 def record(figures: dict[str, Any], *, table: str = "ranking", column: str = "best", **more: Any) -> Record:
@@ -65,6 +67,14 @@ def test_without_records_everything_is_missing_and_nothing_is_made_up() -> None:
             for row in ours:
                 assert all(cell in ("missing", "–") or header == "paper" for header, cell in _cells(table, row))
     assert {row[-1] for row in claims_table(empty).rows + goals_table(empty).rows} == {"missing"}
+
+
+def test_declared_seeds_without_a_record_are_named() -> None:
+    (row,) = [
+        line for line in document([record({}), record({}, seed=2)]).splitlines() if line.startswith("| ranking/wn11")
+    ]
+    assert row.split(" | ")[:2] == ["| ranking/wn11/best", "0, 2 (1 missing)"]
+    assert missing_seeds("time", [0]) == []
 
 
 def _cells(table: Table, row: list[str]) -> list[tuple[str, str]]:
@@ -129,6 +139,16 @@ def test_claims_hold_or_do_not() -> None:
     position = next(i for i, row in enumerate(claims_table(better).rows) if str(row[0]).startswith("Table 4"))
     assert claims_table(ordered(4.0)).rows[position][1:] == ("BlockHolE 99.5 / 99.0, ComplEx 96.0 / 4.0", "yes")
     assert claims_table(ordered(40.0)).rows[position][2] == "no"
+
+
+@pytest.mark.parametrize(("power", "linear"), [(0.8, "yes"), (1.0, "yes"), (1.5, "no"), (2.0, "no")])
+def test_what_grows_faster_than_n_is_not_linear_however_well_a_line_fits(power: float, linear: str) -> None:
+    dimensions = (40, 80, 120, 160, 200)
+    curve = growth(dimensions, [float(n) ** power for n in dimensions])
+    columns: dict[str, Any] = {f"blockhole-b{b}": growth(dimensions, dimensions) for b in (1, 2, 4)}
+    summary = summarise([]) | {"time": {"wn11": columns | {"blockhole-b8": curve}}}
+    (row,) = [row for row in claims_table(summary).rows if "linear in n" in str(row[0])]
+    assert row[2] == linear
 
 
 def test_goals_are_reached_or_not() -> None:

@@ -14,6 +14,8 @@ FAR = 5.0
 """Points of accuracy that count as far above."""
 LINEAR = 0.98
 """R² from which a line is said to fit."""
+STEEPEST = 1.1
+"""Exponent up to which time is said to grow no faster than n: a line fits n to the power of 1.7 with R² = 0.98 too."""
 
 
 class Finding(NamedTuple):
@@ -114,12 +116,15 @@ def _linear_in_n() -> Claim:
     columns = ("blockhole-b1", "blockhole-b2", "blockhole-b4", "blockhole-b8")
 
     def find(summary: Summary) -> Finding:
-        fits = [look_up(summary, "time", "wn11", column, "r2") for column in columns]
-        if None in fits:
+        fits, exponents = (
+            [look_up(summary, "time", "wn11", column, name) for column in columns] for name in ("r2", "exponent")
+        )
+        if None in fits or None in exponents:
             return Finding(MISSING, None)
-        return Finding(f"smallest R² of a line {min(fits):.3f}", min(fits) >= LINEAR)
+        seen = f"smallest R² of a line {min(fits):.3f}, largest exponent {max(exponents):.2f}"
+        return Finding(seen, min(fits) >= LINEAR and max(exponents) <= STEEPEST)
 
-    return Claim(f"An epoch's time is linear in n for b = 1, 2, 4, 8 (R² ≥ {LINEAR})", find)
+    return Claim(f"An epoch's time is linear in n for b = 1, 2, 4, 8 (R² ≥ {LINEAR}, exponent ≤ {STEEPEST})", find)
 
 
 _PAPERS, _CORRUPTED = "with the paper's training", "with path-corrupting negatives"

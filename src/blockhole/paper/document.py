@@ -11,7 +11,7 @@ from blockhole.paper.claims import claims_table, goals_table
 from blockhole.paper.figures import FIGURES, write_figures
 from blockhole.paper.record import Record
 from blockhole.paper.summary import SHOWN_TABLES, Summary, group_records, summarise
-from blockhole.paper.tables import tables_of
+from blockhole.paper.tables import MISSING, missing_seeds, tables_of
 
 DOCUMENT = "results.md"
 FIGURE_FOLDER = "figures"
@@ -113,7 +113,7 @@ def _provenance(records: Sequence[Record]) -> Table:
         rows.append(
             (
                 f"{table}/{data}/{column}",
-                ", ".join(str(record.seed) for record in group),
+                _seeds(group),
                 group[0].members,
                 group[0].parameters,
                 ", ".join(str(record.epochs) for record in group),
@@ -135,6 +135,13 @@ def _provenance(records: Sequence[Record]) -> Table:
         "commit",
     )
     return Table("Records", header, tuple(rows))
+
+
+def _seeds(group: Sequence[Record]) -> str:
+    """The seeds that have a record, and those declared that have none."""
+    recorded = [record.seed for record in group]
+    absent = missing_seeds(group[0].table, recorded)
+    return ", ".join(map(str, recorded)) + (f" ({', '.join(map(str, absent))} {MISSING})" if absent else "")
 
 
 def _commit(record: Record) -> str:

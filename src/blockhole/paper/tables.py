@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from blockhole.evaluation.report import Cell, Table
 from blockhole.paper.declared import declared
@@ -36,25 +37,35 @@ def recorded_tables(summary: Summary, table: str) -> list[Table]:
 
 def data_sets(summary: Summary, table: str) -> list[str]:
     """The declared data sets, then others that have records."""
-    planned, _ = _plan(table)
+    planned = _plan(table).data
     return [*planned, *(data for data in summary[table] if data not in planned)]
 
 
 def columns_of(summary: Summary, table: str, data: str) -> list[str]:
     """The declared columns, then others that have records; of data that is not declared, those with records."""
-    planned_data, planned = _plan(table)
-    recorded = summary[table].get(data, {})
-    if data not in planned_data:
-        planned = tuple(column for column in planned if column in recorded)
+    plan, recorded = _plan(table), summary[table].get(data, {})
+    planned = [column for column in plan.columns if data in plan.data or column in recorded]
     return [*planned, *(column for column in recorded if column not in planned)]
 
 
-def _plan(table: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The declared data sets and columns of a table."""
+def missing_seeds(table: str, seeds: Sequence[int]) -> list[int]:
+    """The declared seeds of a table that are not among `seeds`."""
+    return [seed for seed in _plan(table).seeds if seed not in seeds]
+
+
+class _Plan(NamedTuple):
+    """What is declared of a table."""
+
+    data: tuple[str, ...]
+    columns: tuple[str, ...]
+    seeds: tuple[int, ...]
+
+
+def _plan(table: str) -> _Plan:
     for known in TABLES:
         if table == known:
-            return declared(known).data, declared(known).columns
-    return (TIMED_DATA,), tuple(BLOCKS)
+            return _Plan(declared(known).data, declared(known).columns, declared(known).seeds)
+    return _Plan((TIMED_DATA,), tuple(BLOCKS), ())
 
 
 def show(summary: Summary, *place: str, digits: int = 1) -> str:
