@@ -41,6 +41,18 @@ def test_splits_divide_the_facts_and_train_covers_them(
     assert set(parts.train[:, 1].tolist()) == set(facts[:, 1].tolist())
 
 
+@given(facts_strategy, st.integers(0, 99), st.data())
+def test_facts_that_are_there_several_times_are_in_one_part_once(
+    facts: NDArray[np.int32], seed: int, data: st.DataObject
+) -> None:
+    again = data.draw(st.lists(st.integers(0, len(facts) - 1), max_size=60))
+    parts, repeated = split(facts, seed, 0.3, 0.3), split(np.concatenate([facts, facts[again]]), seed, 0.3, 0.3)
+    found = rows(repeated.train) + rows(repeated.valid) + rows(repeated.test)
+    assert len(found) == len(set(found))
+    for name in ("train", "valid", "test"):
+        assert rows(getattr(repeated, name)) == rows(getattr(parts, name))
+
+
 @given(facts_strategy, st.integers(0, 99))
 def test_each_part_keeps_the_order_of_the_facts(facts: NDArray[np.int32], seed: int) -> None:
     position = {row: i for i, row in enumerate(rows(facts))}

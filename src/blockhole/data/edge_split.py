@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from blockhole.errors import DataError
 from blockhole.graph.split import SplitGraph
 from blockhole.graph.vocabulary import Vocabulary
+from blockhole.paths.distinct import query_codes
+from blockhole.paths.queries import PathQueries
 
 
 def split_edges(
@@ -25,17 +27,19 @@ def split_edges(
 
     Every entity and relation keeps one of its facts in train, so small or sparse graphs give up fewer facts than
     asked for. Facts marked in `held_out` [T] go to test, even the last of an entity; those in `kept` [T] to train.
+    A fact that is there several times counts once, where it is first: else test could ask for what train knows.
     """
     check_shares(valid, test)
-    count = len(facts)
-    forced = np.zeros(count, dtype=bool) if held_out is None else held_out
+    once = _first_occurrences(facts)
+    facts, count = facts[once], len(once)
+    forced = np.zeros(count, dtype=bool) if held_out is None else held_out[once]
     order = rng.permutation(count)
     order = order[~forced[order]]
 
     free = ~forced
     free[_anchors(facts, order, len(entities), len(relations))] = False
     if kept is not None:
-        free &= ~kept
+        free &= ~kept[once]
     drawn = order[free[order]]
     in_test = forced.copy()
     in_test[drawn[: max(0, round(test * count) - int(forced.sum()))]] = True
@@ -54,6 +58,12 @@ def check_shares(valid: float, test: float) -> None:
             f"shares of {valid:g} for valid and {test:g} for test cannot be taken; "
             "give two numbers from 0 on whose sum is below 1."
         )
+
+
+def _first_occurrences(facts: NDArray[np.int32]) -> NDArray[np.intp]:
+    """The rows that no earlier row equals, ascending."""
+    _, first = np.unique(query_codes(PathQueries.from_triples(facts)), return_index=True)
+    return np.sort(first)
 
 
 def _anchors(
