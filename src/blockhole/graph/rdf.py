@@ -79,7 +79,8 @@ def _rename_blank_nodes(facts: pl.DataFrame, renamed: dict[str, str], stem: str)
     import polars as pl
 
     ends = facts.select(name=pl.concat_list("source", "target")).explode("name")["name"]
-    for label in ends.filter(ends.str.starts_with("_:")).unique(maintain_order=True):
-        renamed.setdefault(label, f"_:{''.join(filter(str.isalnum, stem)) or 'b'}{len(renamed)}")
-    labels = pl.col("source", "target")
-    return facts.with_columns(labels.replace(renamed)) if renamed else facts
+    here = {
+        label: renamed.setdefault(label, f"_:{''.join(filter(str.isalnum, stem)) or 'b'}{len(renamed)}")
+        for label in ends.filter(ends.str.starts_with("_:")).unique(maintain_order=True)
+    }
+    return facts.with_columns(pl.col("source", "target").replace(here)) if here else facts
