@@ -187,8 +187,8 @@ def grid_tables(report: Mapping[str, Any]) -> list[Table]:
     for model, found in report["models"].items():
         best = found["best"] or {}
         done = f"{found['complete']} of {found['points']}"
-        figures = [best.get(name) for name in ("size", "l2", "learning_rate", "mq", "p_at_10", "epochs")]
-        shown = [str(figure) if name < 3 and figure is not None else figure for name, figure in enumerate(figures)]
-        rows.append((model, done, *shown))
+        # λ and η as they are written: as figures they would be rounded to one digit.
+        point = [str(best[name]) if best else None for name in Point._fields]
+        rows.append((model, done, *point, *(best.get(name) for name in ("mq", "p_at_10", "epochs"))))
     header = ("model", "points done", "size", "λ", "η", "dev MQ", "dev P@10", "epochs")
     return [Table(f"Grid search on {report['data']}, by MQ of all dev paths, per cent", header, tuple(rows))]
