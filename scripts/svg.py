@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,15 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import matplotlib
 
+from blockhole.evaluation.plots import COLOURS
+from blockhole.paper.figures import digest
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-BLUE, ORANGE, GREEN, PINK, YELLOW = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00"
-"""Okabe and Ito's colours, which colour-blind readers can tell apart."""
-
-
-def digest(data: Any) -> str:
-    return "sha256:" + hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+BLUE, ORANGE, GREEN, PINK, YELLOW = COLOURS[:5]
 
 
 def write_svg(file: Path, data: Any, draw: Callable[[Any], Figure]) -> None:

@@ -10,20 +10,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockhole.errors import MissingExtra
-from blockhole.evaluation.classification import ClassificationReport
-from blockhole.evaluation.ranking_report import RankingReport
 from blockhole.graph.replacing import replacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from blockhole.evaluation.classification import ClassificationReport
+    from blockhole.evaluation.ranking_report import RankingReport
+
 Bins = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]
 """Of bins of probability that are not empty: the mean of what was said, the share that is true, and the size."""
 Metrics = Sequence[Mapping[str, float | int | str | None]]
 """The lines of a run's metrics.jsonl."""
 
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 """Okabe and Ito's colours, which colour-blind readers can tell apart."""
 _BINS = 10
 
@@ -58,7 +59,7 @@ def plot_quantile_by_length(reports: Mapping[str, RankingReport]) -> Figure:
         # Models side by side rather than on top of each other.
         place = np.array(list(parts), dtype=np.float64) + 0.06 * (i - (len(reports) - 1) / 2)
         error = np.abs(bounds.T - mq)
-        colour = _COLOURS[i % len(_COLOURS)]
+        colour = COLOURS[i % len(COLOURS)]
         axes.errorbar(place, mq, error, label=name, color=colour, marker="o", markersize=5, capsize=3)
     first = next(iter(reports.values()))
     axes.set_xticks(sorted({length for report in reports.values() for length in report.by_length}))
@@ -89,7 +90,7 @@ def plot_bins(curves: Mapping[str, Bins], *, said: str, counted: str, title: str
     figure, (axes, counts) = _figure(5.0, panels=2)
     axes.plot([0, 1], [0, 1], color="0.6", linestyle="--", linewidth=1, label="perfectly calibrated")
     for i, (name, (mean, true, size)) in enumerate(curves.items()):
-        colour = _COLOURS[i % len(_COLOURS)]
+        colour = COLOURS[i % len(COLOURS)]
         axes.plot(mean, true, label=name, color=colour, marker="o", markersize=5, clip_on=False)
         counts.plot(mean, size, label=name, color=colour, marker="o", markersize=5, clip_on=False)
     axes.set(xlabel=said, ylabel="share that is true", title=title, xlim=(0, 1), ylim=(0, 1))
@@ -106,7 +107,7 @@ def plot_training_curves(runs: Mapping[str, Metrics]) -> Figure:
     for i, (name, metrics) in enumerate(runs.items()):
         curves = (_curve(metrics, "epoch", "loss"), measured[name])
         for panel, (epochs, values) in zip(axes, curves, strict=False):
-            panel.plot(epochs, values, label=name, color=_COLOURS[i % len(_COLOURS)], marker="o", markersize=3)
+            panel.plot(epochs, values, label=name, color=COLOURS[i % len(COLOURS)], marker="o", markersize=3)
     axes[0].set(xlabel="epoch", ylabel="loss", title="Training loss")
     axes[0].legend(frameon=False)
     if panels == 2:

@@ -10,15 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from blockhole.errors import MissingExtra
+from blockhole.evaluation.plots import COLOURS
 from blockhole.graph.replacing import replacing
 from blockhole.paper.summary import Summary, look_up
 from blockhole.paper.timing_plan import BLOCKS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00")
-"""Okabe and Ito's colours, which colour-blind readers can tell apart."""
 
 _BARS = ("blockhole-2x25", "blockhole-2x50", "rescal-50", "distmult-50", "complex-50")
 _TRAININGS = {"": "the paper's training", "-corrupted": "with path-corrupting negatives"}
@@ -107,7 +105,7 @@ def _draw_classification(data: Data) -> Figure:
                 0.38,
                 yerr=[each or 0.0 for each in error],
                 capsize=2,
-                color=_COLOURS[i],
+                color=COLOURS[i],
                 label=_TRAININGS[suffix],
             )
         axes.set_xticks(range(len(_BARS)), [column.replace("-", "\n", 1) for column in _BARS])
@@ -125,7 +123,7 @@ def _draw_time(data: Data) -> Figure:
 
     figure = Figure(figsize=(10, 4), layout="constrained")
     lines, powers = figure.subplots(1, 2)
-    for colour, (column, curve) in zip(_COLOURS, data.items(), strict=False):
+    for colour, (column, curve) in zip(COLOURS, data.items(), strict=False):
         powers.plot(curve["n"], curve["seconds"], "o-", color=colour, label=column, linewidth=1)
         if column != "rescal":
             intercept, slope = curve["line"]
