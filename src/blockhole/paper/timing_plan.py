@@ -10,8 +10,8 @@ from blockhole.errors import ConfigError
 
 TIMED_DATA = "wn11"
 
-DIMENSIONS = (40, 80, 120, 160, 200)
-"""Each a multiple of 8, the most blocks."""
+DIMENSIONS = (128, 256, 384, 512, 640)
+"""Multiples of 128: m is at least 16 for every b, below which the compiler leaves a hop's loops unvectorised."""
 
 BLOCKS: dict[str, int | None] = {
     "blockhole-b1": 1,
