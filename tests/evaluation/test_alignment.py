@@ -71,6 +71,7 @@ def test_splits_by_name() -> None:
     assert {split for split in SPLITS if evaluated_facts(split) == "valid"} == {
         "valid", "dev", "dev_deduction", "dev_induction",
     }  # fmt: skip
+    assert evaluated_facts("dev_queries.tsv") == evaluated_facts("valid.tsv") == "test"
 
 
 def test_an_empty_split_and_an_unknown_one() -> None:

@@ -18,13 +18,17 @@ _PARTS: dict[str, tuple[str, ...]] = {
     "paths": PATH_PARTS,
 }
 
-SPLITS = ("base", "deduction", "induction", "all", "valid", "dev_deduction", "dev_induction", "dev", "paths")
+_OF_VALID = ("valid", "dev_deduction", "dev_induction", "dev")
+SPLITS = ("base", "deduction", "induction", "all", *_OF_VALID, "paths")
 """`base` and `valid` are the test and valid facts as queries of length 1, `paths` all five parts of path queries."""
 
 
 def evaluated_facts(split: str) -> SplitName:
-    """The facts that a split of queries was drawn from, besides train: what F* = "split" adds."""
-    return "valid" if split.startswith(("valid", "dev")) else "test"
+    """The facts that a split of queries was drawn from, besides train: what F* = "split" adds.
+
+    Those of queries that are no split of the data, such as a file's, are the test facts.
+    """
+    return "valid" if split in _OF_VALID else "test"
 
 
 def queries_of(data: DataSet, split: str) -> PathQueries:
