@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from importlib import import_module
 
 import pytest
@@ -28,6 +30,11 @@ def test_help_names_every_verb_with_its_line(capsys: pytest.CaptureFixture[str])
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert _status("--version") == 0
     assert capsys.readouterr().out == f"blockhole {__version__}\n"
+
+
+def test_python_runs_the_package_as_the_command() -> None:
+    command = [sys.executable, "-m", "blockhole", "--version"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == f"blockhole {__version__}\n"
 
 
 def test_an_unknown_verb_is_wrong_usage_and_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
