@@ -13,12 +13,11 @@ if TYPE_CHECKING:
 def print_answers(answers: Answers) -> None:
     """Print answers as people read them."""
     from rich.table import Table
-    from rich.text import Text
 
     table = Table("answer", "score", "probability", "status", box=None, pad_edge=False, header_style="bold")
     for column in table.columns[1:3]:
         column.justify = "right"
     for answer in answers:
         probability = "" if answer.probability is None else f"{answer.probability:.3f}"
-        table.add_row(Text(answer.entity), f"{answer.score:.3f}", probability, answer.status)
+        table.add_row(answer.entity, f"{answer.score:.3f}", probability, answer.status)
     stdout().print(table if len(answers) else "no answers")

@@ -117,6 +117,5 @@ def _answer_file(
     else:
         stdout().print(
             f"{count:,} answers to {len(queries):,} queries in {milliseconds / 1000:.2f} s: {out}",
-            markup=False,
             soft_wrap=True,
         )

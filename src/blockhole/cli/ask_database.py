@@ -27,4 +27,4 @@ def ask_database(
         print_json({"query": query, "answers": [answer._asdict() for answer in answers]})
         return
     for entity, score in answers:
-        stdout().print(f"{score:10.3f}  {entity}", markup=False, soft_wrap=True)
+        stdout().print(f"{score:10.3f}  {entity}", soft_wrap=True)

@@ -97,4 +97,4 @@ def _print(report: dict[str, Any]) -> None:
             bins.add_row(f"{row['probability']:.3f}", f"{row['true']:.3f}", f"{row['pairs']:,}")
         stdout().print(bins)
     for path in report.get("plots", ()):
-        stdout().print(f"wrote {path}", markup=False, soft_wrap=True)
+        stdout().print(f"wrote {path}", soft_wrap=True)

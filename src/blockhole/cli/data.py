@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -131,11 +132,11 @@ def build_path_queries(
     start = time.perf_counter()
     span = _parse_lengths(lengths)
     check_destination(out, find_source(source), overwrite=overwrite)
-    with stderr().status(f"reading {source}") as status:
+    with _telling(f"reading {source}") as tell:
         data = load(source)
-        status.update("sampling path queries")
+        tell("sampling path queries")
         paths = build_paths(data.split, lengths=span, train_factor=train_factor, eval_factor=eval_factor, seed=seed)
-        status.update(f"writing {out}")
+        tell(f"writing {out}")
         settings = {"lengths": span, "train_factor": train_factor, "eval_factor": eval_factor, "seed": seed}
         store(data.split, out, paths=paths, origin={"built_from": source, **settings})
     seconds = round(time.perf_counter() - start, 3)
@@ -176,8 +177,8 @@ def pack_graph(
     from blockhole.memory import peak_bytes
 
     start = time.perf_counter()
-    with stderr().status(f"reading {source}") as status:
-        packed = pack(source, out, memory=parse_size(memory), overwrite=overwrite, tell=status.update)
+    with _telling(f"reading {source}") as tell:
+        packed = pack(source, out, memory=parse_size(memory), overwrite=overwrite, tell=tell)
     report = {"folder": str(out), **asdict(packed), "seconds": round(time.perf_counter() - start, 3)}
     if as_json:
         print_json(report | {"peak_rss_mb": round(peak_bytes() / 2**20, 1)})
@@ -205,6 +206,15 @@ def generate_family_trees(
     split = generate_family(people, seed)
     store(split, out, origin={"generated": "family", "people": people, "seed": seed})
     _report_written(split, out, as_json)
+
+
+@contextmanager
+def _telling(first: str) -> Iterator[Callable[[str], None]]:
+    """Say on standard error what is being done while the block runs."""
+    from rich.text import Text
+
+    with stderr().status(Text(first)) as status:  # as text, for a status takes [brackets] in strings for markup
+        yield lambda line: status.update(Text(line))
 
 
 def _report_written(split: SplitGraph, out: Path, as_json: bool) -> None:

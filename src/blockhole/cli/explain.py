@@ -45,6 +45,6 @@ def _print(explanation: Explanation) -> None:
         for hop in chain.hops:
             mark = "" if hop.status == "known" else f" ({hop.probability:.3f})"
             line += f" → {hop.relation}{mark} → {hop.target}"
-        stdout().print(f"{chain.probability:.3f}  {line}", markup=False, soft_wrap=True)
+        stdout().print(f"{chain.probability:.3f}  {line}", soft_wrap=True)
     if not explanation.chains:
         stdout().print(f"no chain is plausible: the best has probability {explanation.best:.2g}")

@@ -25,7 +25,6 @@ def paths(
     from dataclasses import asdict
 
     from rich.table import Table
-    from rich.text import Text
 
     from blockhole.answering.connections import connections
     from blockhole.answering.engine import Engine
@@ -37,5 +36,5 @@ def paths(
         return
     table = Table("path", "probability", "status", box=None, pad_edge=False, header_style="bold")
     for each in found:
-        table.add_row(Text(each.path), f"{each.probability:.3f}", each.status)
+        table.add_row(each.path, f"{each.probability:.3f}", each.status)
     stdout().print(table)

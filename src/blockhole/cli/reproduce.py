@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from blockhole.cli.output import JsonFlag, print_json
+from blockhole.cli.output import JsonFlag, print_json, print_tables
 
 if TYPE_CHECKING:
     from blockhole.paper.experiment import Table
@@ -137,8 +137,6 @@ def reproduce_grid(
     if json:
         print_json(report)
     else:
-        from blockhole.cli.measuring import print_tables
-
         print_tables(grid_tables(report))
 
 
@@ -165,7 +163,6 @@ def _print(records: list[Record], table: str, split: Literal["dev", "test"], jso
         result: dict[str, Any] = {table: summary[table]}
         print_json(result)
         return
-    from blockhole.cli.measuring import print_tables
     from blockhole.paper.tables import recorded_tables
 
     print_tables(recorded_tables(summary, table))

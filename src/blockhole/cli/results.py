@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from blockhole.cli.output import JsonFlag, print_json, stdout
+from blockhole.cli.output import JsonFlag, print_json, print_tables, stdout
 
 app = typer.Typer(add_completion=False)
 
@@ -38,7 +38,6 @@ def results(
     if json:
         print_json(summary)
     elif not write:
-        from blockhole.cli.measuring import print_tables
         from blockhole.paper.claims import claims_table, goals_table
         from blockhole.paper.tables import tables_of
 
