@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from blockhole.cli.evaluate import (
+from blockhole.cli.measuring_options import (
     DataOption,
     DeviceOption,
     MemoryOption,
@@ -20,7 +20,7 @@ from blockhole.cli.evaluate import (
     TiesOption,
     TruthOption,
 )
-from blockhole.cli.output import JsonFlag, print_json
+from blockhole.cli.output import JsonFlag, print_json, print_tables
 
 app = typer.Typer(add_completion=False)
 
@@ -42,15 +42,7 @@ def compare(
     json: JsonFlag = False,
 ) -> None:
     """Measure several runs on the same queries, and each one's difference from the first (paired bootstrap)."""
-    from blockhole.cli.measuring import (
-        Wanted,
-        check_outputs,
-        draw,
-        measure,
-        print_tables,
-        with_data,
-        write_report,
-    )
+    from blockhole.cli.measuring import Wanted, check_outputs, draw, measure, with_data, write_report
     from blockhole.evaluation.comparison import compare as compare_reports
     from blockhole.training.run import Run
 

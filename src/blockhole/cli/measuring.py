@@ -1,4 +1,4 @@
-"""What `evaluate` and `compare` share: from a run and the options of the command to a report on screen and on disk."""
+"""What `evaluate` and `compare` share: from a run and the options of a command to a report, its file and its plots."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from blockhole.cli.output import stderr, stdout
+from blockhole.cli.measuring_options import Task
+from blockhole.cli.output import stderr
 from blockhole.data.load import load
 from blockhole.errors import EvaluationError
 from blockhole.evaluation.alignment import Alignment, align
@@ -35,8 +36,6 @@ from blockhole.paths.language import encode, write_name
 from blockhole.paths.queries import PathQueries
 from blockhole.training.devices import choose_device
 from blockhole.training.run import Run
-
-Task = Literal["ranking", "classification", "triples", "completion"]
 
 
 @final
@@ -115,10 +114,10 @@ def _labelled_split(run: Run, wanted: Wanted) -> SplitGraph:
 
 def _material(run: Run, wanted: Wanted) -> _Material:
     if wanted.data is not None and _is_file(wanted.data):
-        data = load(_trained_on(run))
-        queries = read_paths(wanted.data, run.entities, run.relations)
         if wanted.split is not None:
             raise EvaluationError(f"the queries of {wanted.data} are one split; leave --split out.")
+        data = load(_trained_on(run))
+        queries = read_paths(wanted.data, run.entities, run.relations)
         if len(queries) == 0:
             raise EvaluationError(f"{wanted.data} has no queries; give a file with some.")
         facts = _as_triples(queries.take(queries.length == 1), len(run.relations))
@@ -174,24 +173,6 @@ def _progress(queries: int) -> Iterator[Callable[[int], None]]:
         yield lambda finished: bar.advance(task, finished)
 
 
-def print_tables(tables: Sequence[Table]) -> None:
-    """Show tables on standard output."""
-    from rich import box
-    from rich.table import Table as RichTable
-
-    console = stdout()
-    for table in tables:
-        shown = RichTable(title=table.title, box=box.SIMPLE_HEAD, title_justify="left")
-        for i, name in enumerate(table.header):
-            shown.add_column(name, justify="left" if i == 0 else "right", no_wrap=True)
-        for row in table.text():
-            shown.add_row(*row)
-        # A window too narrow is better than figures cut short.
-        whole = console.measure(shown, options=console.options.update(width=1000)).maximum
-        console.width = max(console.width, whole)
-        console.print(shown)
-
-
 def check_outputs(report: Path | None, plots: Path | None) -> None:
     """Refuse a report or plots that could not be written, before anything is measured."""
     if report is not None and report.suffix not in (".md", ".json"):
@@ -212,21 +193,19 @@ def write_report(path: Path, title: str, tables: Sequence[Table], result: Mappin
         temporary.write_text(text, encoding="utf-8")
 
 
-def draw(folder: Path, runs: Mapping[str, Run], reports: Mapping[str, Report]) -> list[Path]:
-    """Draw what there is to draw about some runs and their reports; the files written."""
+def draw(folder: Path, runs: Mapping[str, Run], reports: Mapping[str, Report]) -> None:
+    """Draw what there is to draw about some runs and their reports."""
     from blockhole.evaluation import plots
 
-    paths: list[Path] = []
     ranking = {name: report for name, report in reports.items() if isinstance(report, RankingReport)}
     judged = {name: report for name, report in reports.items() if isinstance(report, ClassificationReport)}
     curves = {name: metrics for name, run in runs.items() if (metrics := run.metrics())}
     if ranking:
-        paths += plots.save_figure(plots.plot_quantile_by_length(ranking), folder, "quantile-by-length")
+        plots.save_figure(plots.plot_quantile_by_length(ranking), folder, "quantile-by-length")
     if judged:
-        paths += plots.save_figure(plots.plot_reliability(judged), folder, "reliability")
+        plots.save_figure(plots.plot_reliability(judged), folder, "reliability")
     if curves:
-        paths += plots.save_figure(plots.plot_training_curves(curves), folder, "training-curves")
-    return paths
+        plots.save_figure(plots.plot_training_curves(curves), folder, "training-curves")
 
 
 def with_data(wanted: Wanted, runs: Mapping[str, Run]) -> Wanted:
