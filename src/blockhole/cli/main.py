@@ -14,7 +14,7 @@ import typer
 VERBS: dict[str, tuple[str, str]] = {
     # verb → (module, help line); the module's `app` is the Typer application of the verb.
     "demo": ("blockhole.cli.demo", "Train on the bundled family graph and ask the paper's two queries."),
-    "data": ("blockhole.cli.data", "List, fetch, describe, split, build and convert data sets."),
+    "data": ("blockhole.cli.data", "List, fetch, describe, split, build, convert and pack data sets."),
     "answers": ("blockhole.cli.answers", "Exact answers to a path query over a graph."),
     "train": ("blockhole.cli.train", "Train a model into a run folder."),
     "merge": ("blockhole.cli.merge", "Merge runs into one whose scores are the sum of theirs."),
@@ -109,7 +109,4 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(1)
     except BlockholeError as failure:
         sys.stderr.write(f"error: {failure}\n")
-        sys.exit(1)
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output has gone; there is nobody to tell
         sys.exit(1)
