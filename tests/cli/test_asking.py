@@ -15,7 +15,7 @@ from tests.answering.toys import make_engine, train_clockwork
 
 from blockhole.cli.completion import Completer
 from blockhole.cli.main import main
-from blockhole.cli.prompt import history_file
+from blockhole.cli.prompt import history_file, open_prompt
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
 
@@ -230,6 +230,7 @@ def test_export_writes_a_file(blockhole: Blockhole, run: Path, tmp_path: Path, k
 
 def test_export_to_nowhere(blockhole: Blockhole, run: Path) -> None:
     assert blockhole("export", run, "--to", "csv").status == 2
+    assert blockhole("export", run, "--to", "postgresql://u@h/x", "--out", "x.parquet").status == 2
     refused = blockhole("export", run, "--to", "postgresql://u:secret@127.0.0.1:9/x")
     assert refused.failure().startswith("cannot reach the database (")
     assert "secret" not in refused.err
@@ -245,6 +246,18 @@ def test_the_prompt_answers_and_goes_on_after_mistakes(
     assert "number 4" in outcome.out
     assert "unknown relation 'nxt'; did you mean 'next'?" in outcome.err
     assert history_file() == tmp_path / "blockhole" / "queries"
+
+
+def test_the_prompt_goes_on_after_a_query_that_its_model_has_no_answer_to(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr("sys.stdin", io.StringIO("e1/r0/r1\ne1/r0\n"))
+    engine, _ = make_engine("simple")  # its scores are of single relations
+    open_prompt(engine, 1, "all", None)
+    captured = capsys.readouterr()
+    assert "SimplE scores single relations, not a path of 2" in captured.err
+    assert captured.out.count("predicted") + captured.out.count("known") == 1
 
 
 def test_completion_offers_entities_then_relations() -> None:

@@ -31,6 +31,8 @@ def export(
         raise typer.BadParameter(
             f"{to!r} is none of {', '.join(_FILES)}, and no postgresql:// address", param_hint="--to"
         )
+    if database and out is not None:
+        raise typer.BadParameter("a database has tables, and no file is written", param_hint="--out")
     if partitions > 1 and not database:
         raise typer.BadParameter("only a database has partitions", param_hint="--partitions")
     from blockhole.answering.engine import Engine
@@ -54,4 +56,4 @@ def export(
     if json:
         print_json({"run": str(run), "to": to.partition(":")[0], "place": place, "entities": count, "width": width})
     else:
-        stdout().print(f"wrote {count:,} vectors of {width} numbers to {place}", markup=False, soft_wrap=True)
+        stdout().print(f"wrote {count:,} vectors of {width} numbers to {place}", soft_wrap=True)

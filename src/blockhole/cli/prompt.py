@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from blockhole.cli.answer_table import print_answers
 from blockhole.cli.completion import Completer
 from blockhole.cli.output import stderr
-from blockhole.errors import QueryError
+from blockhole.errors import BlockholeError
 
 if TYPE_CHECKING:
     from blockhole.answering.answers import Status
@@ -24,12 +24,11 @@ _LONGEST_HISTORY = 1000
 
 
 def open_prompt(engine: Engine, top: int, candidates: Candidates, only: Status | None) -> None:
-    """Read queries until the end of input and print the answers; a query that cannot be read is explained."""
+    """Read queries until the end of input and print the answers; why a query has none is said."""
     graph = engine.graph
     stderr().print(
         f"{graph.num_entities:,} entities, {graph.num_relations:,} relations. A query is a source and then relations, "
-        "such as William/^fatherOf; Tab completes a name, Ctrl-D ends.",
-        markup=False,
+        "such as William/^fatherOf; Tab completes a name, Ctrl-D ends."
     )
     with _line_editing(Completer(graph)):
         while True:
@@ -45,8 +44,8 @@ def open_prompt(engine: Engine, top: int, candidates: Candidates, only: Status |
 def _answer(engine: Engine, line: str, top: int, candidates: Candidates, only: Status | None) -> None:
     try:
         print_answers(engine.ask(line, top=top, candidates=candidates, only=only))
-    except QueryError as failure:
-        stderr().print(str(failure), markup=False, soft_wrap=True)
+    except BlockholeError as failure:  # a query that this run has no answer to does not end the prompt
+        stderr().print(str(failure), soft_wrap=True)
 
 
 @contextmanager
