@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated, final
+from typing import Annotated, Literal
 
 import typer
 
@@ -12,19 +11,13 @@ from blockhole.cli.output import JsonFlag, print_json, stderr
 app = typer.Typer(add_completion=False)
 
 
-@final
-class Facts(StrEnum):
-    """Which facts of a data set make the graph."""
-
-    ALL = "all"
-    TRAIN = "train"
-
-
 @app.command()
 def answers(
     data: Annotated[str, typer.Argument(metavar="NAME|FILE", help="A named data set, a folder, or a file of facts.")],
     query: Annotated[str, typer.Argument(metavar="QUERY", help="Such as William/^fatherOf/brotherOf/fatherOf.")],
-    split: Annotated[Facts, typer.Option(help="Walk over all facts, or over those of train only.")] = Facts.ALL,
+    split: Annotated[
+        Literal["all", "train"], typer.Option(help="Walk over all facts, or over those of train only.")
+    ] = "all",
     json: JsonFlag = False,
 ) -> None:
     """Print every entity that the path leads to from its source, one a line, sorted by name.
@@ -38,11 +31,11 @@ def answers(
 
     parsed = parse(query)  # a query that cannot be read should not wait for the graph
     facts = load(data).split
-    graph = facts.graph("train") if split is Facts.TRAIN else facts.graph("train", "valid", "test")
+    graph = facts.graph("train") if split == "train" else facts.graph("train", "valid", "test")
     names = sorted(graph.entities[entity] for entity in exact_answers(graph, *encode(query, graph)))
     if json:
         print_json({"query": str(parsed), "answers": names, "count": len(names)})
         return
     for name in names:
         typer.echo(name)
-    stderr().print(f"{len(names)} answer{'s' * (len(names) != 1)} to {parsed}", markup=False, soft_wrap=True)
+    stderr().print(f"{len(names)} answer{'s' * (len(names) != 1)} to {parsed}", soft_wrap=True)
