@@ -31,6 +31,19 @@ def test_json_lines_hold_objects_or_texts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("q.tsv", "e\u2028 1\tr0\r\ne\x85\tr0\n"),
+        ("q.jsonl", '{"query": "\\"e\u2028 1\\"/r0"}\r\n{"query": "\\"e\x85\\"/r0"}\n'),
+    ],
+)
+def test_only_ends_of_lines_end_lines(tmp_path: Path, name: str, text: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(text.encode())
+    assert {line: query.source for line, query in read_queries(path).items()} == {1: "e\u2028 1", 2: "e\x85"}
+
+
+@pytest.mark.parametrize(
     ("name", "text", "expected"),
     [
         ("q.tsv", "", "it holds no queries; write one query a line, such as William/^fatherOf."),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from blockhole.answering.answers import Answers, answers_frame
-from blockhole.errors import ConfigError, DataError, MalformedFile, QueryError, UnknownName
+from blockhole.errors import ConfigError, DataError, MalformedFile, QueryError
 from blockhole.graph.replacing import replacing
 from blockhole.paths.language import Hop, PathQuery, parse
 
@@ -26,7 +26,7 @@ def read_queries(path: Path) -> dict[int, PathQuery]:
     are passed over.
     """
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").split("\n")  # a name may hold what else splits lines, as U+2028
     except OSError as failure:
         raise DataError(f"{path}: cannot be read ({failure.strerror}); name a file of queries.") from None
     except UnicodeDecodeError:
@@ -73,7 +73,7 @@ def check_queries(path: Path, queries: Mapping[int, PathQuery], engine: Engine) 
     for number, query in queries.items():
         try:
             engine.encode(query)
-        except (QueryError, UnknownName) as failure:
+        except QueryError as failure:
             raise QueryError(f"{path}, line {number}: {failure}") from None
 
 
