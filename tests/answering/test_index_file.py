@@ -106,6 +106,16 @@ def test_without_faiss_an_approximate_index_says_what_to_install(
     assert not list(own_clockwork.glob("index*"))
 
 
+@pytest.mark.parametrize("kind", ["hnsw", "ivf"])
+@pytest.mark.parametrize("left", [0, 3, 200])
+def test_damage_of_an_approximate_index_is_said(own_clockwork: Path, kind: ApproximateKind, left: int) -> None:
+    _build(own_clockwork, kind)
+    (file,) = own_clockwork.glob("index-*")
+    file.write_bytes(file.read_bytes()[:left])
+    with pytest.raises(DamagedRun, match=f"^{file} cannot be read; build it again with: .* --kind {kind}$"):
+        load_index(own_clockwork)
+
+
 def test_damage_is_said(own_clockwork: Path) -> None:
     _build(own_clockwork, "exact")
     (file,) = own_clockwork.glob("index-*")

@@ -91,7 +91,10 @@ def load_index(folder: Path) -> LoadedIndex | None:
         raise DamagedRun(f"{path} is missing; {remedy} --kind {record.kind}")
     if record.kind == "exact":
         return LoadedIndex(ExactIndex(_mapped(path, remedy)), None)
-    return LoadedIndex(None, ApproximateIndex.load(record.kind, path, record.width or 1))
+    try:
+        return LoadedIndex(None, ApproximateIndex.load(record.kind, path, record.width or 1))
+    except RuntimeError:  # faiss names the line of its source where it stopped
+        raise DamagedRun(f"{path} cannot be read; {remedy} --kind {record.kind}") from None
 
 
 def _mapped(path: Path, remedy: str) -> Tensor:
