@@ -124,6 +124,8 @@ def _extend(engine: Engine, prefixes: list[_Prefix], deadline: Deadline | None) 
     only_known = len(prefixes) * count > _PREFIXES
     longer: list[_Prefix] = []
     for prefix in prefixes:
+        if len(longer) >= _PREFIXES:
+            break
         if deadline is not None:
             deadline.check()
         rows = _hops(engine, [prefix])

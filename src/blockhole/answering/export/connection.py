@@ -27,11 +27,11 @@ def connected(address: str, refused: str) -> Iterator[Connection[Any]]:
         raise ExportError(
             f"cannot reach the database ({_first_line(failure)}); check the address and that the server is running."
         ) from None
-    with connection:
-        try:
+    try:
+        with connection:
             yield connection
-        except psycopg.Error as failure:
-            raise ExportError(refused.format(_first_line(failure))) from None
+    except psycopg.Error as failure:  # also of the commit
+        raise ExportError(refused.format(_first_line(failure))) from None
 
 
 def _first_line(failure: Exception) -> str:
