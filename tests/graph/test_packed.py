@@ -20,7 +20,7 @@ from blockhole.graph.array_files import GrowingArray, pieces
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.packed import ADJACENCY
 from blockhole.graph.packed_adjacency import adjacency_bytes, write_adjacency
-from blockhole.graph.readers import read_graph, read_split
+from blockhole.graph.readers import NegativesLeftOut, read_graph, read_split
 from blockhole.graph.split import SplitGraph
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.graph.writers import write_graph, write_split
@@ -113,6 +113,13 @@ def test_splits_and_their_negatives_are_packed(tmp_path: Path) -> None:
     assert packed.packed
     assert not read.packed
     assert packed.graph("train", "test") == read.graph("train", "test")
+
+
+def test_train_facts_labelled_false_are_left_out_with_a_word(tmp_path: Path) -> None:
+    (tmp_path / "facts.tsv").write_text("a\tr\tb\t1\nb\tr\ta\t-1\n", encoding="utf-8")
+    with pytest.warns(NegativesLeftOut, match=r"facts\.tsv: 1 lines labelled -1 are left out"):
+        assert pack(tmp_path / "facts.tsv", tmp_path / "packed").facts == 1
+    assert len(read_split(tmp_path / "packed").train) == 1
 
 
 def test_names_are_found_in_the_file(tmp_path: Path) -> None:

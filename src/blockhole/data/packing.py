@@ -21,7 +21,7 @@ from blockhole.graph.encoding import encode_each
 from blockhole.graph.folders import listed_names, openke_files, split_files
 from blockhole.graph.packed import ENTITIES, FORMAT, RECORD, RELATIONS, is_packed
 from blockhole.graph.packed_adjacency import adjacency_bytes, write_adjacency
-from blockhole.graph.readers import read_facts
+from blockhole.graph.readers import read_facts, warn_of_negatives
 from blockhole.graph.replacing import replacing_folder
 from blockhole.graph.split import SplitName
 from blockhole.memory import resident_bytes
@@ -121,9 +121,12 @@ def _write_split(
     with ExitStack() as stack:
         true = stack.enter_context(GrowingArray(folder / f"{split}.npy", np.int32, (3,)))
         false: GrowingArray | None = None
+        left_out = 0
         for triples, positive in blocks:
             true.append(triples[positive])
-            if split != "train" and not positive.all():
+            if split == "train":
+                left_out += int(np.count_nonzero(~positive))
+            elif not positive.all():
                 negatives = folder / f"{split}_negatives.npy"
                 false = false or stack.enter_context(GrowingArray(negatives, np.int32, (3,)))
                 false.append(triples[~positive])
@@ -131,6 +134,7 @@ def _write_split(
             _require_memory(memory, path)
         if not true.length:
             raise DataError(f"{path}: the file holds no facts; write one fact a line, or leave the file away.")
+        warn_of_negatives(path, left_out)
         return true.length
 
 

@@ -96,7 +96,7 @@ def _read_names(files: Mapping[SplitName, Path], folder: Path | None = None) -> 
             raise _no_facts(path)
         arrays[split] = triples[positive]
         if split == "train":
-            _warn_of_negatives(path, int(np.count_nonzero(~positive)))
+            warn_of_negatives(path, int(np.count_nonzero(~positive)))
         else:
             arrays[f"{split}_negatives"] = triples[~positive]
     entities, relations = encoder.vocabularies()
@@ -119,7 +119,8 @@ def _no_facts(path: Path) -> MalformedFile:
     return MalformedFile(path, "the file holds no facts", "write one fact a line, or leave the file away")
 
 
-def _warn_of_negatives(path: Path, count: int) -> None:
+def warn_of_negatives(path: Path, count: int) -> None:
+    """Say that `count` lines of `path` are labelled -1 and left out, if there are any."""
     if count:
         warnings.warn(
             f"{path}: {count:,} lines labelled -1 are left out: a graph holds true facts only.",
