@@ -100,6 +100,7 @@ def clients(load: Load) -> Iterator[Any]:
     answer, sender = context.Pipe(duplex=False)
     process = context.Process(target=_client, args=(load, sender))
     process.start()
+    sender.close()  # theirs is another end: where they fail, receiving ends too
     try:
         yield answer
         process.join()
