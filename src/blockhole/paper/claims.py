@@ -41,13 +41,13 @@ def claims_table(summary: Summary) -> Table:
 
 
 def goals_table(summary: Summary) -> Table:
-    """Every goal with the figure that was measured."""
+    """Every goal with the figure that was measured, to one digit more: a goal just missed does not look met."""
     rows = []
     for place, goal in GOALS.items():
         figure = look_up(summary, *place)
         digits = 3 if place[0] == "completion" else 1
         reached = MISSING if figure is None else "yes" if figure >= goal else "no"
-        rows.append((" ".join(place), f"{goal:.{digits}f}", show(summary, *place, digits=digits), reached))
+        rows.append((" ".join(place), f"{goal:.{digits}f}", show(summary, *place, digits=digits + 1), reached))
     return Table("Goals", ("figure", "goal", "measured", "reached"), tuple(rows))
 
 
