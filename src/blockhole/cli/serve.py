@@ -37,14 +37,15 @@ def serve(
     Requests under way are finished before it ends. SIGHUP loads runs that were trained again. Logs are JSON lines on
     standard error.
     """
+    from blockhole.compiled import available_threads
     from blockhole.errors import MissingExtra
 
     try:
         from blockhole.serving.access import check_key, read_key
         from blockhole.serving.server import serve as serve_runs
-        from blockhole.serving.settings import ServerSettings, processors
+        from blockhole.serving.settings import ServerSettings
     except ModuleNotFoundError as missing:
-        if missing.name not in ("fastapi", "uvicorn", "httptools", "prometheus_client", "starlette"):
+        if missing.name not in ("fastapi", "uvicorn", "httptools", "prometheus_client", "rapidfuzz", "starlette"):
             raise
         raise MissingExtra("serving", "serve") from None
 
@@ -58,7 +59,7 @@ def serve(
         max_length=max_length,
         timeout=timeout,
         queue=queue,
-        threads=processors() if threads is None else threads,
+        threads=available_threads() if threads is None else threads,
     )
     serve_runs(runs, host, port, settings, _announce(json))
 
@@ -68,10 +69,6 @@ def _announce(json: bool) -> Callable[[str, tuple[str, ...]], None]:
         if json:
             print_json({"url": url, "runs": list(names)})
         else:
-            console = stdout()
-            console.print(f"serving {', '.join(names)} at {url}", markup=False, soft_wrap=True)
-        import sys
-
-        sys.stdout.flush()  # whoever started the server may wait for this line
+            stdout().print(f"serving {', '.join(names)} at {url}", soft_wrap=True)
 
     return announce

@@ -27,6 +27,7 @@ from blockhole.serving.settings import MAX_ANSWERS, MAX_CHAINS, MAX_NAMES, MAX_N
 LANES = {
     "/api/ask": "ask",
     "/api/check": "short",
+    "/api/entity": "short",
     "/api/entities": "short",
     "/api/relations": "short",
     "/api/explain": "long",

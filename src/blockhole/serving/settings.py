@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from typing import final
 
 from blockhole.answering.engine import MAX_HOPS
+from blockhole.compiled import available_threads
 from blockhole.errors import ConfigError
 
 MAX_BODY = 64 * 1024
@@ -19,11 +19,6 @@ MAX_CONNECTIONS = 1000
 """Connections at one time; below the 1,024 files that a process may have open by default."""
 MAX_ANSWERS, MAX_CHAINS, MAX_PATHS, MAX_NAMES, MAX_NEIGHBOURS = 1000, 100, 1000, 1000, 200
 """The most that one request can ask for."""
-
-
-def processors() -> int:
-    """The processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @final
@@ -39,7 +34,7 @@ class ServerSettings:
     max_length: int = 16
     timeout: float = 10.0
     queue: int = 128
-    threads: int = field(default_factory=processors)
+    threads: int = field(default_factory=available_threads)
     receive_seconds: float = 10.0
 
     def __post_init__(self) -> None:
