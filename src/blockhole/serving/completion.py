@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from heapq import nlargest
 
+from rapidfuzz.distance import OSA
+from rapidfuzz.process import extract
+
 from blockhole.graph.name_index import NameIndex
 
 _CHUNK = 10_000
@@ -27,9 +30,6 @@ def similar(index: NameIndex, typed: str, count: int) -> list[int]:
 
 def _alike(index: NameIndex, wanted: str, count: int) -> Iterator[tuple[float, int]]:
     """The best of each chunk of names, as likeness and place."""
-    from rapidfuzz.distance import OSA
-    from rapidfuzz.process import extract
-
     for first in range(0, len(index), _CHUNK):
         beginnings = [name[: len(wanted) + 1] for name in index.folded[first : first + _CHUNK]]
         found = extract(wanted, beginnings, scorer=OSA.normalized_similarity, score_cutoff=_ALIKE, limit=count)
