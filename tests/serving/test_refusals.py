@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 from collections.abc import Iterator
@@ -13,7 +14,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from blockhole.answering.engine import Engine
 from blockhole.cli.main import main
+from blockhole.serving.app import build_app
+from blockhole.serving.logs import logger
+from blockhole.serving.metrics import Metrics
+from blockhole.serving.routes import State
+from blockhole.serving.runs import Runs, ServedRun
+from blockhole.serving.service import Service
+from blockhole.serving.settings import ServerSettings
 
 QUERY = '"number 3"/next/double'
 
@@ -255,6 +264,31 @@ def test_a_page_of_another_site_cannot_post(client: httpx.Client) -> None:
     assert client.post("/api/ask", json=body, headers={"Sec-Fetch-Site": "same-origin"}).status_code == 200
 
 
+def test_a_bug_is_refused_in_the_same_shape_and_logged_under_the_id_that_the_client_has(
+    run: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Engine, "check", broken)
+    monkeypatch.setattr(logger, "handlers", [caplog.handler])
+    monkeypatch.setattr(logger, "propagate", False)
+    allowed, metrics = ServerSettings(), Metrics()
+    app = build_app(State(Runs([ServedRun.load("run", run)]), Service(allowed, metrics), metrics), allowed)
+
+    async def check() -> httpx.Response:
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://server") as client:
+            return await client.post("/api/check", json={"query": QUERY, "entity": "number 8"})
+
+    response = asyncio.run(check())
+    assert (response.status_code, _failure(response)["kind"]) == (500, "internal")
+    (record,) = caplog.records
+    assert record.exc_info is not None
+    assert record.exc_info[0] is ZeroDivisionError
+    assert vars(record)["fields"]["request_id"] == response.json()["request_id"]
+
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda children: st.lists(children, max_size=3) | st.dictionaries(st.text(), children, max_size=3),
@@ -263,7 +297,7 @@ json_values = st.recursive(
 fields = st.sampled_from(["query", "entity", "source", "target", "top", "max_length", "candidates", "only", "run"])
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     route=st.sampled_from(["ask", "check", "explain", "paths"]),
     body=st.dictionaries(fields, json_values | st.sampled_from([QUERY, "number 3"]), max_size=5) | json_values,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 from collections.abc import Callable, Mapping, MutableMapping
 from secrets import token_hex
 from time import perf_counter
@@ -99,6 +100,7 @@ class Front:
             status=status,
             milliseconds=round(1000 * seconds, 3),
             client=scope["client"][0] if scope.get("client") else None,
+            failure=sys.exception(),  # a bug that is on its way out
         )
 
 

@@ -28,9 +28,9 @@ class _JsonLines(logging.Formatter):
         return json.dumps(line, ensure_ascii=True)
 
 
-def log(level: int, event: str, **fields: object) -> None:
-    """Write one line."""
-    logger.log(level, event, extra={"fields": fields})
+def log(level: int, event: str, *, failure: BaseException | None = None, **fields: object) -> None:
+    """Write one line, with the traceback of a failure."""
+    logger.log(level, event, exc_info=failure, extra={"fields": fields})
 
 
 def write_json_logs() -> None:
