@@ -12,7 +12,6 @@ import argparse
 import json
 import multiprocessing
 import os
-import resource
 import tempfile
 import time
 import warnings
@@ -25,6 +24,7 @@ import numpy as np
 from blockhole.errors import BlockholeWarning
 from blockhole.graph.readers import read_split
 from blockhole.graph.split import SplitGraph
+from blockhole.memory import peak_bytes
 from blockhole.paths.answers import answer_sets, holds
 from blockhole.paths.builder import build_paths
 from blockhole.paths.guu import read_paths
@@ -121,7 +121,7 @@ MEASUREMENTS: dict[str, Callable[[Path], dict[str, float]]] = {
 
 def measure(name: str, folder: Path) -> dict[str, float]:
     figures = MEASUREMENTS[name](folder)
-    return {**figures, "peak_rss_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)}
+    return {**figures, "peak_rss_mb": round(peak_bytes() / 2**20)}
 
 
 def main() -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import time
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import torch
 
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
+from blockhole.memory import peak_bytes
 from blockhole.models.catalogue import build_model
 from blockhole.models.settings import ModelSettings
 from blockhole.paths.queries import PathQueries
@@ -97,8 +97,7 @@ def main() -> None:
     epochs = time_epochs(engine, order, options.epochs)
     if options.weights:
         np.savez(options.weights, entity=model.entity.detach().numpy(), relation=model.relation.detach().numpy())
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({"epochs": epochs, "peak_rss_mb": peak, "parameters": model.parameter_count()}))
+    print(json.dumps({"epochs": epochs, "peak_rss_mb": peak_bytes() / 2**20, "parameters": model.parameter_count()}))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import time
 from pathlib import Path
 from typing import Any
@@ -84,7 +83,8 @@ def main() -> None:
         [b - a for a, b in zip(*marks, strict=True)]
         for marks in zip(stopwatch.marks, stopwatch.marks[1:], strict=False)
     ]
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    # Not from getrusage, which also counts what the process that started this one held.
+    peak = int(Path("/proc/self/status").read_text(encoding="utf-8").partition("VmHWM:")[2].split()[0]) / 1024
     print(json.dumps({"epochs": epochs, "peak_rss_mb": peak, "version": f"pykeen {pykeen.get_version()}"}))
 
 
