@@ -73,6 +73,11 @@ def test_overrides_go_over_the_declaration_and_other_data_may_be_named() -> None
     assert found.config.data == "umls"
 
 
+def test_data_sets_that_would_write_over_each_others_records_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"^a/town and b/town would have the same records, ranking/town/best-seed0; "):
+        experiments(["ranking/a/town/best", "ranking/b/town/best"])
+
+
 def test_names_that_mean_nothing() -> None:
     with pytest.raises(ConfigError, match=r"^rankin: there is no table 'rankin'; did you mean ranking\?$"):
         experiments(["rankin"])

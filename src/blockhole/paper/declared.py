@@ -85,7 +85,12 @@ def experiments(
     found: dict[str, Experiment] = {}
     for name in names:
         for experiment in _behind(name, seeds, split, overrides or {}):
-            found.setdefault(experiment.name, experiment)
+            same = found.setdefault(experiment.name, experiment)
+            if same.data != experiment.data:
+                raise ConfigError(
+                    f"{same.data} and {experiment.data} would have the same records, {experiment.name}; "
+                    "rename one of the two, or run them one after the other with different --out."
+                )
     return list(found.values())
 
 
