@@ -40,6 +40,9 @@ queries without negatives are left out (the strict reading). *paper* is what Tab
 The paper's P@10 of WN11's base and induction (80.9 and 54.9 for b = 2) are out of reach of every published system under
 the protocol it states; the best that Guu et al. measured on WN11's base is 27.3. The paper does not say whether P@10
 leaves out the queries without negatives; where there are some, the other reading stands beside.
+
+Other systems' figures are as they were printed. Guu et al. and CoKE take F\\* = train + test and break ties otherwise
+(`docs/explanation/protocol.md`).
 """,
     "classification": """\
 ## Classification (the accuracy figure of the paper)
