@@ -15,6 +15,7 @@ from blockhole.paper.record import Record
 from blockhole.paper.summary import SHOWN_TABLES, Summary, look_up, summarise
 from blockhole.paper.tables import missing_seeds, tables_of
 from blockhole.paper.timing import growth
+from blockhole.paper.timing_plan import DIMENSIONS
 
 
 def record(figures: dict[str, Any], *, table: str = "ranking", column: str = "best", **more: Any) -> Record:
@@ -143,12 +144,25 @@ def test_claims_hold_or_do_not() -> None:
 
 @pytest.mark.parametrize(("power", "linear"), [(0.8, "yes"), (1.0, "yes"), (1.5, "no"), (2.0, "no")])
 def test_what_grows_faster_than_n_is_not_linear_however_well_a_line_fits(power: float, linear: str) -> None:
-    dimensions = (40, 80, 120, 160, 200)
-    curve = growth(dimensions, [float(n) ** power for n in dimensions])
-    columns: dict[str, Any] = {f"blockhole-b{b}": growth(dimensions, dimensions) for b in (1, 2, 4)}
-    summary = summarise([]) | {"time": {"wn11": columns | {"blockhole-b8": curve}}}
+    assert _linear(_curve(DIMENSIONS, power)) == linear
+
+
+def test_a_line_through_two_points_shows_nothing() -> None:
+    assert _linear(_curve(DIMENSIONS[:2], 1.0)) == "missing"
+
+
+def _curve(dimensions: tuple[int, ...], power: float) -> dict[str, Any]:
+    seconds = [float(n) ** power for n in dimensions]
+    points = {str(n): {"seconds": each} for n, each in zip(dimensions, seconds, strict=True)}
+    return {"by_dimension": points, **growth(dimensions, seconds)}
+
+
+def _linear(last: dict[str, Any]) -> str:
+    """What is said of linear times where the curve of b = 8 is the `last` and the others are lines."""
+    columns = {f"blockhole-b{b}": _curve(DIMENSIONS, 1.0) for b in (1, 2, 4)} | {"blockhole-b8": last}
+    summary = summarise([]) | {"time": {"wn11": columns}}
     (row,) = [row for row in claims_table(summary).rows if "linear in n" in str(row[0])]
-    assert row[2] == linear
+    return str(row[2])
 
 
 def test_goals_are_reached_or_not() -> None:
