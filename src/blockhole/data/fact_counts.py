@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from blockhole.graph.blocks import text_blocks
+from blockhole.graph.compressed import compressed_size, require_file
 from blockhole.graph.formats import Layout, format_of
-from blockhole.graph.packing import packed_size, require_file
 
 
 def estimate_facts(path: Path) -> int:
@@ -19,4 +19,4 @@ def estimate_facts(path: Path) -> int:
         return int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
     sample = next((block.data for block in text_blocks(path, file_format.compression)), b"\n")
     lines = max(1, sample.count(b"\n"))
-    return -(-path.stat().st_size * lines // packed_size(sample, file_format.compression))
+    return -(-path.stat().st_size * lines // compressed_size(sample, file_format.compression))

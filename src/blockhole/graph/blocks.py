@@ -1,4 +1,4 @@
-"""Text files as blocks of whole lines: unpacked, checked to be UTF-8, with line numbers."""
+"""Text files as blocks of whole lines: decompressed, checked to be UTF-8, with line numbers."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import IO, final
 
 from blockhole.errors import MalformedFile
+from blockhole.graph.compressed import FAULTS, decompression_error, open_decompressed
 from blockhole.graph.formats import Compression
-from blockhole.graph.packing import FAULTS, open_unpacked, unpacking_error
 
 BLOCK_BYTES = 1 << 22  # enough for vectorised work; larger blocks cost more in fresh memory than they save
 READ_BYTES = 1 << 20
@@ -56,9 +56,9 @@ def text_blocks(
 
 
 def _pieces(path: Path, compression: Compression) -> Iterator[bytes]:
-    """The unpacked bytes in pieces of about `BLOCK_BYTES`."""
+    """The decompressed bytes in pieces of about `BLOCK_BYTES`."""
     line = 1
-    with open_unpacked(path, compression) as file:
+    with open_decompressed(path, compression) as file:
         gathered: list[bytes] = []
         size = 0
         while data := _read(path, file, line):
@@ -73,12 +73,12 @@ def _pieces(path: Path, compression: Compression) -> Iterator[bytes]:
 
 
 def _read(path: Path, file: IO[bytes], line: int) -> bytes:
-    # read1 hands over what is unpacked so far before it meets a fault, so the line number of the fault is exact.
+    # read1 hands over what is decompressed so far before it meets a fault, so the line number of the fault is exact.
     read: Callable[[int], bytes] = getattr(file, "read1", file.read)
     try:
         return read(READ_BYTES)
     except FAULTS as fault:
-        raise unpacking_error(path, fault, line) from None
+        raise decompression_error(path, fault, line) from None
 
 
 def _block(path: Path, data: bytes, first_line: int) -> Block:

@@ -26,7 +26,7 @@ class Layout(StrEnum):
 
 @final
 class Compression(StrEnum):
-    """How the bytes of a text file are packed."""
+    """How the bytes of a text file are compressed."""
 
     NONE = ""
     GZIP = "gz"
@@ -53,7 +53,7 @@ WRITABLE = (Layout.TSV, Layout.CSV, Layout.PARQUET, Layout.N_TRIPLES)
 @final
 @dataclass(frozen=True, slots=True)
 class FileFormat:
-    """What the suffixes of a file name say: `facts.tsv.gz` is TSV, packed with gzip."""
+    """What the suffixes of a file name say: `facts.tsv.gz` is TSV, compressed with gzip."""
 
     layout: Layout
     compression: Compression

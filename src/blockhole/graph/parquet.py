@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from blockhole.errors import MalformedFile
+from blockhole.graph.compressed import require_file
 from blockhole.graph.fact_table import COLUMNS, HEADERS, LABEL_REMEDY, empty_name, with_positive, wrong_label
-from blockhole.graph.packing import require_file
 
 if TYPE_CHECKING:
     import polars as pl

@@ -12,9 +12,9 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, final
 
+from blockhole.graph.compressed import FAULTS, decompression_error, open_decompressed
 from blockhole.graph.formats import FileFormat, Layout, bare_name
 from blockhole.graph.ntriples import canonical_terms, name_terms, odd_term, spell, syntax_error
-from blockhole.graph.packing import FAULTS, open_unpacked, unpacking_error
 
 if TYPE_CHECKING:
     import polars as pl
@@ -50,7 +50,7 @@ def read_rdf(path: Path, file_format: FileFormat) -> Iterator[pl.DataFrame]:
 
 def _canonical_batches(path: Path, file_format: FileFormat) -> Iterator[str]:
     layout = file_format.layout
-    with open_unpacked(path, file_format.compression) as file:
+    with open_decompressed(path, file_format.compression) as file:
         reader = LineByLine(file)
         quads = _parser(reader if layout is Layout.RDF_XML else file, layout)
         try:
@@ -61,7 +61,7 @@ def _canonical_batches(path: Path, file_format: FileFormat) -> Iterator[str]:
             line = failure.lineno if layout is not Layout.RDF_XML else max(1, reader.line)
             raise syntax_error(path, failure, line) from None
         except FAULTS as fault:
-            raise unpacking_error(path, fault, None) from None
+            raise decompression_error(path, fault, None) from None
 
 
 def _parser(file: IO[bytes] | LineByLine, layout: Layout) -> Iterator[pyoxigraph.Quad]:

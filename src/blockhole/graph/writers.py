@@ -9,10 +9,10 @@ from typing import IO, TYPE_CHECKING
 import numpy as np
 
 from blockhole.errors import DataError
+from blockhole.graph.compressed import open_compressed
 from blockhole.graph.fact_table import is_header, name_facts
 from blockhole.graph.formats import WRITABLE, FileFormat, Layout, format_of
 from blockhole.graph.knowledge_graph import KnowledgeGraph
-from blockhole.graph.packing import open_packed
 from blockhole.graph.replacing import replacing
 from blockhole.graph.split import SplitGraph
 from blockhole.graph.terms import node_terms, relation_terms
@@ -25,7 +25,7 @@ BYTE_ORDER_MARK = "\ufeff"  # at the start of a file it belongs to no name
 
 
 def write_graph(graph: KnowledgeGraph, path: Path | str) -> None:
-    """Write the facts as Parquet, TSV, CSV or N-Triples; text formats may be packed (`.tsv.gz`, `.nt.zst`).
+    """Write the facts as Parquet, TSV, CSV or N-Triples; text formats may be compressed (`.tsv.gz`, `.nt.zst`).
 
     Names that are no IRIs become `urn:blockhole:` IRIs in N-Triples, and names again when read (see `terms`).
     Entities without facts appear in none of these formats.
@@ -81,7 +81,7 @@ def _write_delimited(graph: KnowledgeGraph, temporary: Path, path: Path, file_fo
     if file_format.layout is Layout.TSV:
         _refuse_control_characters((*graph.entities, *graph.relations), path)
     facts = name_facts(graph.entities.names, graph.relations.names, graph.triples)
-    with open_packed(temporary, file_format.compression) as file:
+    with open_compressed(temporary, file_format.compression) as file:
         _write_rows(facts, file, file_format.layout)
 
 
@@ -114,7 +114,7 @@ def _write_ntriples(graph: KnowledgeGraph, temporary: Path, file_format: FileFor
     may_be_literal[graph.triples[:, 0]] = False
     entities = node_terms(graph.entities, may_be_literal.tolist())
     relations = relation_terms(graph.relations)
-    with open_packed(temporary, file_format.compression) as file:
+    with open_compressed(temporary, file_format.compression) as file:
         for first in range(0, len(graph), ROWS):
             terms = name_facts(entities, relations, graph.triples[first : first + ROWS])
             terms.with_columns(end=pl.lit(".")).write_csv(

@@ -1,6 +1,6 @@
 """Files of path queries in the notation of Guu et al. 2015: `source⇥r1,**r2,r3⇥target`, `**` marking an inverse.
 
-As text (`.tsv`, optionally packed) or as Parquet with the columns source, path, target. Millions of lines hold few
+As text (`.tsv`, optionally compressed) or as Parquet with the columns source, path, target. Millions of lines hold few
 distinct paths, so each path is taken apart once, and no line becomes a Python object.
 """
 
@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockhole.errors import DataError, MalformedFile
+from blockhole.graph.compressed import open_compressed
 from blockhole.graph.formats import FileFormat, Layout, format_of
-from blockhole.graph.packing import open_packed
 from blockhole.graph.replacing import replacing
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.paths.distinct import path_codes
@@ -129,7 +129,7 @@ def write_paths(queries: PathQueries, path: Path | str, entities: Vocabulary, re
         if file_format.layout is Layout.PARQUET:
             table.write_parquet(temporary, compression="zstd")
         else:
-            with open_packed(temporary, file_format.compression) as file:
+            with open_compressed(temporary, file_format.compression) as file:
                 table.write_csv(file, include_header=False, separator="\t", quote_style="never")
 
 

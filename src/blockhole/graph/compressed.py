@@ -1,4 +1,4 @@
-"""Files packed with gzip or zstd."""
+"""Files compressed with gzip or zstd."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ else:
     from backports import zstd
 
 FAULTS = (EOFError, zlib.error, zstd.ZstdError, gzip.BadGzipFile)
-"""What reading packed data raises where it ends early or is damaged."""
+"""What reading compressed data raises where it ends early or is damaged."""
 
 
 def require_file(path: Path) -> None:
@@ -30,8 +30,8 @@ def require_file(path: Path) -> None:
         raise DataError(f"{path}: no such file; check the name.")
 
 
-def open_unpacked(path: Path, compression: Compression) -> IO[bytes]:
-    """The unpacked bytes of a file; raises `DataError` where it cannot be opened."""
+def open_decompressed(path: Path, compression: Compression) -> IO[bytes]:
+    """The decompressed bytes of a file; raises `DataError` where it cannot be opened."""
     require_file(path)
     try:
         match compression:
@@ -46,23 +46,23 @@ def open_unpacked(path: Path, compression: Compression) -> IO[bytes]:
 
 
 @contextmanager
-def open_packed(path: Path, compression: Compression) -> Iterator[IO[bytes]]:
-    """A file to write bytes to, which are packed on the way."""
+def open_compressed(path: Path, compression: Compression) -> Iterator[IO[bytes]]:
+    """A file to write bytes to, which are compressed on the way."""
     with path.open("wb") as file:
         match compression:
             case Compression.GZIP:
                 # Neither name nor time go into the file, so that the same graph gives the same bytes.
-                with gzip.GzipFile(filename="", mode="wb", fileobj=file, compresslevel=6, mtime=0) as packed:
-                    yield cast(IO[bytes], packed)
+                with gzip.GzipFile(filename="", mode="wb", fileobj=file, compresslevel=6, mtime=0) as gzipped:
+                    yield cast(IO[bytes], gzipped)
             case Compression.ZSTD:
-                with zstd.open(file, "wb") as packed_zstd:
-                    yield cast(IO[bytes], packed_zstd)
+                with zstd.open(file, "wb") as zstandard:
+                    yield cast(IO[bytes], zstandard)
             case Compression.NONE:
                 yield file
 
 
-def packed_size(data: bytes, compression: Compression) -> int:
-    """How many bytes `data` takes in a packed file."""
+def compressed_size(data: bytes, compression: Compression) -> int:
+    """How many bytes `data` takes in a compressed file."""
     match compression:
         case Compression.GZIP:
             return len(gzip.compress(data, compresslevel=6))
@@ -72,7 +72,7 @@ def packed_size(data: bytes, compression: Compression) -> int:
             return len(data)
 
 
-def unpacking_error(path: Path, fault: Exception, line: int | None) -> MalformedFile:
+def decompression_error(path: Path, fault: Exception, line: int | None) -> MalformedFile:
     """What to tell the user of one of `FAULTS`."""
     problem = "the compressed data ends early" if isinstance(fault, EOFError) else "the compressed data is damaged"
     return MalformedFile(path, problem, "fetch or compress the file again", line)
