@@ -10,7 +10,7 @@ from blockhole.graph.replacing import replacing
 from blockhole.paper.claims import claims_table, goals_table
 from blockhole.paper.figures import FIGURES, write_figures
 from blockhole.paper.record import Record
-from blockhole.paper.summary import SHOWN_TABLES, Summary, group_records, summarise
+from blockhole.paper.summary import SHOWN_TABLES, group_records, summarise
 from blockhole.paper.tables import MISSING, missing_seeds, tables_of
 
 DOCUMENT = "results.md"
@@ -91,7 +91,7 @@ def write_document(records: Sequence[Record], docs: Path) -> list[Path]:
 def document(records: Sequence[Record]) -> str:
     """The text of results.md."""
     summary = summarise(records)
-    sections = [_INTRODUCTION, *_statements(summary)]
+    sections = [_INTRODUCTION, markdown([claims_table(summary), goals_table(summary)])]
     for table in SHOWN_TABLES:
         sections.append(_TEXTS[table])
         if table in FIGURES and FIGURES[table][0](summary) is not None:
@@ -99,10 +99,6 @@ def document(records: Sequence[Record]) -> str:
         sections.append(_below(tables_of(summary, table)))
     sections += ["## Where the figures come from\n", _below([_provenance(records)])]
     return "\n".join(section.rstrip("\n") + "\n" for section in sections)
-
-
-def _statements(summary: Summary) -> list[str]:
-    return [markdown([claims_table(summary), goals_table(summary)])]
 
 
 def _below(tables: Sequence[Table]) -> str:
