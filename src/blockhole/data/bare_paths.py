@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from blockhole.graph.encoding import Encoder
+from blockhole.graph.readers import read_facts
 from blockhole.graph.split import SplitGraph
 from blockhole.paths.guu import HOP_SEPARATOR, INVERSE
 
@@ -15,8 +17,6 @@ if TYPE_CHECKING:
 
 def split_of_parts(part_files: Mapping[str, Path]) -> SplitGraph:
     """The split graph behind the parts of path queries: train, and dev and test of both kinds."""
-    from blockhole.graph.encoding import Encoder
-
     encoder = Encoder()
     splits = []
     for prefix in ("train", "dev", "test"):
@@ -28,8 +28,6 @@ def split_of_parts(part_files: Mapping[str, Path]) -> SplitGraph:
 
 def _facts(files: Iterator[Path]) -> Iterator[pl.DataFrame]:
     import polars as pl
-
-    from blockhole.graph.readers import read_facts
 
     path = pl.col("relation")
     for file in files:

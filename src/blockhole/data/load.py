@@ -5,10 +5,14 @@ from __future__ import annotations
 from difflib import get_close_matches
 from pathlib import Path
 
+from blockhole.data.bare_paths import split_of_parts
 from blockhole.data.catalogue import NamedDataSet, catalogue
 from blockhole.data.dataset import DataSet
 from blockhole.data.fetch import locate
 from blockhole.errors import UnknownDataSet
+from blockhole.graph.folders import split_files
+from blockhole.graph.readers import read_split
+from blockhole.paths.part_files import find_part_files
 from blockhole.paths.splits import PATH_PARTS
 
 
@@ -19,15 +23,9 @@ def load(source: str | Path) -> DataSet:
     the folder. A folder holds train, valid (or dev) and test files of any supported format, and in its folder
     `paths` the five parts of path queries, where there are any; or it holds these five parts and nothing else.
     """
-    from blockhole.graph.folders import split_files
-    from blockhole.graph.readers import read_split
-    from blockhole.paths.part_files import find_part_files
-
     place = find_source(source)
     beside = find_part_files(place)
     if len(beside) == len(PATH_PARTS) and split_files(place).keys() == {"train"}:
-        from blockhole.data.bare_paths import split_of_parts
-
         return DataSet(str(source), split_of_parts(beside), part_files=beside)
     return DataSet(str(source), read_split(place), part_files=find_part_files(place / "paths"))
 

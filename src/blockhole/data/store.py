@@ -9,6 +9,8 @@ from pathlib import Path
 from blockhole.errors import DataError
 from blockhole.graph.replacing import replacing_folder
 from blockhole.graph.split import SplitGraph
+from blockhole.graph.writers import write_split
+from blockhole.paths.part_files import write_path_splits
 from blockhole.paths.splits import PathSplits
 
 ORIGIN = "origin.json"
@@ -34,9 +36,6 @@ def store(split: SplitGraph, folder: Path, *, origin: Mapping[str, object], path
 
     `origin` says in plain values how they were made, and `paths/` holds the five parts of path queries.
     """
-    from blockhole.graph.writers import write_split
-    from blockhole.paths.part_files import write_path_splits
-
     with replacing_folder(folder) as fresh:
         write_split(split, fresh)
         if paths is not None:

@@ -15,8 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockhole.errors import DataError, MalformedFile
+from blockhole.graph.blocks import text_blocks
 from blockhole.graph.compressed import open_compressed
+from blockhole.graph.encoding import NameTable
 from blockhole.graph.formats import FileFormat, Layout, format_of
+from blockhole.graph.readers import read_facts
 from blockhole.graph.replacing import replacing
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.paths.distinct import path_codes
@@ -32,8 +35,6 @@ HOP_SEPARATOR = ","
 def read_paths(path: Path | str, entities: Vocabulary, relations: Vocabulary) -> PathQueries:
     """The path queries of a file, none where it is empty; every name must be in the vocabularies."""
     import polars as pl
-
-    from blockhole.graph.encoding import NameTable
 
     path = Path(path)
     entity_names = pl.Enum(entities.names)
@@ -54,8 +55,6 @@ def read_paths(path: Path | str, entities: Vocabulary, relations: Vocabulary) ->
 
 
 def _blocks(path: Path) -> Iterator[pl.DataFrame]:
-    from blockhole.graph.readers import read_facts
-
     _format_of(path)
     for block in read_facts(path):
         if "positive" in block.columns:
@@ -107,8 +106,6 @@ def _unknown(path: Path, column: str, field: str, known: Vocabulary, name: str |
 
 def _line_of(path: Path, column: str, field: str) -> int | None:
     """The first line with that field: the file is read again, but only to explain what is wrong with it."""
-    from blockhole.graph.blocks import text_blocks
-
     file_format = _format_of(path)
     if file_format.layout is Layout.PARQUET:
         return None
