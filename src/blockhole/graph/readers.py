@@ -10,11 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from blockhole.errors import BlockholeWarning, DataError, MalformedFile
+from blockhole.graph.delimited import read_delimited
 from blockhole.graph.encoding import Encoder
 from blockhole.graph.folders import listed_names, openke_files, split_files
 from blockhole.graph.formats import Layout, format_of
 from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.graph.ntriples import read_ntriples
+from blockhole.graph.openke import ENTITIES, RELATIONS, read_ids, read_names
 from blockhole.graph.packed import is_packed, read_packed
+from blockhole.graph.parquet import read_parquet
+from blockhole.graph.rdf import read_rdf
 from blockhole.graph.split import SplitGraph, SplitName
 
 if TYPE_CHECKING:
@@ -69,20 +74,12 @@ def read_facts(path: Path) -> Iterator[pl.DataFrame]:
     file_format = format_of(path)
     match file_format.layout:
         case Layout.TSV | Layout.CSV:
-            from blockhole.graph.delimited import read_delimited
-
             return read_delimited(path, file_format)
         case Layout.PARQUET:
-            from blockhole.graph.parquet import read_parquet
-
             return read_parquet(path)
         case Layout.N_TRIPLES | Layout.N_QUADS:
-            from blockhole.graph.ntriples import read_ntriples
-
             return read_ntriples(path, file_format)
         case Layout.TURTLE | Layout.TRIG | Layout.RDF_XML:
-            from blockhole.graph.rdf import read_rdf
-
             return read_rdf(path, file_format)
 
 
@@ -104,8 +101,6 @@ def _read_names(files: Mapping[SplitName, Path], folder: Path | None = None) -> 
 
 
 def _read_openke(folder: Path, files: Mapping[SplitName, Path]) -> SplitGraph:
-    from blockhole.graph.openke import ENTITIES, RELATIONS, read_ids, read_names
-
     entities, relations = read_names(folder / ENTITIES, "entity"), read_names(folder / RELATIONS, "relation")
     arrays: dict[str, Any] = {}
     for split, path in files.items():

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockhole.errors import UnknownName
+from blockhole.graph.nearest_names import nearest_names
 from blockhole.graph.stored_names import StoredNames
 
 if TYPE_CHECKING:
@@ -92,6 +93,4 @@ class Vocabulary:
 
     def nearest(self, name: str, count: int = 3) -> list[str]:
         """The known names that look most like `name`, best first; empty when none is close."""
-        from blockhole.graph.nearest_names import nearest_names
-
         return nearest_names(name, self._names, count)
