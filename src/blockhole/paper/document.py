@@ -20,10 +20,11 @@ _INTRODUCTION = """\
 # Results
 
 Written by `blockhole results --write` from the records in `results/`; a test fails when it is stale. A figure is the
-mean over seeds ± their standard deviation; *missing* says that there is no record. Records hold seed, settings, commit,
-device and wall time, and the bootstrap intervals of each seed. All settings were chosen on dev queries, and test was
-measured with what had been chosen: once, but FB13's ranking twice, since the first time was before its last choices
-on dev (`docs/experiments.md`).
+mean over seeds ± their standard deviation; *missing* says that there is no record. Intervals are over queries: the
+means of the bounds that each seed's bootstrap gives. Records hold seed, settings, commit, device and wall time.
+
+All settings were chosen on dev queries, and test was measured with what had been chosen: once, but FB13's ranking twice,
+since the first time was before its last choices on dev (`docs/experiments.md`).
 
 `blockhole reproduce ranking` (`classification`, `order`, `completion`, `triples`, `time`) makes the records again, on a
 GPU or on a CPU; `blockhole results --json` prints every mean and deviation.
@@ -35,7 +36,8 @@ _TEXTS = {
 
 A column is a model and its size, trained on paths; with -edges after it, on edges alone. *Base* are the test facts as
 queries of length 1, *all* is deduction and induction together. F\\* = train + valid + test, a tie counts half, and
-queries without negatives are left out (the strict reading). *paper* is what Table 3 prints.
+queries without negatives are left out (the strict reading). *paper* is what Table 3 prints. Loss, penalty, rate and
+epochs were chosen for blockhole-2x25 on each data set, and are the same for all columns but *best*.
 
 The paper's P@10 of WN11's base and induction (80.9 and 54.9 for b = 2) are out of reach of every published system under
 the protocol it states; the best that Guu et al. measured on WN11's base is 27.3. The paper does not say whether P@10
