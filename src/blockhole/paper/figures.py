@@ -131,6 +131,10 @@ def _draw_time(data: Data) -> Figure:
             lines.plot(curve["n"], [intercept + slope * n for n in curve["n"]], color=colour, linewidth=1)
     lines.set(title="BlockHolE, with lines of least squares", ylim=(0, None), xlim=(0, None))
     powers.set(title="RESCAL beside them, both axes logarithmic", xscale="log", yscale="log")
+    timed = sorted({n for curve in data.values() for n in curve["n"]})
+    powers.set_xticks(timed, [str(n) for n in timed])
+    powers.minorticks_off()
+    powers.yaxis.set_major_formatter("{x:g}")
     for axes in (lines, powers):
         axes.set(xlabel="n", ylabel="seconds per epoch")
         axes.spines[["top", "right"]].set_visible(False)
