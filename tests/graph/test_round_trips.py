@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -138,6 +139,17 @@ def test_convert_never_writes_over_its_source(tmp_path: Path) -> None:
     path.write_text("a\tr\tb\n")
     with pytest.raises(DataError, match=r"a\.tsv: is the file to convert; name another one to write\."):
         convert(path, path)
+
+
+def test_a_written_file_may_be_read_by_whom_the_umask_allows(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        with replacing(tmp_path / "facts.tsv") as temporary:
+            temporary.write_text("whole", encoding="utf-8")
+    finally:
+        os.umask(before)
+    assert [file.name for file in tmp_path.iterdir()] == ["facts.tsv"]
+    assert (tmp_path / "facts.tsv").stat().st_mode & 0o777 == 0o640
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from secrets import token_hex
 
 from blockhole.errors import DataError
 
@@ -17,16 +18,14 @@ def replacing(path: Path) -> Iterator[Path]:
     path = path.resolve()  # through a link, so that the link stays one
     if path.is_dir():
         raise DataError(f"{path}: is a folder; name a file to write.")
+    temporary = path.with_name(f".{path.name}.{token_hex(8)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        temporary.touch(exist_ok=False)  # not mkstemp, whose files only their owner can read
     except OSError as failure:
         raise DataError(f"{path}: cannot be written ({failure.strerror}); choose another place.") from None
-    os.close(descriptor)
-    temporary = Path(name)
     try:
         yield temporary
-        temporary.chmod(0o666 & ~_umask())  # mkstemp makes files that only their owner can read
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -48,9 +47,3 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
             fresh.rename(folder)
     except OSError as failure:
         raise DataError(f"cannot write {folder}: {failure.strerror or failure}; name another folder.") from failure
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
