@@ -16,7 +16,7 @@ from tests.graph.facts import Fact, any_name, fact_lists, graph_of, line_name
 from blockhole.errors import DataError
 from blockhole.graph.convert import convert
 from blockhole.graph.readers import read_graph, read_split
-from blockhole.graph.replacing import replacing
+from blockhole.graph.replacing import replacing, replacing_folder
 from blockhole.graph.split import SplitGraph
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.graph.writers import write_graph, write_split
@@ -164,6 +164,24 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> 
     with pytest.raises(KeyboardInterrupt):
         fail()
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("kept.tsv", "old")]
+
+
+def test_the_old_folder_comes_back_where_the_new_one_cannot_take_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rename = Path.rename
+
+    def interrupted(self: Path, target: Path) -> Path:
+        if self.name == "fresh":
+            raise KeyboardInterrupt
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", interrupted)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "old.txt").touch()
+    with pytest.raises(KeyboardInterrupt), replacing_folder(tmp_path / "data") as fresh:
+        (fresh / "new.txt").touch()
+    assert [file.relative_to(tmp_path).as_posix() for file in tmp_path.rglob("*")] == ["data", "data/old.txt"]
 
 
 def test_a_folder_is_not_written_over(tmp_path: Path) -> None:

@@ -38,12 +38,16 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as temporary:
-            fresh = Path(temporary) / "fresh"
+            fresh, replaced = Path(temporary) / "fresh", Path(temporary) / "replaced"
             fresh.mkdir()
             yield fresh
-            if folder.exists():
-                # A rename cannot replace a folder that has contents: the old one steps aside and is then deleted.
-                folder.rename(Path(temporary) / "replaced")
-            fresh.rename(folder)
+            try:
+                if folder.exists():
+                    # A rename cannot replace a folder that has contents: the old one steps aside and is then deleted.
+                    folder.rename(replaced)
+                fresh.rename(folder)
+            finally:
+                if replaced.exists() and not folder.exists():
+                    replaced.rename(folder)  # the new one did not come, so the old one comes back
     except OSError as failure:
         raise DataError(f"cannot write {folder}: {failure.strerror or failure}; name another folder.") from failure
