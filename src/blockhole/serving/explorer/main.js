@@ -50,6 +50,7 @@ class Page {
     showControls(place, this.runOf(place));
     const key = hrefOf({ ...place, answer: null });
     if (this.shown?.key === key && this.shown.view.open !== undefined) {
+      this.clear(); // whoever asked for something else and went back no longer waits for it
       this.shown.view.open(place.answer);
       return;
     }
@@ -85,13 +86,13 @@ class Page {
    * @param {Place} place
    */
   put(view, key, place) {
-    const before = this.shown;
+    const isFirst = this.shown === null;
+    this.leave();
     this.shown = { key, view };
-    this.clear();
     this.view.replaceChildren(view.node);
     document.title = view.title ? `${view.title} · BlockHolE` : "BlockHolE explorer";
     announce(view.summary);
-    if (before !== null && place.entity !== null) {
+    if (!isFirst && place.entity !== null) {
       scrollTo(0, 0);
       this.view.focus({ preventScroll: true }); // a new page: reading goes on at its top
     }
@@ -99,8 +100,7 @@ class Page {
 
   /** @param {Failure} failure */
   fail(failure) {
-    this.shown = null;
-    this.clear();
+    this.leave();
     this.view.replaceChildren(element("h1", { class: "unseen" }, "Nothing to show"));
     document.title = "BlockHolE explorer";
     this.problem.replaceChildren(problem(failure, (query) => go(withQuery(here(), query))));
@@ -112,7 +112,14 @@ class Page {
     this.box.input.setSelectionRange(at, at); // typing goes on where the mistake is
   }
 
-  /** Take away what was wrong before. */
+  /** Give up what is shown; a reason that is still on its way must not be announced over what comes next. */
+  leave() {
+    this.shown?.view.open?.(null);
+    this.shown = null;
+    this.clear();
+  }
+
+  /** Take away what was wrong before, and wait for nothing. */
   clear() {
     this.view.removeAttribute("aria-busy");
     this.problem.replaceChildren();
