@@ -34,6 +34,7 @@ export class QueryBox {
     /** @type {number | null} */
     this.active = null;
     this.pending = new AbortController();
+    this.early = this.input.value; // typed before the server said which runs there are
 
     this.input.addEventListener("input", () => {
       this.activate(null); // what was chosen was chosen for another text
@@ -63,8 +64,11 @@ export class QueryBox {
    * @param {string} example what an empty box shows
    */
   show(query, example) {
-    if (this.input.value !== query) this.input.value = query;
+    const text = query || this.early;
+    if (this.input.value !== text) this.input.value = text;
     this.input.placeholder = example;
+    if (text !== query) this.refresh();
+    this.early = "";
   }
 
   /**
@@ -231,7 +235,8 @@ export class QueryBox {
       return;
     key.preventDefault();
     if (!isFresh) await this.refresh(); // the keys were faster than the server
-    if (this.completion !== null && !this.completion.complete) this.take(this.active ?? 0, false);
+    if (this.completion?.text !== this.input.value) return; // and further ones came meanwhile
+    if (this.active !== null || !this.completion.complete) this.take(this.active ?? 0, false);
   }
 }
 
