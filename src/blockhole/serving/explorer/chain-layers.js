@@ -156,7 +156,7 @@ function freePlace(at, notes) {
  * @param {number} most
  * @param {(text: string) => number} measure
  */
-export function shorten(name, most, measure) {
+function shorten(name, most, measure) {
   if (measure(name) <= most) return name;
   const letters = [...name];
   let kept = letters.length - 1;

@@ -24,9 +24,13 @@ export function chainFigure(chains, place) {
   const scroller = element("div", { class: "layers", role: "group", tabindex: "0", "aria-label": "Chains, drawn" });
   const words = element("ol", { class: "words" }, ...chains.map((chain) => chainInWords(chain)));
   const figure = element("figure", { class: "chains" }, scroller, legend(), words);
+  let drawn = 0;
   const redraw = () => {
-    scroller.replaceChildren(drawLayers(chains, place, scroller.clientWidth));
-    scroller.classList.toggle("cut", scroller.scrollWidth > scroller.clientWidth);
+    const room = scroller.clientWidth;
+    if (room === drawn) return; // the height is ours: drawing changes it, and drawing again would lose the focus
+    drawn = room;
+    scroller.replaceChildren(drawLayers(chains, place, room));
+    scroller.classList.toggle("cut", scroller.scrollWidth > room);
   };
   new ResizeObserver(redraw).observe(scroller);
   [...words.children].forEach((item, at) => {
@@ -117,7 +121,7 @@ function chainInWords({ hops, probability }) {
     "li",
     {},
     element("span", { class: "probability" }, percent(probability)),
-    element("span", { class: "steps" }, element("span", { class: "name" }, hops[0].source), " ", ...steps),
+    element("span", {}, element("span", { class: "name" }, hops[0].source), " ", ...steps),
   );
 }
 
