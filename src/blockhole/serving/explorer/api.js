@@ -138,8 +138,8 @@ function urlOf(path) {
  */
 async function call(url, request) {
   for (let left = TRIES - 1; ; left -= 1) {
-    const response = await reach(url, request);
-    const body = await read(response);
+    const { response, text } = await reach(url, request);
+    const body = read(response, text);
     if (response.ok) return body.result;
     const { kind, message, place, nearest } = body.error;
     if (kind !== "busy" || left === 0) throw new Failure(kind, message, place, nearest);
@@ -153,21 +153,28 @@ async function call(url, request) {
  */
 async function reach(url, request) {
   try {
-    return await fetch(url, request);
+    const response = await fetch(url, request);
+    return { response, text: await response.text() };
   } catch (error) {
     if (!(error instanceof TypeError)) throw error;
     throw new Failure("unreachable", "The server does not answer. Is blockhole serve still running?");
   }
 }
 
-/** @param {Response} response */
-async function read(response) {
+/**
+ * The body of a response, which is the server's own: a result, or an error of its shape.
+ *
+ * @param {Response} response
+ * @param {string} text
+ */
+function read({ ok, status }, text) {
   try {
-    return await response.json();
+    const body = JSON.parse(text);
+    if ((ok ? body?.result : body?.error?.message) !== undefined) return body;
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
-    throw new Failure("unreadable", `Something between this page and the server answered ${response.status}.`);
   }
+  throw new Failure("unreadable", `Something between this page and the server answered ${status}.`);
 }
 
 /**
