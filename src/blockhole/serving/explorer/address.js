@@ -16,7 +16,7 @@
  * @property {number} top
  */
 
-export const TOPS = [5, 10, 25, 50, 100];
+const TOPS = [5, 10, 25, 50, 100];
 const DEFAULT_TOP = 10;
 
 /**
@@ -25,7 +25,7 @@ const DEFAULT_TOP = 10;
  * @param {string} search such as `?run=wn11&q=William/fatherOf`
  * @returns {Place}
  */
-export function readPlace(search) {
+function readPlace(search) {
   const given = new URLSearchParams(search);
   const only = given.get("only");
   const top = Number(given.get("top"));

@@ -51,6 +51,7 @@ export async function entityView(place, run, signal, askFrom) {
 function groupSection(group, found, place, run, signal) {
   const list = element("ul", { class: "names" });
   const more = element("button", { type: "button", class: "quiet" });
+  const refused = element("div");
   /** @param {string[]} names */
   const add = (names) => {
     list.append(
@@ -64,6 +65,7 @@ function groupSection(group, found, place, run, signal) {
   };
   more.addEventListener("click", async () => {
     more.disabled = true;
+    refused.replaceChildren();
     const offset = list.children.length;
     const question = { run: run.name, name: found.entity, relation: group.text, offset, limit: MORE };
     try {
@@ -73,7 +75,7 @@ function groupSection(group, found, place, run, signal) {
     } catch (failure) {
       if (signal.aborted) return;
       if (!(failure instanceof Failure)) throw failure;
-      list.after(problem(failure, () => {}));
+      refused.replaceChildren(problem(failure, () => {}));
     } finally {
       more.disabled = false;
     }
@@ -97,5 +99,6 @@ function groupSection(group, found, place, run, signal) {
     ),
     list,
     more,
+    refused,
   );
 }
