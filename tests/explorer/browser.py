@@ -5,14 +5,17 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from time import monotonic
 from typing import Literal, final
 from urllib.parse import urlencode, urlsplit
 
-from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Playwright, expect
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Playwright, Route, expect
 
 Theme = Literal["light", "dark"]
 
-expect.set_options(timeout=15_000)  # a page is given as long as its clicks are: a busy machine is no failure
+PATIENCE = 30_000
+"""Milliseconds that anything may take: a busy machine is no failure."""
+expect.set_options(timeout=PATIENCE)
 
 # Chains are drawn once their width is known, which is at the end of a frame: the second one has seen it.
 TWO_FRAMES = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
@@ -43,8 +46,9 @@ class Visit:
         page.on("request", lambda request: self.hosts.add(urlsplit(request.url).netloc))
 
     def open(self, **place: str) -> Visit:
-        """Go to a place, such as open(q="a/b", run="complex")."""
+        """Go to a place, such as open(q="a/b", run="complex"), and wait until the page listens to keys and clicks."""
         self.page.goto(f"{self.url}?{urlencode(place)}")
+        self.page.locator("#run option").first.wait_for(state="attached")
         return self
 
     def settle(self) -> None:
@@ -87,11 +91,45 @@ class Visit:
             self.complaints.append(f"{message.type}: {message.text}")
 
 
+@final
+class Held:
+    """Requests that wait: as if the server were slow, for just as long as a test wants it to be."""
+
+    def __init__(self, page: Page, pattern: str) -> None:
+        self._page = page
+        self._routes: list[Route] = []
+        self._is_open = False
+        page.route(pattern, self._meet)
+
+    def wait(self) -> None:
+        """Wait until a request does."""
+        end = monotonic() + PATIENCE / 1000
+        while not self._routes:
+            assert monotonic() < end, "there was no request"
+            self._page.wait_for_timeout(10)
+
+    def let_others_pass(self) -> None:
+        """Hold what waits, and nothing that comes after it."""
+        self._is_open = True
+
+    def release(self) -> None:
+        """Let everything go."""
+        self._is_open = True
+        for route in self._routes:
+            route.continue_()
+
+    def _meet(self, route: Route) -> None:
+        if self._is_open:
+            route.continue_()
+        else:
+            self._routes.append(route)
+
+
 @contextmanager
 def visiting(browser: Browser, url: str, *, width: int = 1200, theme: Theme = "light") -> Iterator[Visit]:
     """A visit with a fresh profile, checked when it ends."""
     with browser.new_context(viewport={"width": width, "height": 800}, color_scheme=theme) as context:
-        context.set_default_timeout(15_000)
+        context.set_default_timeout(PATIENCE)
         visit = Visit(context.new_page(), url)
         yield visit
         visit.check()

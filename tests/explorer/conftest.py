@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 from tests.explorer.browser import CHROMIUM, Visit, launch, visiting
-from tests.explorer.servers import serving
 from tests.explorer.world import make_runs
+from tests.serving.processes import serving
 
 
 @pytest.fixture(scope="session")
@@ -19,10 +19,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 @pytest.fixture(scope="session")
-def url(runs: list[Path]) -> Iterator[str]:
+def url(runs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a server over all of them."""
-    with serving(runs) as url:
-        yield url
+    with serving(tmp_path_factory.mktemp("server") / "log", *runs, "--port", 0) as server:
+        yield server.url
 
 
 # A browser a module: its event loop must not outlive the tests here, or others could start none of their own.

@@ -26,7 +26,7 @@ def test_views(browser: Browser, url: str, name: str, theme: Theme) -> None:
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_suggestions(browser: Browser, url: str, theme: Theme) -> None:
     with visiting(browser, url, theme=theme) as visit:
-        visit.open().box.press_sequentially('"number 7"/')
+        visit.open().box.fill('"number 7"/')
         expect(visit.options.first).to_be_visible()
         visit.box.press("ArrowDown")
         assert_accessible(visit)

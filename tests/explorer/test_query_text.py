@@ -27,7 +27,7 @@ def call(page: Page, function: str, *arguments: Any) -> Any:
     return page.evaluate(script, arguments)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(query=QUERIES)
 def test_pieces_are_the_names_as_the_language_writes_them(page: Page, query: PathQuery) -> None:
     pieces = call(page, "pieces", str(query))

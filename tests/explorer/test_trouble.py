@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Browser, Route, expect
-from tests.explorer.browser import Visit
-from tests.explorer.servers import serving
+from tests.explorer.browser import Held, Visit
+from tests.serving.processes import serving
 
 QUERY = '"number 7"/next'
 
@@ -45,30 +46,72 @@ def test_a_server_that_is_gone_is_said_and_found_again(visit: Visit) -> None:
     visit.complaints = [each for each in visit.complaints if "ERR_INTERNET_DISCONNECTED" not in each]
 
 
-def test_a_proxy_that_answers_for_the_server_is_said(visit: Visit) -> None:
+@pytest.mark.parametrize("body", ["<h1>Bad gateway</h1>", '{"message": "Bad gateway"}', '{"error": "502"}', "null"])
+def test_a_proxy_that_answers_for_the_server_is_said(visit: Visit, body: str) -> None:
     visit.refused = {"ask"}
-    visit.page.route("**/api/ask", lambda route: route.fulfill(status=502, body="<h1>Bad gateway</h1>"))
+    visit.page.route("**/api/ask", lambda route: route.fulfill(status=502, body=body))
     visit.open(q=QUERY)
     expect(visit.alert).to_have_text("Something between this page and the server answered 502.")
 
 
 def test_a_late_answer_does_not_replace_a_newer_one(visit: Visit) -> None:
-    held: list[Route] = []
-
-    def hold_the_first(route: Route) -> None:
-        if held:
-            route.continue_()
-        else:
-            held.append(route)
-
-    visit.page.route("**/api/ask", hold_the_first)
+    held = Held(visit.page, "**/api/ask")
     visit.open(q=QUERY)
+    held.wait()
+    held.let_others_pass()
     visit.box.fill('"number 30"/next')
     visit.box.press("Enter")
     expect(visit.answers.first).to_contain_text("number 31")
-    held[0].continue_()
+    held.release()
     visit.page.wait_for_timeout(200)
     expect(visit.answers.first).to_contain_text("number 31")
+
+
+def test_going_back_from_what_has_not_come_yet_waits_for_nothing(visit: Visit) -> None:
+    visit.open(q=QUERY)
+    expect(visit.answers.first).to_contain_text("number 8")
+    held = Held(visit.page, "**/api/ask")
+    visit.box.fill('"number 30"/next')
+    visit.box.press("Enter")
+    held.wait()
+    expect(visit.page.locator("#view")).to_have_attribute("aria-busy", "true")
+    visit.page.go_back()
+    expect(visit.box).to_have_value(QUERY)
+    expect(visit.answers.first).to_contain_text("number 8")
+    expect(visit.page.locator("[aria-busy]")).to_have_count(0)
+
+
+def test_a_reason_that_comes_late_is_not_announced_over_other_answers(visit: Visit) -> None:
+    visit.open(q=QUERY)
+    held = Held(visit.page, "**/api/explain")
+    visit.answers.first.get_by_role("button").click()
+    held.wait()
+    visit.box.fill('"number 30"/next')
+    visit.box.press("Enter")
+    expect(visit.page.get_by_role("status")).to_contain_text("the first is number 31")
+    held.release()
+    visit.page.wait_for_timeout(200)
+    expect(visit.page.get_by_role("status")).to_contain_text("the first is number 31")
+
+
+def test_what_is_typed_before_the_page_knows_its_runs_is_kept(visit: Visit) -> None:
+    held = Held(visit.page, "**/api/runs")
+    visit.page.goto(visit.url)
+    held.wait()
+    visit.box.fill("remainder")
+    held.release()
+    expect(visit.options).to_have_count(6)
+    expect(visit.box).to_have_value("remainder")
+
+
+def test_what_is_asked_before_the_page_knows_its_runs_is_answered(visit: Visit) -> None:
+    held = Held(visit.page, "**/api/runs")
+    visit.page.goto(visit.url)
+    held.wait()
+    held.let_others_pass()
+    visit.box.fill(QUERY)
+    visit.box.press("Enter")
+    expect(visit.answers.first).to_contain_text("number 8")
 
 
 def test_options_ask_what_is_typed_and_not_yet_asked(visit: Visit) -> None:
@@ -81,12 +124,18 @@ def test_options_ask_what_is_typed_and_not_yet_asked(visit: Visit) -> None:
     expect(visit.answers.first).to_contain_text("number 31")
 
 
-def test_a_server_with_a_key_shows_the_page_to_whoever_has_it(browser: Browser, runs: list[Path]) -> None:
+def test_a_server_with_a_key_shows_the_page_to_whoever_has_it(
+    browser: Browser, runs: list[Path], tmp_path: Path
+) -> None:
     key = "correct-horse-battery-staple"
-    with serving(runs[:1], api_key=key) as url, browser.new_context() as stranger:
-        assert stranger.request.get(url).status == 401
+    (tmp_path / "key").write_text(key, encoding="utf-8")
+    with (
+        serving(tmp_path / "log", runs[0], "--port", 0, "--api-key-file", tmp_path / "key") as server,
+        browser.new_context() as stranger,
+    ):
+        assert stranger.request.get(server.url).status == 401
         with browser.new_context(http_credentials={"username": "anyone", "password": key}) as context:
-            visit = Visit(context.new_page(), url).open(q=QUERY)
+            visit = Visit(context.new_page(), server.url).open(q=QUERY)
             expect(visit.answers.first).to_contain_text("number 8")
             visit.answers.first.get_by_role("button").click()
             expect(visit.page.locator(".layers svg")).to_be_visible()

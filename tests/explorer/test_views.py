@@ -6,7 +6,7 @@ import json
 
 import pytest
 from playwright.sync_api import Browser, Route, expect
-from tests.explorer.browser import Theme, Visit, visiting
+from tests.explorer.browser import TWO_FRAMES, Theme, Visit, visiting
 from tests.explorer.world import BOLD, HUB, IMAGE, LONG, SCRIPT, SPOKES
 
 QUERY = '"number 7"/next/double'
@@ -146,6 +146,19 @@ def test_colours_follow_the_system_until_chosen_and_are_remembered(browser: Brow
         visit.page.reload()
         assert is_dark(visit) == (system == "light")
         expect(button).to_have_attribute("aria-pressed", str(system == "light").lower())
+
+
+def test_chains_are_drawn_again_for_another_width_alone(visit: Visit) -> None:
+    """Drawing changes the height; were that a reason to draw again, the focus in the drawing would be lost."""
+    visit.open(q=QUERY, answer="number 16").settle()
+    node = visit.page.locator(".layers a").first
+    node.focus()
+    visit.page.locator(".layers").evaluate("layers => { layers.style.height = '400px'; }")
+    visit.page.evaluate(TWO_FRAMES)
+    expect(node).to_be_focused()
+    visit.page.set_viewport_size({"width": 700, "height": 800})
+    expect(node).not_to_be_focused()
+    expect(node).to_be_visible()
 
 
 def test_nothing_jumps_while_the_page_loads(visit: Visit) -> None:
