@@ -77,7 +77,8 @@ the others.
 
 One epoch over WN11's train facts with the paper's training (five negatives, batches of 1,024) in the fused engine on
 one CPU thread, the best of several rounds. *slope* and *R²* are those of a line through the times; *exponent* is the
-slope on logarithmic axes: 1 for what is proportional to n, 2 for what is quadratic.
+slope on logarithmic axes: 1 for what is proportional to n, 2 for what is quadratic. Every n is a multiple of 128, so
+that blocks have 16 numbers or more; smaller ones are not on the line (`docs/experiments.md`).
 """,
 }
 
