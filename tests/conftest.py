@@ -1,4 +1,4 @@
-"""What all tests share: where the real data is, and laws that are tested without a clock, kernels without a GPU."""
+"""What tests share: the real data, the installed wheel, laws tested without a clock, kernels without a GPU."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
+from tests.packaging.wheel import Installation, build, install
 
-# A deadline would make a law fail on a busy machine: the first call of a compiled loop alone takes seconds.
-settings.register_profile("untimed", deadline=None)
+# A deadline would make a law fail on a busy machine: the first call of a compiled loop alone takes seconds. So would a
+# limit on how long examples may take to make.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
 
@@ -23,6 +25,21 @@ def data_root() -> Path:
     if not named or not Path(named).is_dir():
         pytest.skip("BLOCKHOLE_DATA names no folder of data sets")
     return Path(named).resolve()
+
+
+@pytest.fixture(scope="session")
+def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the sdist of this tree, and the wheel that was built from the sdist."""
+    folder = tmp_path_factory.mktemp("dist")
+    build(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def installation(distributions: Path, tmp_path_factory: pytest.TempPathFactory) -> Installation:
+    """The wheel, installed."""
+    (wheel,) = distributions.glob("*.whl")
+    return install(tmp_path_factory.mktemp("installed"), wheel)
 
 
 @pytest.fixture

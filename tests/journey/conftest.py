@@ -1,4 +1,4 @@
-"""A fresh folder, the wheel installed, and what the journey leaves on its way."""
+"""A fresh folder, and what the journey with the installed wheel leaves on its way."""
 
 from __future__ import annotations
 
@@ -7,18 +7,9 @@ from pathlib import Path
 
 import pytest
 from tests.journey.towns import FILE, write_turtle
-from tests.packaging.wheel import Installation, Outcome, build, install
+from tests.packaging.wheel import Installation, Outcome
 
 Blockhole = Callable[..., Outcome]
-
-
-@pytest.fixture(scope="package")
-def installation(tmp_path_factory: pytest.TempPathFactory) -> Installation:
-    """The wheel, installed."""
-    built = tmp_path_factory.mktemp("built")
-    build(built)
-    (wheel,) = built.glob("*.whl")
-    return install(tmp_path_factory.mktemp("environment"), wheel)
 
 
 @pytest.fixture(scope="package")
