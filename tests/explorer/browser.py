@@ -26,7 +26,9 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 def launch(playwright: Playwright) -> Browser:
     """The system's chromium, without its own traffic."""
     return playwright.chromium.launch(
-        executable_path=CHROMIUM, args=["--no-sandbox", "--disable-background-networking"]
+        executable_path=CHROMIUM,
+        args=["--no-sandbox", "--disable-background-networking"],
+        timeout=4 * PATIENCE,
     )
 
 
