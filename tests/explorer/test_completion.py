@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 from tests.explorer.browser import Held, Visit
 from tests.explorer.world import BOLD, HUB, SCRIPT
 
@@ -35,6 +35,17 @@ def test_a_caret_offers_inverses_only(visit: Visit) -> None:
     expect(visit.options).to_have_count(1)
     visit.box.press("Tab")
     expect(visit.box).to_have_value('"number 1"/^next')
+
+
+def test_a_relation_beyond_those_that_come_at_once_is_found_by_its_beginning(visit: Visit) -> None:
+    def respond(route: Route) -> None:
+        names = ["seldom"] if "prefix=seld" in route.request.url else [f"relation {i}" for i in range(1000)]
+        found = [{"name": each, "inverse": False, "text": each, "known": False, "entities": 1} for each in names]
+        route.fulfill(json={"run": "blockhole", "result": {"after": "", "relations": found}})
+
+    visit.page.route("**/api/relations*", respond)
+    visit.open().box.fill('"number 1"/seld')
+    expect(visit.options.first).to_contain_text("seldom")
 
 
 def test_typing_errors_and_parts_of_names_find_entities(visit: Visit) -> None:

@@ -28,6 +28,7 @@
 /** @typedef {{default: string, runs: RunInfo[]}} Runs */
 /** @typedef {{field: string, text: string | null, column: number | null}} Where */
 
+export const MOST_RELATIONS = 1000;
 const TRIES = 4;
 
 /** What went wrong, in the server's words. */
@@ -84,14 +85,15 @@ export function findEntities(question, signal) {
 }
 
 /**
- * The relations that make sense after a query, or after its source alone; all of them where nothing stands before.
+ * The relations that make sense after a query, or after its source alone; all of them where nothing stands before. No
+ * more than `MOST_RELATIONS` come; with `prefix`, only such as begin so.
  *
- * @param {{run: string, after?: string}} question
+ * @param {{run: string, after?: string, prefix?: string}} question
  * @param {AbortSignal} signal
  * @returns {Promise<{relations: RelationName[]}>}
  */
 export function findRelations(question, signal) {
-  return get("api/relations", { ...question, limit: 1000 }, signal);
+  return get("api/relations", { ...question, limit: MOST_RELATIONS }, signal);
 }
 
 /**

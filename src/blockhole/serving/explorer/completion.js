@@ -4,7 +4,7 @@
  * @module
  */
 
-import { Failure, findEntities, findRelations } from "./api.js";
+import { Failure, MOST_RELATIONS, findEntities, findRelations } from "./api.js";
 import { pieceAt, typedName } from "./query-text.js";
 
 /**
@@ -74,7 +74,7 @@ async function entities(run, prefix, typed, signal) {
  * @returns {Promise<Suggestion[]>}
  */
 async function relations(run, after, typed, signal) {
-  const found = await relationsAfter(run, after, signal);
+  const found = await relationsAfter(run, after, typed.name, signal);
   return found
     .filter(({ inverse }) => inverse || !typed.inverse)
     .map((relation) => ({ relation, likeness: likeness(relation.name, typed.name) }))
@@ -94,15 +94,21 @@ async function relations(run, after, typed, signal) {
 }
 
 /**
- * None after a beginning that has a mistake: asking will say which.
+ * None after a beginning that has a mistake: asking will say which. Where there are more than come at once, those that
+ * begin as typed are asked for too.
  *
  * @param {string} run
  * @param {string} after
+ * @param {string} typed
  * @param {AbortSignal} signal
  */
-async function relationsAfter(run, after, signal) {
+async function relationsAfter(run, after, typed, signal) {
   try {
-    return (await findRelations({ run, after }, signal)).relations;
+    const { relations } = await findRelations({ run, after }, signal);
+    if (relations.length < MOST_RELATIONS || typed === "") return relations;
+    const begun = (await findRelations({ run, after, prefix: typed }, signal)).relations;
+    const texts = new Set(begun.map(({ text }) => text));
+    return [...begun, ...relations.filter(({ text }) => !texts.has(text))];
   } catch (failure) {
     if (failure instanceof Failure && ["syntax", "unknown_name"].includes(failure.kind)) return [];
     throw failure;
