@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -32,12 +33,17 @@ class ServerProcess(NamedTuple):
     url: str
     log: Path
 
+    @property
+    def port(self) -> int:
+        return int(self.url.rstrip("/").rpartition(":")[2])
+
     def client(self, **headers: str) -> httpx.Client:
         # Certificates are never looked at over loopback, and reading them takes longer than most tests.
         return httpx.Client(base_url=self.url, headers=headers, timeout=60, verify=False)
 
     def log_lines(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.log.read_text(encoding="utf-8").splitlines()]
+        whole, _, _ = self.log.read_text(encoding="utf-8").rpartition("\n")  # the last line may be on its way
+        return [json.loads(line) for line in whole.splitlines()]
 
     def end(self, number: int = signal.SIGTERM) -> int:
         self.process.send_signal(number)
@@ -60,9 +66,10 @@ def serving_with(log: Path, run: Path, **settings: object) -> Iterator[ServerPro
 
 @contextmanager
 def _running(log: Path, command: list[str]) -> Iterator[ServerProcess]:
+    environment = {name: value for name, value in os.environ.items() if name != "BLOCKHOLE_API_KEY"}
     with (
         log.open("a", encoding="utf-8") as stderr,
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True) as process,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True, env=environment) as process,
     ):
         try:
             assert process.stdout is not None

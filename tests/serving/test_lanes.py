@@ -32,7 +32,7 @@ def test_a_lane_refuses_what_it_has_no_room_for_and_gives_up_in_time() -> None:
         lane = Lane("test", threads=1, queue=2, timeout=0.2)
         running = asyncio.ensure_future(lane.run(held.wait))
         waiting = asyncio.ensure_future(lane.run(lambda: 7))
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0)  # both begin
         assert lane.size() == 2
         with pytest.raises(Refusal, match="as many requests as it can hold"):
             await lane.run(lambda: 8)
@@ -41,6 +41,7 @@ def test_a_lane_refuses_what_it_has_no_room_for_and_gives_up_in_time() -> None:
                 await late
         assert lane.size() == 0
         held.set()
+        lane.timeout = 60
         assert await lane.run(lambda: 9) == 9
         lane.close()
 

@@ -10,7 +10,9 @@ import threading
 import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +22,44 @@ from tests.serving.processes import ServerProcess, serving, serving_with
 from tests.serving.random_run import write_random_run
 
 QUERY = '"number 3"/next/double'
-SLOW = {"source": "number 3", "target": "number 9", "max_length": 4, "top": 100}
-"""A search of many paths."""
 
 
 @pytest.fixture(scope="module")
 def tight(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A server with a key and little of everything."""
-    log = tmp_path_factory.mktemp("tight") / "log"
-    with serving_with(
-        log, run, api_key="s3cret", queue=2, threads=1, timeout=20, max_length=2, receive_seconds=1
-    ) as process:
+    """A server with a key and short queries."""
+    with serving_with(tmp_path_factory.mktemp("tight") / "log", run, api_key="s3cret", max_length=2) as process:
         yield process
+
+
+@pytest.fixture(scope="module")
+def impatient(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A server that waits for a second only; nobody else asks it, for a second can pass on a busy machine."""
+    with serving_with(tmp_path_factory.mktemp("impatient") / "log", run, receive_seconds=1) as process:
+        yield process
+
+
+@pytest.fixture(scope="module")
+def wide_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with so many relations that a search for paths takes most of a second; read it only."""
+    return write_random_run(tmp_path_factory.mktemp("wide") / "run", E=300, R=10, facts=1200)
+
+
+LONG_SEARCH = {"source": "e1", "target": "e2", "max_length": 4}
+
+
+@contextmanager
+def _searches(server: ServerProcess, count: int) -> Iterator[list[Future[httpx.Response]]]:
+    """So many long searches of the run at the same moment, over connections that stand already."""
+    together = threading.Barrier(count)
+
+    def search() -> httpx.Response:
+        with server.client() as client:
+            client.get("/healthz")
+            together.wait()
+            return client.post("/api/paths", json=LONG_SEARCH)
+
+    with ThreadPoolExecutor(count) as pool:
+        yield [pool.submit(search) for _ in range(count)]
 
 
 def _wait_until(condition: Callable[[], bool]) -> None:
@@ -90,16 +118,14 @@ def test_the_longest_query_can_be_set(tight: ServerProcess) -> None:
         assert longer.json()["error"]["message"] == "the query has 3 hops; a query may have 2 at most."
 
 
-def test_a_full_queue_answers_503_and_recovers(tight: ServerProcess) -> None:
-    def search(_: int) -> httpx.Response:
-        with tight.client(Authorization="Bearer s3cret") as client:
-            return client.post("/api/paths", json=SLOW)
-
-    with tight.client(Authorization="Bearer s3cret") as client:
-        with ThreadPoolExecutor(8) as pool:
-            searches = [pool.submit(search, i) for i in range(8)]
+def test_a_full_queue_answers_503_and_recovers(wide_run: Path, tmp_path: Path) -> None:
+    with (
+        serving_with(tmp_path / "log", wide_run, queue=2, threads=1, timeout=60) as server,
+        server.client() as client,
+    ):
+        with _searches(server, 8) as searches:
             # Searches that fill their own lane hold up neither questions nor health.
-            assert client.post("/api/ask", json={"query": QUERY}).status_code == 200
+            assert client.post("/api/ask", json={"query": "e1/r0"}).status_code == 200
             assert client.get("/healthz").status_code == 200
             responses = [each.result() for each in searches]
         statuses = {response.status_code for response in responses}
@@ -112,13 +138,13 @@ def test_a_full_queue_answers_503_and_recovers(tight: ServerProcess) -> None:
             "place": None,
             "nearest": [],
         }
-        assert client.post("/api/paths", json=SLOW).status_code == 200
+        assert client.post("/api/paths", json=LONG_SEARCH).status_code == 200
         assert 'blockhole_requests_total{method="POST",route="/api/paths",status="503"}' in client.get("/metrics").text
 
 
-def test_a_request_that_takes_too_long_is_given_up(run: Path, tmp_path: Path) -> None:
-    with serving_with(tmp_path / "log", run, timeout=0.001) as server, server.client() as client:
-        response = client.post("/api/paths", json=SLOW)
+def test_a_request_that_takes_too_long_is_given_up(wide_run: Path, tmp_path: Path) -> None:
+    with serving_with(tmp_path / "log", wide_run, timeout=0.001) as server, server.client() as client:
+        response = client.post("/api/paths", json=LONG_SEARCH)
         assert response.status_code == 503
         assert response.headers["retry-after"] == "1"
         assert response.json()["error"]["message"] == (
@@ -130,27 +156,25 @@ def test_a_request_that_takes_too_long_is_given_up(run: Path, tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     "beginning",
-    [b"", b"GET /healthz HTTP/1.1\r\nHost:", b"POST /api/ask HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"],
+    [
+        b"",
+        b"GET /healthz HTTP/1.1\r\nHost:",
+        b"POST /api/ask HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{",
+    ],
 )
-def test_a_client_that_dawdles_is_cut_off(tight: ServerProcess, beginning: bytes) -> None:
-    port = int(tight.url.rstrip("/").rpartition(":")[2])
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+def test_a_client_that_dawdles_is_cut_off(impatient: ServerProcess, beginning: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", impatient.port), timeout=60) as connection:
         connection.sendall(beginning)
-        began, received = time.monotonic(), b""
-        with tight.client() as client:
-            assert client.get("/healthz").status_code == 200  # others are served meanwhile
-        while part := connection.recv(65536):
+        received = b""
+        while part := connection.recv(65536):  # until the server closes it
             received += part
-    assert time.monotonic() - began < 20
-    if received:
-        assert received.split()[1] in (b"401", b"408")
+    assert received.split()[1] == b"408"
 
 
-def test_a_byte_now_and_then_does_not_keep_a_connection(tight: ServerProcess) -> None:
-    port = int(tight.url.rstrip("/").rpartition(":")[2])
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+def test_a_byte_now_and_then_does_not_keep_a_connection(impatient: ServerProcess) -> None:
+    with socket.create_connection(("127.0.0.1", impatient.port), timeout=60) as connection:
         connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n")
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         cut_off = False
         while not cut_off and time.monotonic() < end:
             time.sleep(0.1)
@@ -162,8 +186,7 @@ def test_a_byte_now_and_then_does_not_keep_a_connection(tight: ServerProcess) ->
 
 
 def test_five_hundred_dawdlers_do_not_hold_up_others(tight: ServerProcess) -> None:
-    port = int(tight.url.rstrip("/").rpartition(":")[2])
-    connections = [socket.create_connection(("127.0.0.1", port), timeout=30) for _ in range(500)]
+    connections = [socket.create_connection(("127.0.0.1", tight.port), timeout=60) for _ in range(500)]
     try:
         for connection in connections:
             connection.sendall(b"GET / HTTP/1.1\r\n")
@@ -259,36 +282,39 @@ def test_a_run_trained_again_is_reloaded_under_load_without_a_failure(
 
 def test_killed_under_load_and_started_again_it_answers_as_before(own_run: Path, tmp_path: Path) -> None:
     files = {path.name: path.read_bytes() for path in own_run.iterdir()}
-    with serving(tmp_path / "log", own_run, "--port", 0) as server, server.client() as client:
+    port = _quiet_port()
+    with serving(tmp_path / "log", own_run, "--port", port) as server, server.client() as client:
         before = _best(client)
-        port = client.base_url.port
         with _Load(server) as load:
             server.process.kill()
             server.process.wait()
             _wait_until(lambda: len(load.failures) == 4)
     assert {path.name: path.read_bytes() for path in own_run.iterdir()} == files
     with serving(tmp_path / "log", own_run, "--port", port) as server, server.client() as client:
-        assert client.base_url.port == port
+        assert server.port == port
         assert _best(client) == before
 
 
-def test_requests_under_way_are_finished_before_the_end(tmp_path: Path) -> None:
-    run = write_random_run(tmp_path / "run", E=300, R=8, facts=900)
-    search_long = {"source": "e1", "target": "e2", "max_length": 4}
+def _quiet_port() -> int:
+    """A free port that stays free: below those that the system itself gives to whoever connects to something."""
+    for port in range(20_000 + os.getpid() % 10_000, 32_000):
+        try:
+            with socket.create_server(("127.0.0.1", port)):
+                return port
+        except OSError:
+            continue
+    raise AssertionError("all ports are taken")
+
+
+def test_requests_under_way_are_finished_before_the_end(wide_run: Path, tmp_path: Path) -> None:
     with (
-        serving(tmp_path / "log", run, "--port", 0, "--threads", 1, "--timeout", 60) as server,
+        serving(tmp_path / "log", wide_run, "--port", 0, "--threads", 1, "--timeout", 60) as server,
         server.client() as client,
     ):
-
-        def search(_: int) -> int:
-            with server.client() as own:
-                return own.post("/api/paths", json=search_long).status_code
-
-        with ThreadPoolExecutor(4) as pool:
-            searches = [pool.submit(search, i) for i in range(4)]
+        with _searches(server, 4) as searches:
             _wait_until(lambda: 'lane="long"} 4.0' in client.get("/metrics").text)
             server.process.send_signal(signal.SIGTERM)
-            assert [each.result() for each in searches] == [200] * 4
+            assert [each.result().status_code for each in searches] == [200] * 4
         assert server.process.wait(60) == 0
         with pytest.raises(httpx.TransportError):
             httpx.get(f"{server.url}healthz")
@@ -315,11 +341,11 @@ def test_memory_does_not_grow_with_requests(own_run: Path, tmp_path: Path) -> No
                 client.post("/api/ask", json={"query": f'"number {i % 60}"/next'})
                 client.get("/api/entities", params={"prefix": f"n{i}"})
 
-        ask(200)
-        for _ in range(3):
+        sizes = []
+        for _ in range(12):
+            ask(50)
             client.post("/api/runs/own/reload")
-        before = resident()
-        ask(300)
-        for _ in range(5):
-            client.post("/api/runs/own/reload")
-        assert resident() < before + 8 * 2**20
+            sizes.append(resident())
+        # A thread keeps the memory that its first work took, whenever that is; what leaks grows with every round.
+        growth = sorted(after - before for before, after in pairwise(sizes))
+        assert growth[len(growth) // 2] < 2**18
