@@ -116,7 +116,7 @@ class _SharedSoftmax(torch.autograd.Function):
         for start in range(0, batch, rows):
             part = slice(start, min(start + rows, batch))
             chunk_own = own[part]
-            share = torch.addmm(log_weight, query[part], rivals.T)
+            share = torch.addmm(log_weight, query[part], rivals.T)  # logits, then their exponentials, in place
             share[_cells(excluded, part)] = -torch.inf
             highest = chunk_own.amax(dim=1, keepdim=True)
             if len(rivals):
@@ -128,14 +128,15 @@ class _SharedSoftmax(torch.autograd.Function):
             total = (across.total(total) if across else total) + own_share.sum(dim=1, keepdim=True)
             cross_entropy = total.log() + highest - chunk_own[:, :1]
             own_share.div_(total)[:, 0] -= 1
-            share.div_(total)
+            scale = total.reciprocal_()
             if weight is not None:
-                for each in (cross_entropy, own_share, share):
+                for each in (cross_entropy, own_share, scale):
                     each.mul_(weight[part, None])
             loss += cross_entropy.sum()
             own_gradient[part] = own_share
-            query_gradient[part] = share @ rivals
-            rival_gradient.addmm_(share.T, query[part])
+            # Vectors are scaled, not the shares, of which there are many more.
+            query_gradient[part] = (share @ rivals).mul_(scale)
+            rival_gradient.addmm_(share.T, query[part] * scale)
         if across:
             query_gradient = across.total(query_gradient)
         ctx.save_for_backward(own_gradient, query_gradient, rival_gradient)

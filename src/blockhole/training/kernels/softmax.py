@@ -9,8 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-CHUNK_LOGITS = 2**26
-"""How many logits the chunked products hold at once: 256 MB in float32."""
+CHUNK_LOGITS = 2**22
+"""How many logits the chunked products hold at once: 16 MB in float32. Four times as many would be fetched from the
+system anew for every chunk, page by page, which takes as long as a product."""
+
+CUDA_CHUNK_LOGITS = 2**26
+"""The same on a GPU, where products of few rows leave most of it idle."""
 
 
 def softmax_loss(query: Tensor, candidates: Tensor, target: Tensor, weight: Tensor | None = None) -> Tensor:
@@ -57,28 +61,32 @@ def chunked_softmax(
     candidates: Tensor,
     target: Tensor,
     weight: Tensor | None = None,
-    chunk_logits: int = CHUNK_LOGITS,
+    chunk_logits: int | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The same by matrix products over blocks of queries; on every device, in every precision."""
+    """The same by matrix products over blocks of queries; on every device, in every precision.
+
+    With p the exponentials of a query's logits and z their sum, the gradients are p C / z - c_t for the query, and
+    Σ p q / z, less q at the target, for the candidates: dividing vectors by z, not p, saves a pass over all logits.
+    """
     batch = len(query)
+    chunk_logits = chunk_logits or (CUDA_CHUNK_LOGITS if query.is_cuda else CHUNK_LOGITS)
     rows = max(1, chunk_logits // len(candidates))
     loss = query.new_zeros(())
     query_gradient = torch.empty_like(query)
     candidate_gradient = torch.zeros_like(candidates)
     for start in range(0, batch, rows):
         part = slice(start, start + rows)
+        share = 1 if weight is None else weight[part, None]
         logits = query[part] @ candidates.T
-        true = target[part, None]
-        normaliser = torch.logsumexp(logits, dim=1, keepdim=True)
-        cross_entropy = normaliser - logits.gather(1, true)
-        softmax = logits.sub_(normaliser).exp_()
-        softmax.scatter_add_(1, true, -torch.ones_like(true, dtype=softmax.dtype))
-        if weight is not None:
-            cross_entropy = cross_entropy * weight[part, None]
-            softmax.mul_(weight[part, None])
-        loss += cross_entropy.sum()
-        query_gradient[part] = softmax @ candidates
-        candidate_gradient.addmm_(softmax.T, query[part])
+        true = logits.gather(1, target[part, None])
+        highest = logits.amax(dim=1, keepdim=True)
+        exponentials = logits.sub_(highest).exp_()
+        total = exponentials.sum(dim=1, keepdim=True)
+        loss += (share * (highest + total.log() - true)).sum()
+        scale = share / total
+        query_gradient[part] = (exponentials @ candidates).mul_(scale).sub_(share * candidates[target[part]])
+        candidate_gradient.addmm_(exponentials.T, query[part] * scale)
+    candidate_gradient.index_add_(0, target, query if weight is None else query * weight[:, None], alpha=-1)
     return loss / batch, query_gradient / batch, candidate_gradient / batch
 
 
