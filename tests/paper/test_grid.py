@@ -95,6 +95,8 @@ def test_a_killed_search_goes_on_where_it_was(town: Path, tmp_path: Path) -> Non
 
 
 def test_pruning_asks_while_training(town: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"^--prune goes by MQ on dev queries; leave early_stop\.metric = mq"):
+        GridSearch.plan(str(town), None, tmp_path / "grid.db", prune=True, overrides={"early_stop.metric": "accuracy"})
     search = make_search(town, tmp_path / "grid.db", prune=True)
     found = search.run(1, silent)["models"]["distmult"]
     assert found["complete"] + sum(trial["reason"] == "pruned" for trial in found["trials"]) == 4

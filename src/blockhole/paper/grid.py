@@ -58,7 +58,11 @@ class GridSearch:
         search = cls(data, tuple(models or SIZES), file, quick, prune, dict(overrides or {}), device)
         for model in search.models:
             for point in points(model, quick=quick):
-                point_config(data, model, point, quick=quick, overrides=search.overrides, device=device)
+                config = point_config(data, model, point, quick=quick, overrides=search.overrides, device=device)
+                if prune and config.early_stop.metric != "mq":
+                    raise ConfigError(
+                        "--prune goes by MQ on dev queries; leave early_stop.metric = mq, or --prune out."
+                    )
         return search
 
     def run(self, jobs: int, say: Callable[[str], None]) -> dict[str, Any]:
