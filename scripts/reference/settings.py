@@ -20,7 +20,8 @@ HEAD = """# Settings
 Written by `python -m scripts.reference` from `blockhole.training.config`; a test fails when it is stale.
 
 Settings come from: defaults < preset (`small` or `fast`, unless one is named) < `--config FILE` (.toml, .yaml, .json) <
-options and `--set KEY=VALUE`; in Python, `blockhole.train(…, settings={"model.blocks": 4})`. A run's `config.json`
+options and `--set KEY=VALUE`; in Python, `blockhole.train(…, settings={"model.blocks": 4})`. `--set KEY=`, in Python
+None, makes a setting absent that a preset or file has, where it may be (its default is –). A run's `config.json`
 holds all of them. A key that does not exist, or a value out of range, is refused by name.
 """
 

@@ -169,15 +169,26 @@ def test_unknown_preset() -> None:
         ("a.b=true", True),
         ("a.b=['x']", ["x"]),
         ("a.b = x=y", "x=y"),
+        ("a.b=", None),
+        ("a.b = ", None),
     ],
 )
 def test_assignments(text: str, value: object) -> None:
     assert parse_assignment(text) == ("a.b", value)
 
 
-def test_an_assignment_needs_a_key() -> None:
-    with pytest.raises(ConfigError, match="cannot read the setting 'adam'; write it as KEY=VALUE"):
-        parse_assignment("adam")
+@pytest.mark.parametrize("text", ["adam", "=adam", "="])
+def test_an_assignment_needs_a_key(text: str) -> None:
+    with pytest.raises(ConfigError, match=f"cannot read the setting '{text}'; write it as KEY=VALUE"):
+        parse_assignment(text)
+
+
+def test_an_assignment_takes_a_setting_of_the_preset_back() -> None:
+    assert validate(gather(preset="best")).early_stop.metric == "mq"
+    config = validate(gather(preset="best", overrides=dict([parse_assignment("early_stop.metric=")])))
+    assert config.early_stop == TrainConfig().early_stop.model_copy(update={"patience": 3})
+    with pytest.raises(ConfigError, match=r"^training\.batch_size = None cannot be used: it should be a valid integer"):
+        validate(gather(overrides=dict([parse_assignment("training.batch_size=")])))
 
 
 def test_configuration_survives_json() -> None:

@@ -35,7 +35,8 @@ def train(
     threads: Annotated[int | None, typer.Option(help="CPU threads (default: all).")] = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:N or mps (default: auto).")] = None,
     assign: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any setting, such as penalty.dura=0.1.")
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Any setting, such as penalty.dura=0.1; KEY= makes it absent."),
     ] = None,
     track: Annotated[list[str] | None, typer.Option(help="Also log figures to tensorboard or mlflow.")] = None,
     mesh: Annotated[

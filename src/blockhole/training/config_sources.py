@@ -119,14 +119,16 @@ def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def parse_assignment(text: str) -> tuple[str, Any]:
-    """`KEY=VALUE` of the command line; VALUE is read as TOML, and as plain text where that fails."""
-    key, separator, value = text.partition("=")
-    if not separator or not key.strip():
+    """`KEY=VALUE` of the command line; VALUE is read as TOML, and as plain text where that fails; `KEY=` is absent."""
+    key, separator, value = (part.strip() for part in text.partition("="))
+    if not separator or not key:
         raise ConfigError(f"cannot read the setting {text!r}; write it as KEY=VALUE, such as optimizer.kind=adam.")
+    if not value:
+        return key, None
     try:
-        return key.strip(), tomllib.loads(f"value = {value}")["value"]
+        return key, tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
-        return key.strip(), value.strip()
+        return key, value
 
 
 def nested(key: str, value: object) -> Settings:
