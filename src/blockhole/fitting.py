@@ -186,12 +186,22 @@ def fit(
 
 def _refuse_untrainable(data: DataSet, config: TrainConfig, *, alone: bool) -> None:
     """What these data and settings cannot be trained to, said before any work is done."""
+    training, metric = config.training, config.early_stop.metric
     if not len(data.split.train):
         raise DataError(f"{data.name} has no train facts, so there is nothing to train on.")
     if config.training.average_epochs > 1 and not alone:
         raise ConfigError("training.average_epochs is for one process; leave it out where several train together.")
     if data.split.packed:
         check_streams(config)
+    if config.loss.corrupts_once and training.on == "paths" and training.walks == "fresh":
+        raise ConfigError("loss.corrupt = 'once' needs stored positives; set training.walks = 'stored', or each_batch.")
+    if metric is not None and not len(data.split.valid):
+        raise ConfigError(
+            f"early_stop.metric = {metric!r} needs validation facts, and {data.name} has none; "
+            "to measure nothing, say --set early_stop.metric= or leave it out."
+        )
+    if metric == "accuracy" and training.on == "base":
+        raise ConfigError("early_stop.metric = 'accuracy' judges paths; train on them with training.on = 'paths'.")
 
 
 def _calibrate(run: Run, data: DataSet) -> None:
@@ -302,14 +312,10 @@ def _validation(data: DataSet, config: TrainConfig, device: torch.device) -> Val
     stop = config.early_stop
     if stop.metric is None:
         return None
-    if not len(data.split.valid):
-        raise ConfigError(f"early_stop.metric = {stop.metric!r} needs validation facts, and {data.name} has none.")
     if config.training.on == "paths":
         queries = PathQueries.concatenate([data.paths("dev_deduction"), data.paths("dev_induction")])
-    elif stop.metric == "mq":
-        queries = PathQueries.from_triples(data.split.valid)
     else:
-        raise ConfigError("early_stop.metric = 'accuracy' judges paths; train on them with training.on = 'paths'.")
+        queries = PathQueries.from_triples(data.split.valid)
     queries = subset(queries, stop.queries, config.training.seed)
     # Test facts stay out: what is measured while training must not know them, not even as answers to leave out.
     truth = truth_of(data.split.graph("train", "valid"))

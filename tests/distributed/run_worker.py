@@ -97,7 +97,6 @@ def wrong_mesh(folder: Path) -> None:
 
 
 def no_validation(folder: Path) -> None:
-    """Fails in every process after all have agreed to begin."""
     split = data()
     train(SplitGraph(split.entities, split.relations, train=split.train), settings=SETTINGS)
 

@@ -114,7 +114,8 @@ TEXTS = {
     "missing_file": "process 1: ",
     "wrong_mesh": "the mesh 2x2 needs 4 processes, and there are 3; start it with torchrun --nproc-per-node 4 "
     "--no-python blockhole train …, or choose another mesh.",
-    "no_validation": "early_stop.metric = 'mq' needs validation facts, and the graph has none.",
+    "no_validation": "early_stop.metric = 'mq' needs validation facts, and the graph has none; to measure nothing, say "
+    "--set early_stop.metric= or leave it out.",
     "no_folder": "cannot save the run in {folder}/blocked: Not a directory; nothing was saved. Make room and "
     "continue with --resume.",
 }

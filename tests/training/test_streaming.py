@@ -140,9 +140,13 @@ def test_settings_that_need_memory_are_refused(tmp_path: Path) -> None:
     for key, value in (("early_stop.metric", "mq"), ("loss.typed_share", 0.5), ("loss.rare_weight", 0.5)):
         settings = SMALL | {"training.on": "base", "loss.kind": "sampled_softmax", key: value}
         with pytest.raises(
-            ConfigError, match=rf"^{key} needs the graph in memory, and this one is packed; leave it away"
+            ConfigError, match=rf"^{key} needs the graph in memory, and this one is packed; .*leave it out"
         ):
             blockhole.train(folder, settings=settings)
+    with pytest.raises(ConfigError, match=r"^loss\.corrupt = 'once' needs the graph in memory, and this one is packed"):
+        blockhole.train(
+            folder, settings=SMALL | {"training.on": "base", "loss.corrupted_paths": 1, "loss.corrupt": "once"}
+        )
 
 
 def test_a_run_goes_on_where_it_stopped(tmp_path: Path) -> None:

@@ -101,6 +101,11 @@ class LossConfig(Section):
             raise ValueError("rare_weight needs kind = 'softmax' or 'sampled_softmax'")
         return self
 
+    @property
+    def corrupts_once(self) -> bool:
+        """Whether each positive has corrupted paths of its own, the same in every epoch."""
+        return self.corrupted_paths > 0 and self.corrupt == "once"
+
 
 @final
 class PenaltyConfig(Section):

@@ -32,13 +32,18 @@ def check_streams(config: TrainConfig) -> None:
             "a packed graph has no stored paths; sample them as they are needed with training.walks = fresh, "
             "or train on edges alone with training.on = base."
         )
+    if config.early_stop.metric is not None:
+        raise ConfigError(
+            "early_stop.metric needs the graph in memory, and this one is packed; "
+            "to measure nothing, say --set early_stop.metric= or leave it out."
+        )
     for key, asked in (
-        ("early_stop.metric", config.early_stop.metric is not None),
         ("loss.typed_share", config.loss.typed_share > 0),
         ("loss.rare_weight", config.loss.rare_weight < 1),
+        ("loss.corrupt = 'once'", config.loss.corrupts_once),
     ):
         if asked:
-            raise ConfigError(f"{key} needs the graph in memory, and this one is packed; leave it away.")
+            raise ConfigError(f"{key} needs the graph in memory, and this one is packed; leave it out.")
 
 
 @final
