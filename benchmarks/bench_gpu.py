@@ -75,14 +75,11 @@ def _fused_epochs(graph: KnowledgeGraph, positives: Positives, epochs: int, batc
     config = _config(batch)
     model = build_model(config.model, graph.num_entities, graph.num_relations, seed=0).to("cuda")
     engine: Engine = CapturedEngine(AutogradEngine(model, config, graph))
-    order: EpochOrder | None = None
     seconds, preparing, losses = [], [], []
     for epoch in range(epochs):
         torch.cuda.synchronize()
         began = perf_counter()
-        if order is None or isinstance(positives, FreshWalks):
-            order = EpochOrder(positives.epoch(epoch), batch, 0, DEVICE)
-        plan = order.plan(epoch)
+        plan = positives.plan(epoch)
         torch.cuda.synchronize()
         preparing.append(perf_counter() - began)
         total = torch.zeros((), device="cuda")
@@ -148,16 +145,16 @@ def main() -> None:
     for name in sys.argv[2:]:
         data = read_encoded(Path(sys.argv[1]), name)
         graph, queries = data.split.graph("train"), data.paths("train")
-        stored = StoredPositives(PathTensors.of(queries, DEVICE))
-        fused = _fused_epochs(graph, stored, EPOCHS, BATCH)
-        same = _fused_epochs(graph, stored, 1, PLAIN_BATCH)
+        paths = PathTensors.of(queries, DEVICE)
+        fused = _fused_epochs(graph, StoredPositives(paths, 0, BATCH), EPOCHS, BATCH)
+        same = _fused_epochs(graph, StoredPositives(paths, 0, PLAIN_BATCH), 1, PLAIN_BATCH)
         plain = _plain_epoch(graph, queries, PLAIN_BATCH, most=len(queries))
         best = min(fused["seconds"][1:])
         entry = {
             "paths": len(queries),
             "fused": fused,
             "fused_at_plain_batch": same,
-            "fused_fresh_walks": _fused_epochs(graph, FreshWalks(graph, 0, "edges", DEVICE), EPOCHS, BATCH),
+            "fused_fresh_walks": _fused_epochs(graph, FreshWalks(graph, 0, "edges", BATCH, DEVICE), EPOCHS, BATCH),
             "plain": plain,
             "ratio": plain["seconds"] / best,
             "ranking": _rank_test(data),

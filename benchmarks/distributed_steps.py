@@ -11,7 +11,6 @@ import os
 import time
 
 import numpy as np
-import torch
 
 from blockhole.data.load import load
 from blockhole.training.config_sources import gather, validate
@@ -19,7 +18,6 @@ from blockhole.training.devices import torch_threads
 from blockhole.training.distributed.engine import ShardedEngine
 from blockhole.training.distributed.mesh import MeshShape
 from blockhole.training.distributed.volume import bytes_sent, step_bytes
-from blockhole.training.order import EpochOrder
 from blockhole.training.path_tensors import PathTensors
 from blockhole.training.positives import StoredPositives
 from blockhole.training.unseen import seen_entities
@@ -35,9 +33,9 @@ def run(workers: Workers, options: argparse.Namespace) -> dict[str, object]:
     graph, sizes = data.split.graph("train"), (len(data.split.entities), len(data.split.relations))
     device = workers.settle(config, sizes[0], dict)
     model = workers.build_model(config, *sizes)
-    positives = StoredPositives(PathTensors.of(data.paths("train"), device))
+    positives = StoredPositives(PathTensors.of(data.paths("train"), device), 0, options.batch_size)
     engine = workers.build_engine(model, config, graph, options.threads, seen_entities(graph, positives))
-    plan = EpochOrder(positives.epoch(0), options.batch_size, seed=0, device=torch.device("cpu")).plan(0)
+    plan = positives.plan(0)
     seconds, processor, sent, counted, paths = [], [], [], [], []
     for index in range(WARM + options.steps):
         batch = plan.batch(index)

@@ -136,9 +136,7 @@ def fit(
     device = workers.settle(config, len(split.entities), lambda: data_digests(data, paths=stored))
     threads = config.training.threads or workers.threads()
     model = workers.build_model(config, len(split.entities), len(split.relations))
-    positives = _positives(data, config, device)
-    if config.loss.corrupted_paths and config.loss.corrupt == "once":
-        positives = _with_corruptions(positives, config, split.graph("train"), known_corruptions)
+    positives = _positives(data, config, device, known_corruptions or KnownCorruptions())
     config = _settled(config, len(positives), len(split.entities))
     with ExitStack() as stack:
         stack.enter_context(torch_threads(threads))
@@ -262,34 +260,20 @@ def _with_paths(data: DataSet, config: TrainConfig) -> DataSet:
     return DataSet(data.name, data.split, splits=build_paths(data.split, seed=config.training.seed))
 
 
-def _positives(data: DataSet, config: TrainConfig, device: torch.device) -> Positives | StreamedPositives:
-    training, relations = config.training, len(data.split.relations)
+def _positives(data: DataSet, config: TrainConfig, device: torch.device, known: KnownCorruptions) -> Positives:
+    """What is trained on; `known` has the corrupted paths that are drawn once for all epochs."""
+    training, loss, graph = config.training, config.loss, data.split.graph("train")
+    seed, reverse, batch_size = training.seed, training.reverse, training.batch_size
     if data.split.packed:
-        return StreamedPositives(
-            data.split.graph("train"),
-            training.seed,
-            training.reverse,
-            training.batch_size,
-            device,
-            walks=training.on == "paths",
-        )
+        return StreamedPositives(graph, seed, reverse, batch_size, device, walks=training.on == "paths")
+    # A sample that a batch shares can be of one type only where all of the batch ask for the same.
+    by_relation = loss.kind == "sampled_softmax" and loss.typed_share > 0
     if training.on == "paths" and training.walks == "fresh":
-        return FreshWalks(data.split.graph("train"), training.seed, training.reverse, device)
+        return FreshWalks(graph, seed, reverse, batch_size, device, by_last_relation=by_relation)
     queries = data.paths("train") if training.on == "paths" else PathQueries.from_triples(data.split.train)
-    return StoredPositives(with_reversed(PathTensors.of(queries, device), training.reverse, relations))
-
-
-def _with_corruptions(
-    positives: Positives | StreamedPositives,
-    config: TrainConfig,
-    graph: KnowledgeGraph,
-    known: KnownCorruptions | None,
-) -> StoredPositives:
-    """Stored positives with the corruptions of each."""
-    if not isinstance(positives, StoredPositives):
-        raise ConfigError("loss.corrupt = 'once' needs stored positives; set training.walks = 'stored', or each_batch.")
-    paths = positives.epoch(0)
-    return StoredPositives(paths, (known or KnownCorruptions()).of(paths, config.loss, graph))
+    paths = with_reversed(PathTensors.of(queries, device), reverse, len(data.split.relations))
+    corruptions = known.of(paths, loss, graph) if loss.corrupts_once else None
+    return StoredPositives(paths, seed, batch_size, by_last_relation=by_relation, corruptions=corruptions)
 
 
 def _settled(config: TrainConfig, positives: int, entities: int) -> TrainConfig:

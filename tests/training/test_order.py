@@ -15,7 +15,7 @@ from blockhole.paths.queries import PathQueries
 from blockhole.paths.walks import sample_walks
 from blockhole.training import device_walks
 from blockhole.training.device_walks import WalkSampler
-from blockhole.training.order import EpochOrder, EpochPlan
+from blockhole.training.order import EpochOrder, EpochPlan, Plan
 from blockhole.training.path_tensors import PathTensors
 from blockhole.training.positives import WALKS_PER_EDGE, FreshWalks, Reverse, StoredPositives, with_reversed
 
@@ -105,21 +105,33 @@ def test_reversed_positives_by_hand() -> None:
 @pytest.mark.parametrize("reverse", ["none", "edges", "paths"])
 def test_fresh_walks_are_true_and_new_every_epoch(reverse: Reverse) -> None:
     graph = SPLIT.graph("train")
-    walks = FreshWalks(graph, seed=1, reverse=reverse, device=CPU)
-    first, again, second = walks.epoch(0), FreshWalks(graph, 1, reverse, CPU).epoch(0), walks.epoch(1)
+    walks = FreshWalks(graph, seed=1, reverse=reverse, batch_size=8, device=CPU)
+    first, again, second = walks.epoch(0), FreshWalks(graph, 1, reverse, 8, CPU).epoch(0), walks.epoch(1)
     assert holds(graph, arrays(first)).all()
     assert torch.equal(first.path, again.path)
     assert not torch.equal(first.path, second.path)
-    assert set(first.source.tolist() + first.target.tolist()) <= set(walks.ends().tolist())
+    assert set(first.source.tolist() + first.target.tolist()) <= set(graph.triples[:, [0, 2]].ravel().tolist())
     factor = 2 if reverse == "paths" else 1
     edges = len(graph) * (1 if reverse == "none" else 2)
     assert len(walks) == len(first) == factor * WALKS_PER_EDGE * len(graph) + edges
+    assert rows(walks.plan(1)) == sorted(zip(second.source.tolist(), *second.path.T.tolist(), strict=True))
 
 
-def test_stored_positives_stay_the_same_object() -> None:
-    paths = PathTensors.of(mixed_queries([3]), CPU)
-    stored = StoredPositives(paths)
-    assert stored.epoch(0) is stored.epoch(7) is paths
+def rows(plan: Plan) -> list[tuple[int, ...]]:
+    """Source and path of every positive of an epoch, padded to five hops, ascending."""
+    batches = [plan.batch(index) for index in range(len(plan))]
+    return sorted(
+        (int(source), *path.tolist(), *[0] * (5 - len(path)))
+        for batch in batches
+        for source, path in zip(batch.source, batch.path, strict=True)
+    )
+
+
+def test_stored_positives_are_the_same_in_every_epoch() -> None:
+    stored = StoredPositives(PathTensors.of(mixed_queries([9, 0, 5]), CPU), seed=0, batch_size=4)
+    assert len(stored) == stored.plan(0).positives == 14
+    assert rows(stored.plan(0)) == rows(stored.plan(7))
+    assert stored.plan(0).batch(0).source.tolist() != stored.plan(7).batch(0).source.tolist()
 
 
 @pytest.mark.parametrize("chunk", [7, 1 << 22])

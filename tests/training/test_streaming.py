@@ -82,7 +82,7 @@ def test_facts_are_read_backwards_too(reverse: Reverse) -> None:
 
 @pytest.mark.parametrize("reverse", ["none", "edges", "paths"])
 def test_as_many_positives_as_fresh_walks_has(reverse: Reverse) -> None:
-    streamed, fresh = _positives(reverse, walks=True), FreshWalks(GRAPH, 7, reverse, CPU)
+    streamed, fresh = _positives(reverse, walks=True), FreshWalks(GRAPH, 7, reverse, 8, CPU)
     assert len(streamed) == len(fresh)
     lengths: Counter[int] = Counter()
     for batch in _all(streamed, 0):

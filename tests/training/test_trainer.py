@@ -20,6 +20,7 @@ from blockhole.models.contract import Model
 from blockhole.paths.queries import PathQueries
 from blockhole.training.batch import Batch
 from blockhole.training.checkpoint import load_checkpoint
+from blockhole.training.config import TrainConfig
 from blockhole.training.config_sources import parse_assignment
 from blockhole.training.interruption import interruptible
 from blockhole.training.path_tensors import PathTensors
@@ -61,8 +62,9 @@ class ScriptedEngine:
         assert state == {}
 
 
-def queries(count: int = 12) -> StoredPositives:
-    return StoredPositives(PathTensors.of(random_queries(SPLIT, count, hops=2), torch.device("cpu")))
+def queries(settings: TrainConfig) -> StoredPositives:
+    paths = PathTensors.of(random_queries(SPLIT, 12, hops=2), torch.device("cpu"))
+    return StoredPositives(paths, settings.training.seed, settings.training.batch_size)
 
 
 def test_early_stopping_keeps_the_best_weights() -> None:
@@ -70,7 +72,12 @@ def test_early_stopping_keeps_the_best_weights() -> None:
     engine = ScriptedEngine(model)
     settings = config(training__epochs=9, training__batch_size=4, early_stop__metric="mq", early_stop__patience=3)
     trainer = Trainer(
-        model, engine, queries(), settings, TrainingState(), validate=lambda _: {"mq": next(figures), "other": 1.0}
+        model,
+        engine,
+        queries(settings),
+        settings,
+        TrainingState(),
+        validate=lambda _: {"mq": next(figures), "other": 1.0},
     )
     assert trainer.run()
     assert trainer.state.epoch == 5  # three measurements after the best, an equal one among them
@@ -88,7 +95,7 @@ def test_validation_waits_its_turn() -> None:
         return {"accuracy": 1.0}
 
     settings = config(training__epochs=5, early_stop__metric="accuracy", early_stop__every=2)
-    Trainer(model, ScriptedEngine(model), queries(), settings, TrainingState(), validate=validate).run()
+    Trainer(model, ScriptedEngine(model), queries(settings), settings, TrainingState(), validate=validate).run()
     assert measured == [2.0, 4.0]
 
 
@@ -98,7 +105,7 @@ def test_a_loss_that_is_not_finite_names_its_batch(bad: float) -> None:
     engine = ScriptedEngine(model, [1.0, 1.0, 1.0, 1.0, bad])
     settings = config(training__epochs=5, training__batch_size=4, optimizer__learning_rate=3.5)
     with pytest.raises(TrainingDiverged) as caught:
-        Trainer(model, engine, queries(), settings, TrainingState()).run()
+        Trainer(model, engine, queries(settings), settings, TrainingState()).run()
     assert str(caught.value) == (
         f"the loss became {bad} in epoch 2, batch 2; nothing was saved. "
         "Train again with a smaller optimizer.learning_rate than 3.5, or a larger penalty."
@@ -172,7 +179,7 @@ def test_progress_is_told_everything() -> None:
     settings = config(training__epochs=1, training__batch_size=6, early_stop__metric="mq")
     engine = ScriptedEngine(model, [1.0, 2.0])
     Trainer(
-        model, engine, queries(), settings, TrainingState(), validate=lambda _: {"mq": 5.0}, progress=Listener()
+        model, engine, queries(settings), settings, TrainingState(), validate=lambda _: {"mq": 5.0}, progress=Listener()
     ).run()
     assert told == [("epoch", 1, 1, 12), (6, 1.0), (12, 1.5), {"mq": 5.0}]
 

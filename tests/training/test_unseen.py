@@ -112,17 +112,18 @@ def test_the_fused_engine_leaves_them_out_too() -> None:
 
 def test_entities_of_facts_and_of_positives_are_seen() -> None:
     graph = WIDE.graph("train")
-    walked = seen_entities(graph, FreshWalks(graph, 0, "none", torch.device("cpu")))
+    walked = seen_entities(graph, FreshWalks(graph, 0, "none", 8, torch.device("cpu")))
     assert walked is not None
     assert walked.tolist() == SEEN.tolist()
     further = random_queries(WIDE, 1, hops=2).take(np.array([0]))
     further = type(further)(np.array([2], np.int32), further.path, further.length, np.array([5], np.int32))
-    stored = StoredPositives(PathTensors.of(further, torch.device("cpu")))
+    stored = StoredPositives(PathTensors.of(further, torch.device("cpu")), 0, 8)
     seen = seen_entities(graph, stored)
     assert seen is not None
     assert set(range(12)) - set(seen.tolist()) == {10}
     known = random_queries(SMALL, 3, hops=2)
-    assert seen_entities(SMALL.graph("train"), StoredPositives(PathTensors.of(known, torch.device("cpu")))) is None
+    stored = StoredPositives(PathTensors.of(known, torch.device("cpu")), 0, 8)
+    assert seen_entities(SMALL.graph("train"), stored) is None
 
 
 @pytest.mark.parametrize("name", ["blockhole", "rescal", "transe"])

@@ -12,47 +12,58 @@ from blockhole.paths.queries import PathQueries
 from blockhole.training.corruptions import Corruptions
 from blockhole.training.device_walks import WalkSampler
 from blockhole.training.draws import Purpose, generator
+from blockhole.training.order import EpochOrder, Plan
 from blockhole.training.path_tensors import PathTensors
 
 WALKS_PER_EDGE = 20
 """Walks sampled for each edge of train, as in Guu et al.'s path sets."""
-
 
 Reverse = Literal["none", "edges", "paths"]
 """Which positives are also read backwards."""
 
 
 class Positives(Protocol):
-    """The true queries of each epoch, on the training device."""
+    """The true queries of each epoch, in batches on the training device."""
 
     def __len__(self) -> int:
         """How many an epoch has."""
 
-    def epoch(self, epoch: int) -> PathTensors:
-        """The positives of an epoch; equal for equal numbers, and the same object where they do not change."""
+    def plan(self, epoch: int) -> Plan:
+        """The batches of an epoch; equal for equal numbers."""
 
     def ends(self) -> Tensor:
-        """The sources and targets that positives of any epoch can have, in any order and number: [count]."""
-
-    @property
-    def corruptions(self) -> Corruptions | None:
-        """The corrupted paths of each positive, where they are the same in every epoch."""
+        """The sources and targets of any epoch, in any order and number: [count]; those of train facts may lack."""
 
 
 @final
 class StoredPositives:
-    """The same queries every epoch; `corruptions` of each, where they were drawn beforehand."""
+    """The same queries every epoch, in another order; `corruptions` of each, where they were drawn beforehand."""
 
-    def __init__(self, paths: PathTensors, corruptions: Corruptions | None = None) -> None:
+    def __init__(
+        self,
+        paths: PathTensors,
+        seed: int,
+        batch_size: int,
+        *,
+        by_last_relation: bool = False,
+        corruptions: Corruptions | None = None,
+    ) -> None:
         self._paths = paths
-        self.corruptions = corruptions
+        self._order = EpochOrder(
+            paths,
+            batch_size,
+            seed,
+            paths.source.device,
+            by_last_relation=by_last_relation,
+            corruptions=corruptions,
+        )
 
     def __len__(self) -> int:
         return len(self._paths)
 
-    def epoch(self, epoch: int) -> PathTensors:
+    def plan(self, epoch: int) -> Plan:
         """See Positives."""
-        return self._paths
+        return self._order.plan(epoch)
 
     def ends(self) -> Tensor:
         """See Positives."""
@@ -72,13 +83,18 @@ class FreshWalks:
         graph: KnowledgeGraph,
         seed: int,
         reverse: Reverse,
+        batch_size: int,
         device: torch.device,
+        *,
+        by_last_relation: bool = False,
         lengths: tuple[int, int] = (2, 5),
     ) -> None:
         self._graph = graph
         self._seed = seed
         self._reverse = reverse
+        self._batch_size = batch_size
         self._device = device
+        self._by_last_relation = by_last_relation
         self._lengths = lengths
         self._edges = PathTensors.of(PathQueries.from_triples(graph.triples), device)
         self._sampler = WalkSampler(graph, device) if device.type == "cuda" else None
@@ -87,8 +103,15 @@ class FreshWalks:
         edges, walks = len(self._graph), WALKS_PER_EDGE * len(self._graph)
         return {"none": edges + walks, "edges": 2 * edges + walks, "paths": 2 * (edges + walks)}[self._reverse]
 
-    def epoch(self, epoch: int) -> PathTensors:
+    def plan(self, epoch: int) -> Plan:
         """See Positives."""
+        order = EpochOrder(
+            self.epoch(epoch), self._batch_size, self._seed, self._device, by_last_relation=self._by_last_relation
+        )
+        return order.plan(epoch)
+
+    def epoch(self, epoch: int) -> PathTensors:
+        """The edges and walks of an epoch."""
         seed = int(generator(self._seed, Purpose.WALKS, epoch).integers(2**63))
         paths = PathTensors.concatenate([self._edges, self._walks(WALKS_PER_EDGE * len(self._graph), seed)])
         return with_reversed(paths, self._reverse, self._graph.num_relations)
@@ -101,12 +124,8 @@ class FreshWalks:
         return PathTensors.of(sample_walks(self._graph, count, lengths=self._lengths, seed=seed), self._device)
 
     def ends(self) -> Tensor:
-        """See Positives."""
-        return torch.cat([self._edges.source, self._edges.target])
-
-    @property
-    def corruptions(self) -> None:
-        """See Positives: walks that are new have none that were checked before."""
+        """See Positives: walks lead from facts to facts."""
+        return torch.zeros(0, dtype=torch.int64)
 
 
 def with_reversed(paths: PathTensors, which: Reverse, num_relations: int) -> PathTensors:

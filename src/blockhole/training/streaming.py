@@ -51,7 +51,7 @@ class StreamedPositives:
     """The facts of a graph in random order and, with `walks`, fresh walks over it of every length in `lengths`.
 
     They are those of `FreshWalks` in number and distribution, except that every length has as many walks as another. A
-    batch is a function of seed, epoch and its place alone, as everywhere.
+    batch is a function of seed, epoch and its place alone, as everywhere. Positives.
     """
 
     def __init__(
@@ -79,11 +79,11 @@ class StreamedPositives:
         return sum(group.positives for group in self.groups)
 
     def plan(self, epoch: int) -> StreamedPlan:
-        """The batches of an epoch, in random order."""
+        """See Positives."""
         return StreamedPlan(self, epoch)
 
     def ends(self) -> Tensor:
-        """Sources and targets beyond those of the graph's facts: none."""
+        """See Positives: walks lead from facts to facts."""
         return torch.zeros(0, dtype=torch.int64)
 
 

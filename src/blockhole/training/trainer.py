@@ -18,11 +18,9 @@ from blockhole.models.contract import Model
 from blockhole.training.averaging import AveragedEngine
 from blockhole.training.config import TrainConfig
 from blockhole.training.engine import Engine
-from blockhole.training.order import EpochOrder, Plan
-from blockhole.training.path_tensors import PathTensors
+from blockhole.training.order import Plan
 from blockhole.training.positives import Positives
 from blockhole.training.state import TrainingState
-from blockhole.training.streaming import StreamedPositives
 from blockhole.training.tracking import Tracker
 from blockhole.training.unseen import give_mean_to_unseen
 
@@ -67,7 +65,7 @@ class Trainer:
         self,
         model: Model,
         engine: Engine,
-        positives: Positives | StreamedPositives,
+        positives: Positives,
         config: TrainConfig,
         state: TrainingState,
         best: dict[str, Tensor] | None = None,
@@ -101,7 +99,6 @@ class Trainer:
         self._agree = agree
         self._average_unseen = average_unseen
         self._device = model.entity.device
-        self._order: tuple[PathTensors, EpochOrder] | None = None
         self._last_save = perf_counter()
 
     def run(self) -> bool:
@@ -121,7 +118,7 @@ class Trainer:
     def _finish_epoch(self) -> bool:
         """Do the batches that are left of the epoch under way; False if interrupted on the way."""
         started = perf_counter()
-        plan = self._plan()
+        plan = self._positives.plan(self.state.epoch)
         if self._progress:
             self._progress.epoch_begins(self.state.epoch + 1, self._epochs, plan.positives)
         together = 1 if self._device.type == "cpu" else LOSSES_READ_TOGETHER
@@ -137,22 +134,6 @@ class Trainer:
             started = perf_counter()
         self._close_epoch()
         return True
-
-    def _plan(self) -> Plan:
-        if isinstance(self._positives, StreamedPositives):
-            return self._positives.plan(self.state.epoch)
-        paths = self._positives.epoch(self.state.epoch)
-        if self._order is None or self._order[0] is not paths:
-            order = EpochOrder(
-                paths,
-                self._config.training.batch_size,
-                self._config.training.seed,
-                self._device,
-                by_last_relation=self._config.loss.kind == "sampled_softmax" and self._config.loss.typed_share > 0,
-                corruptions=self._positives.corruptions,
-            )
-            self._order = (paths, order)
-        return self._order[1].plan(self.state.epoch)
 
     def _account(self, plan: Plan, losses: Sequence[Tensor]) -> None:
         """Count batches that are done; a loss that is not finite ends the run."""

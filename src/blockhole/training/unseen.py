@@ -9,13 +9,12 @@ from numpy.typing import NDArray
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.models.contract import Model
 from blockhole.training.positives import Positives
-from blockhole.training.streaming import StreamedPositives
 
 _TOGETHER = 1 << 20
 """Facts that are looked at in one go; the graph may be larger than memory."""
 
 
-def seen_entities(graph: KnowledgeGraph, positives: Positives | StreamedPositives) -> NDArray[np.int64] | None:
+def seen_entities(graph: KnowledgeGraph, positives: Positives) -> NDArray[np.int64] | None:
     """The entities of the train facts and of the positives, ascending; absent where these are all there are."""
     met = np.zeros(graph.num_entities, dtype=bool)
     for first in range(0, len(graph), _TOGETHER):
