@@ -223,6 +223,18 @@ def test_early_stopping_needs_validation_facts(on: str, tmp_path: Path) -> None:
     assert train(SPLIT.graph("train"), settings=unmeasured, preset="best").complete
 
 
+def test_more_patience_takes_a_stopped_run_further(tmp_path: Path) -> None:
+    settings = {**SMALL, "training.epochs": 40, "early_stop.metric": "mq", "early_stop.patience": 1}
+    stopped = train(random_data(), settings=settings, out=tmp_path / "run")
+    assert stopped.state.stopped_early
+    again = train(random_data(), out=tmp_path / "run", resume=True)
+    assert (again.complete, again.state.epoch) == (True, stopped.state.epoch)
+    further = train(random_data(), settings={"early_stop.patience": 3}, out=tmp_path / "run", resume=True)
+    straight = train(random_data(), settings=settings | {"early_stop.patience": 3})
+    assert further.state.epoch == straight.state.epoch > stopped.state.epoch
+    assert torch.equal(further.model.entity, straight.model.entity)
+
+
 @pytest.mark.parametrize("walks", ["stored", "fresh"])
 def test_a_run_that_names_no_epochs_takes_a_number_of_steps(walks: str, tmp_path: Path) -> None:
     settings = {**SMALL, "training.walks": walks, "training.steps": 40}

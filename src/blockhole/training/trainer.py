@@ -56,9 +56,9 @@ class Trainer:
     """Takes a model from `state` to the last epoch, early stop, or interruption.
 
     `best` holds the weights of the best validation figure, where one is measured; an engine that averages is measured,
-    and kept as `best`, by its average. Several trainers of one run, each in
-    its process, `agree` on when to save and to stop (a yes of any is a yes of all). Where only some entities are `seen`
-    (absent: all), the others have the mean of their rows whenever the model is measured or saved.
+    and kept as `best`, by its average. Several trainers of one run, each in its process, `agree` on when to save and to
+    stop (a yes of any is a yes of all). Where only some entities are `seen` (absent: all), the others have the mean of
+    their rows whenever the model is measured or saved.
     """
 
     def __init__(
@@ -105,6 +105,7 @@ class Trainer:
         """Train; whether it came to its end, rather than being interrupted."""
         if not self.state.paths:
             self._save()
+        self._look_at_patience()  # a run that is resumed may have been given more of it
         while self.state.epoch < self._epochs and not self.state.stopped_early:
             if not self._finish_epoch():
                 self._save()
@@ -161,13 +162,14 @@ class Trainer:
     def _measure(self) -> None:
         """Measure the model, or its average, if it is time to; an average that is not measured is kept as it comes."""
         metric, every = self._config.early_stop.metric, self._config.early_stop.every
-        self._settle_unseen()
-        with self._average.averaged() if self._average else nullcontext():
-            if self._validate is not None and metric is not None:
-                if self.state.epoch % every == 0:
-                    self._judge(self._validate(self._model), metric)
-            elif self._average:
-                self._keep()
+        if self._validate is None or metric is None:
+            if self._average:
+                with self._average.averaged():
+                    self._keep()
+        elif self.state.epoch % every == 0:
+            self._settle_unseen()
+            with self._average.averaged() if self._average else nullcontext():
+                self._judge(self._validate(self._model), metric)
 
     def _judge(self, figures: Mapping[str, float], metric: str) -> None:
         """Note whether the figures are the best so far, and stop when none has been for long."""
@@ -180,7 +182,10 @@ class Trainer:
             self._keep()
         else:
             state.since_best += 1
-            state.stopped_early = state.since_best >= self._config.early_stop.patience
+            self._look_at_patience()
+
+    def _look_at_patience(self) -> None:
+        self.state.stopped_early = self.state.since_best >= self._config.early_stop.patience
 
     def _keep(self) -> None:
         """Take the weights of the model for those that answer for the run."""
