@@ -5,12 +5,13 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, Protocol, final
 
 import torch
 from torch import Tensor
+from torch import distributed as dist
 from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.tensor import DTensor
 
@@ -29,6 +30,7 @@ from blockhole.training.checkpoint import (
     saving,
 )
 from blockhole.training.config import TrainConfig
+from blockhole.training.distributed.mesh import EntityMesh
 from blockhole.training.distributed.shards import load_shards, write_shards
 from blockhole.training.engine import Engine
 from blockhole.training.run_files import CONFIG, METRICS, write_config
@@ -36,8 +38,20 @@ from blockhole.training.run_writer import RunWriter, check_same_data
 from blockhole.training.state import TrainingState
 from blockhole.training.tracking import MetricsFile, Tracker
 
-if TYPE_CHECKING:
-    from blockhole.training.distributed.group import Group
+
+class Savers(Protocol):
+    """The processes that save a run together, as one of them sees them; see Workers."""
+
+    mesh: EntityMesh
+    saving: dist.ProcessGroup
+    """Serves nothing but saving: checkpoints are written while training goes on."""
+
+    @property
+    def speaks(self) -> bool:
+        """Whether this process is the one that writes and prints."""
+
+    def together(self) -> AbstractContextManager[None]:
+        """What goes wrong for one process within the block goes wrong for all at its end."""
 
 
 @final
@@ -48,7 +62,7 @@ class ShardedRunWriter:
     written while training goes on; until state.json is replaced, the one before is the valid one.
     """
 
-    def __init__(self, folder: Path, model: Model, engine: Engine, group: Group) -> None:
+    def __init__(self, folder: Path, model: Model, engine: Engine, group: Savers) -> None:
         self._folder = folder
         self._model = model
         self._engine = engine
@@ -110,7 +124,10 @@ class ShardedRunWriter:
             self._under_way.add_done_callback(lambda written: self._commit(written, place, then, size))
 
     def wait(self) -> None:
-        """Wait until the save under way is on disk and committed; its failure is raised here, in every process."""
+        """Wait until the save under way is on disk and committed.
+
+        A failed write is raised here in every process, a failed commit in process 0, whose end the others notice.
+        """
         under_way, self._under_way = self._under_way, None
         if under_way is None:
             return
