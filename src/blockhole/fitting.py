@@ -130,7 +130,7 @@ def fit(
     """
     split = data.split
     with workers.together():
-        _refuse_untrainable(data, config, alone=workers is ALONE)
+        _refuse_untrainable(data, config)
         data = _with_paths(data, config)
     stored = config.training.on == "paths" and config.training.walks == "stored"
     device = workers.settle(config, len(split.entities), lambda: data_digests(data, paths=stored))
@@ -182,13 +182,11 @@ def fit(
     return Run(config, split.entities, split.relations, trainer.state, model=trained, graph=graph, folder=folder)
 
 
-def _refuse_untrainable(data: DataSet, config: TrainConfig, *, alone: bool) -> None:
+def _refuse_untrainable(data: DataSet, config: TrainConfig) -> None:
     """What these data and settings cannot be trained to, said before any work is done."""
     training, metric = config.training, config.early_stop.metric
     if not len(data.split.train):
         raise DataError(f"{data.name} has no train facts, so there is nothing to train on.")
-    if config.training.average_epochs > 1 and not alone:
-        raise ConfigError("training.average_epochs is for one process; leave it out where several train together.")
     if data.split.packed:
         check_streams(config)
     if config.loss.corrupts_once and training.on == "paths" and training.walks == "fresh":

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars  # noqa: F401 — so that no child has to
 import torch
 from tests.distributed.processes import end_group, start_group
-from tests.distributed.runs import SETTINGS, data
+from tests.distributed.runs import AVERAGED, SETTINGS, data
 from tests.training.worlds import random_split
 
 from blockhole.errors import BlockholeError, DataError
@@ -44,13 +46,13 @@ class Crash:
         pass
 
 
-def crash(folder: Path) -> None:
-    train(data(), settings=SETTINGS, out=folder, progress=Crash())
+def crash(folder: Path, settings: Mapping[str, Any] = SETTINGS) -> None:
+    train(data(), settings=settings, out=folder, progress=Crash())
 
 
-def go_on(folder: Path, mesh: str | None = None) -> None:
+def go_on(folder: Path, mesh: str | None = None, settings: Mapping[str, Any] = SETTINGS) -> None:
     torch.set_num_threads(1)
-    run = train(data(), settings=SETTINGS, out=folder, resume=True, mesh=mesh)
+    run = train(data(), settings=settings, out=folder, resume=True, mesh=mesh)
     assert run.complete
     assert run.model.num_entities == 30
 
@@ -101,6 +103,15 @@ def no_validation(folder: Path) -> None:
     train(SplitGraph(split.entities, split.relations, train=split.train), settings=SETTINGS)
 
 
+def other_optimizer(folder: Path) -> None:
+    """Fails in every process after all have agreed to begin."""
+    run = folder / f"other-{os.environ['RANK']}"
+    shutil.copytree(folder / "1x2", run)
+    config = json.loads((run / "config.json").read_text())
+    (run / "config.json").write_text(json.dumps(config | {"optimizer": {"kind": "adam"}}))
+    train(data(), out=run, resume=True)
+
+
 def no_folder(folder: Path) -> None:
     """Nothing can be written where checkpoints belong."""
     run = folder / "blocked"
@@ -130,6 +141,7 @@ FAILURES = {
         missing_file,
         wrong_mesh,
         no_validation,
+        other_optimizer,
         no_folder,
         one_alone,
     )
@@ -154,6 +166,11 @@ def main(folder: Path) -> None:
         *((f"crash {name}", 2, partial(crash, folder / name)) for name in ("to 2x2", "to 1x2", "to one")),
         ("to 2x2", 4, partial(go_on, folder / "to 2x2", "2x2")),
         ("to 1x2", 2, partial(go_on, folder / "to 1x2")),
+        ("averaged", 2, partial(go_on, folder / "averaged", None, AVERAGED)),
+        ("crash averaged", 2, partial(crash, folder / "averaged to 2x2", AVERAGED)),
+        ("averaged to 2x2", 4, partial(go_on, folder / "averaged to 2x2", "2x2", AVERAGED)),
+        ("averaged by one", 1, partial(go_on, folder / "averaged to 1x2", None, AVERAGED | {"training.epochs": 2})),
+        ("averaged to 1x2", 2, partial(go_on, folder / "averaged to 1x2", None, AVERAGED)),
         *((name, 3, partial(reported, work, folder)) for name, work in FAILURES.items()),
     ]
     statuses = {name: end_group(start_group(processes, work)) for name, processes, work in steps}

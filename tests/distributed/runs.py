@@ -27,6 +27,7 @@ SETTINGS: dict[str, Any] = {
     "early_stop.metric": "mq",
     "early_stop.patience": 1000,
 }
+AVERAGED = SETTINGS | {"training.average_epochs": 3}
 
 
 def data() -> SplitGraph:

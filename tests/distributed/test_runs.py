@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.distributed.run_worker import FAILURES
-from tests.distributed.runs import SETTINGS, assert_equal, data, figures, tensors
+from tests.distributed.runs import AVERAGED, SETTINGS, assert_equal, data, figures, tensors
 
 from blockhole.fitting import train
 from blockhole.training.checkpoint import read_record
@@ -40,6 +40,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     assert done.returncode == 0, done.stderr
     train(data(), settings=SETTINGS, out=folder / "alone")
+    train(data(), settings=AVERAGED, out=folder / "averaged alone")
     return folder
 
 
@@ -98,6 +99,16 @@ def test_one_process_goes_on_from_shards(folder: Path, tmp_path: Path) -> None:
     assert "optimizer.entity.sum_of_squares" in tensors(tmp_path / "run")
 
 
+@pytest.mark.parametrize("name", ["averaged", "averaged to 2x2", "averaged to 1x2"])
+def test_the_mean_of_each_shard_is_the_shard_of_the_mean(
+    folder: Path, statuses: dict[str, list[int]], name: str
+) -> None:
+    assert not any(statuses[name])
+    assert_equal(folder / "averaged alone", folder / name, tolerance=NEARLY)
+    found = tensors(folder / name)
+    assert not np.allclose(found["optimizer.entity.average"], found["weights.entity"], atol=NEARLY)
+
+
 def failure(folder: Path, name: str) -> list[dict[str, Any] | None]:
     """What each process ended with."""
     paths = [folder / f"{name}-{rank}.json" for rank in range(3)]
@@ -116,6 +127,8 @@ TEXTS = {
     "--no-python blockhole train …, or choose another mesh.",
     "no_validation": "early_stop.metric = 'mq' needs validation facts, and the graph has none; to measure nothing, say "
     "--set early_stop.metric= or leave it out.",
+    "other_optimizer": "{folder}/other-0/optimizer.safetensors does not fit the optimizer that config.json names; "
+    "these files are not of one run.",
     "no_folder": "cannot save the run in {folder}/blocked: Not a directory; nothing was saved. Make room and "
     "continue with --resume.",
 }

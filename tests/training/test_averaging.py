@@ -9,13 +9,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from blockhole.errors import ConfigError
-from blockhole.fitting import fit, train
+from blockhole.fitting import train
 from blockhole.training.autograd import AutogradEngine
 from blockhole.training.averaging import AveragedEngine
 from blockhole.training.checkpoint import load_checkpoint
 from blockhole.training.run import Run
-from blockhole.training.workers import OneProcess
 
 from .worlds import config, random_data, random_split, tiny_model
 
@@ -81,9 +79,3 @@ def test_the_average_is_what_is_measured(tmp_path: Path) -> None:
     assert averaged.state.best_epoch == best
     snapshots = [trained(count, loss__kind="softmax").model.entity.detach() for count in range(1, best + 1)]
     torch.testing.assert_close(averaged.model.entity.detach(), by_hand(snapshots, 3))
-
-
-def test_several_processes_do_not_average() -> None:
-    chosen = config(training__average_epochs=2, training__epochs=1)
-    with pytest.raises(ConfigError, match=r"^training.average_epochs is for one process; leave it out where several"):
-        fit(random_data(), chosen, workers=OneProcess())

@@ -14,7 +14,8 @@ class Engine(Protocol):
 
     Four engines exist: `training/autograd.py` (any model, loss and device), `training/distributed/engine.py` (the same
     on several processes), `training/kernels/fused_cpu.py` (the bilinear family with the logistic loss, compiled loops)
-    and `training/kernels/captured.py` (steps of the first, replayed on CUDA). The loop does not know which one it runs.
+    and `training/kernels/captured.py` (steps of the first, replayed on CUDA). `training/averaging.py` adds a mean over
+    epochs to any of them, which the loop asks for; else it does not know which one it runs.
     """
 
     def step(self, batch: Batch) -> Tensor:

@@ -6,6 +6,7 @@ optimizer.safetensors, state.json, and best.safetensors where a validation figur
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from shlex import quote
@@ -130,7 +131,14 @@ def check_free(folder: Path) -> None:
 
 def load_weights(model: Model, weights: dict[str, Tensor], folder: Path) -> None:
     """Copy saved weights into a model of the same shapes."""
-    for name, parameter in model.state_dict().items():
+    check_weights(model.state_dict(), weights, folder)
+    with torch.no_grad():
+        model.load_state_dict(weights)
+
+
+def check_weights(parameters: Mapping[str, Tensor], weights: Mapping[str, Tensor], folder: Path) -> None:
+    """Make sure that saved weights are of the model that has these parameters."""
+    for name, parameter in parameters.items():
         if name not in weights:
             raise DamagedRun(
                 f"{folder}: the saved weights lack {name}; they are of another model than config.json names."
@@ -140,8 +148,6 @@ def load_weights(model: Model, weights: dict[str, Tensor], folder: Path) -> None
                 f"{folder}: the saved {name} has shape {list(weights[name].shape)}, but config.json and "
                 f"{VOCABULARY} ask for {list(parameter.shape)}; these files are not of one run."
             )
-    with torch.no_grad():
-        model.load_state_dict(weights)
 
 
 def _no_run(folder: Path) -> str:

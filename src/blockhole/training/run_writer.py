@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol, final
@@ -65,7 +65,7 @@ class RunWriter:
         self._engine = engine
 
     def begin(self, config: TrainConfig, graph: KnowledgeGraph) -> None:
-        """Start a new run on the facts of `graph` in an empty folder."""
+        """See Writer."""
         with saving(self._folder):
             recover(self._folder)
             write_vocabularies(self._folder / VOCABULARY, graph.entities, graph.relations)
@@ -74,12 +74,13 @@ class RunWriter:
             self.metrics = MetricsFile(self._folder / METRICS)
 
     def resume(self, config: TrainConfig, graph: KnowledgeGraph) -> Checkpoint:
-        """Load model and engine from the folder, to go on with `config`; its names and facts must be the given ones."""
+        """See Writer."""
         recover(self._folder)
         check_same_data(self._folder, graph)
         checkpoint = load_checkpoint(self._folder)
         load_weights(self._model, checkpoint.weights, self._folder)
-        self._load_optimizer(checkpoint.optimizer)
+        check_optimizer(self._engine.optimizer_state(), checkpoint.optimizer, self._folder)
+        self._engine.load_optimizer_state(checkpoint.optimizer)
         with saving(self._folder):
             write_config(self._folder, config)
             self.metrics = MetricsFile(self._folder / METRICS, checkpoint.metrics_bytes)
@@ -100,14 +101,13 @@ class RunWriter:
         """See Writer."""
         return [self.metrics]
 
-    def _load_optimizer(self, saved: dict[str, Tensor]) -> None:
-        shapes = {name: value.shape for name, value in self._engine.optimizer_state().items()}
-        if {name: value.shape for name, value in saved.items()} != shapes:
-            raise DamagedRun(
-                f"{self._folder / OPTIMIZER} does not fit the optimizer that config.json names; "
-                "these files are not of one run."
-            )
-        self._engine.load_optimizer_state(saved)
+
+def check_optimizer(state: Mapping[str, Tensor], saved: Mapping[str, Tensor], folder: Path) -> None:
+    """Make sure that what was saved of an optimizer is of one that has this `state`."""
+    if {name: value.shape for name, value in saved.items()} != {name: value.shape for name, value in state.items()}:
+        raise DamagedRun(
+            f"{folder / OPTIMIZER} does not fit the optimizer that config.json names; these files are not of one run."
+        )
 
 
 def check_same_data(folder: Path, graph: KnowledgeGraph) -> None:

@@ -174,14 +174,10 @@ class ShardedEngine:
         }
 
     def load_optimizer_state(self, state: Mapping[str, Tensor]) -> None:
-        """See Engine; what belongs to entity rows may be sharded or whole."""
+        """See Engine; what belongs to entity rows is sharded as they are."""
         for name, value in self._optimizer.state.items():
             saved = state[name]
-            if isinstance(saved, DTensor):
-                saved = saved.to_local()
-            elif name.startswith("entity."):
-                saved = saved[self._held.start : self._held.stop]
-            value.copy_(saved)
+            value.copy_(saved.to_local() if isinstance(saved, DTensor) else saved)
 
 
 def _of_rows(negatives: Negatives, part: slice) -> Negatives:

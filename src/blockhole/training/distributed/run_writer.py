@@ -33,8 +33,9 @@ from blockhole.training.config import TrainConfig
 from blockhole.training.distributed.mesh import EntityMesh
 from blockhole.training.distributed.shards import load_shards, write_shards
 from blockhole.training.engine import Engine
+from blockhole.training.run import check_weights
 from blockhole.training.run_files import CONFIG, METRICS, write_config
-from blockhole.training.run_writer import RunWriter, check_same_data
+from blockhole.training.run_writer import RunWriter, check_optimizer, check_same_data
 from blockhole.training.state import TrainingState
 from blockhole.training.tracking import MetricsFile, Tracker
 
@@ -183,18 +184,22 @@ class ShardedRunWriter:
     @torch.no_grad()
     def _take_rows(self, whole: Checkpoint) -> Checkpoint:
         """Fill model and engine from a plain checkpoint, each process with what it holds."""
-        best = whole.best
-        for name, parameter in self._model.state_dict().items():
+        weights, optimizer = dict(self._model.state_dict()), self._engine.optimizer_state()
+        check_weights(weights, whole.weights, self._folder)
+        check_optimizer(optimizer, whole.optimizer, self._folder)
+        for name, parameter in weights.items():
             parameter.copy_(self._held(parameter, whole.weights[name]))
-            if best is not None:
-                best[name] = self._held(parameter, best[name])
-        self._engine.load_optimizer_state(whole.optimizer)
-        return Checkpoint(whole.state, dict(self._model.state_dict()), whole.optimizer, best, whole.metrics_bytes)
+        self._engine.load_optimizer_state(
+            {name: self._held(value, whole.optimizer[name]) for name, value in optimizer.items()}
+        )
+        best = None
+        if whole.best is not None:
+            best = {name: self._held(parameter, whole.best[name]) for name, parameter in weights.items()}
+        return Checkpoint(whole.state, weights, self._engine.optimizer_state(), best, whole.metrics_bytes)
 
-    def _held(self, parameter: Tensor, whole: Tensor) -> Tensor:
-        if not isinstance(parameter, DTensor):
-            return whole.to(parameter.device)
-        return self._group.mesh.of_whole(whole)
+    def _held(self, own: Tensor, whole: Tensor) -> Tensor:
+        """What this process holds of a tensor that is `whole` on disk and `own` here."""
+        return self._group.mesh.of_whole(whole) if isinstance(own, DTensor) else whole.to(own.device)
 
     def _clear(self, keep: str | None) -> None:
         """Remove the sharded checkpoints that are not, or no longer, the valid one."""
