@@ -136,11 +136,11 @@ def fit(
     device = workers.settle(config, len(split.entities), lambda: data_digests(data, paths=stored))
     threads = config.training.threads or workers.threads()
     model = workers.build_model(config, len(split.entities), len(split.relations))
-    positives = _positives(data, config, device, known_corruptions or KnownCorruptions())
+    graph = split.graph("train")
+    positives = _positives(data, graph, config, device, known_corruptions or KnownCorruptions())
     config = _settled(config, len(positives), len(split.entities))
     with ExitStack() as stack:
         stack.enter_context(torch_threads(threads))
-        graph = split.graph("train")
         seen = seen_entities(graph, positives) if config.training.unseen_entities == "mean" else None
         engine = workers.build_engine(model, config, graph, threads, seen)
         if config.training.average_epochs > 1:
@@ -258,9 +258,11 @@ def _with_paths(data: DataSet, config: TrainConfig) -> DataSet:
     return DataSet(data.name, data.split, splits=build_paths(data.split, seed=config.training.seed))
 
 
-def _positives(data: DataSet, config: TrainConfig, device: torch.device, known: KnownCorruptions) -> Positives:
-    """What is trained on; `known` has the corrupted paths that are drawn once for all epochs."""
-    training, loss, graph = config.training, config.loss, data.split.graph("train")
+def _positives(
+    data: DataSet, graph: KnowledgeGraph, config: TrainConfig, device: torch.device, known: KnownCorruptions
+) -> Positives:
+    """What is trained on, over the train graph; `known` has the corrupted paths that are drawn once for all epochs."""
+    training, loss = config.training, config.loss
     seed, reverse, batch_size = training.seed, training.reverse, training.batch_size
     if data.split.packed:
         return StreamedPositives(graph, seed, reverse, batch_size, device, walks=training.on == "paths")
