@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from blockhole.data.dataset import DataSet
 from blockhole.errors import ConfigError, DataError
@@ -30,7 +31,7 @@ from blockhole.training.penalties import dura_weight
 from blockhole.training.positives import FreshWalks, Positives, StoredPositives, with_reversed
 from blockhole.training.resuming import resumed_config
 from blockhole.training.run import Run, check_free, is_run
-from blockhole.training.run_writer import sole_writer
+from blockhole.training.run_writer import Writer, sole_writer
 from blockhole.training.state import TrainingState
 from blockhole.training.streaming import StreamedPositives, check_streams
 from blockhole.training.tracking import MlflowTracker, TensorBoardTracker, Tracker
@@ -67,24 +68,18 @@ def train(
     calibrated on the validation facts.
     Processes that torchrun has started train together, on `mesh` (DATAxENTITIES, see docs/scaling.md).
     """
-    overrides = dict(settings or {})
-    if model is not None:
-        overrides["model.name"] = model
-    if isinstance(data, str | Path):
-        overrides["data"] = _lasting_name(data)
+    overrides = _overrides(data, model, settings)
     folder = None if out is None else Path(out)
     with joined(mesh) as workers:
         with workers.together():
             going_on = folder is not None and (resume or workers.restarted) and is_run(folder)
             if folder is not None and going_on:
                 chosen = resumed_config(folder, gather(preset=preset, file=config, overrides=overrides))
+                given = _data_set(data, chosen)
             else:
-                chosen = validate(gather(preset=preset or "fast", file=config, overrides=overrides))
                 if folder is not None:
                     check_free(folder)
-            given = _data_set(data, chosen)
-            if preset is None and not going_on:
-                chosen = _suited(chosen, given, gather(file=config, overrides=overrides))
+                chosen, given = _chosen(data, preset, config, overrides)
         run = fit(given, chosen, folder, track=track, progress=progress, workers=workers)
         if workers.speaks and run.folder is not None and run.complete:
             _calibrate(run, given)
@@ -101,15 +96,8 @@ def plan_memory(
     saved: bool = True,
 ) -> MemoryNeeded:
     """How much memory `train` with these arguments takes on one CPU; the data is read, and nothing is trained."""
-    overrides = dict(settings or {}) | ({} if model is None else {"model.name": model})
-    if isinstance(data, str | Path):
-        overrides["data"] = _lasting_name(data)
-    chosen = validate(gather(preset=preset or "fast", file=config, overrides=overrides))
-    given = _data_set(data, chosen)
-    if preset is None:
-        chosen = _suited(chosen, given, gather(file=config, overrides=overrides))
-    if given.split.packed:
-        check_streams(chosen)
+    chosen, given = _chosen(data, preset, config, _overrides(data, model, settings))
+    _refuse_untrainable(given, chosen)
     stored = chosen.training.on == "paths" and chosen.training.walks == "stored" and given.has_paths
     return memory_needed(chosen, given.split, len(given.paths("train")) if stored else None, saved=saved)
 
@@ -148,19 +136,10 @@ def fit(
         state, best, writer = TrainingState(), None, None
         trackers: list[Tracker] = []
         if folder is not None:
-            with workers.together():
-                if workers.speaks:
-                    stack.enter_context(sole_writer(folder))
-                    trackers += _trackers(track, folder, config)
+            trackers += _held(folder, track, config, workers, stack)
             writer = workers.run_writer(folder, model, engine)
-            if workers.agree(is_run(folder)):
-                checkpoint = writer.resume(config, graph)
-                state, best = checkpoint.state, checkpoint.best
-            else:
-                writer.begin(config, graph)
-            trackers += writer.trackers()
-            for tracker in trackers:
-                stack.callback(tracker.close)
+            state, best = _begun(writer, folder, config, graph, workers)
+            trackers += [stack.enter_context(closing(each)) for each in writer.trackers()]
         trainer = Trainer(
             model,
             engine,
@@ -223,6 +202,25 @@ def _suited(chosen: TrainConfig, data: DataSet, asked: Settings) -> TrainConfig:
     if asked.get("model", {}) not in ({}, {"name": "blockhole"}):
         del preset["model"]
     return validate(merge(preset, asked))
+
+
+def _overrides(data: Data | None, model: str | None, settings: Mapping[str, Any] | None) -> Settings:
+    """The settings that the arguments of `train` name, by dotted key."""
+    overrides = dict(settings or {})
+    if model is not None:
+        overrides["model.name"] = model
+    if isinstance(data, str | Path):
+        overrides["data"] = _lasting_name(data)
+    return overrides
+
+
+def _chosen(
+    data: Data | None, preset: str | None, config: Path | None, overrides: Settings
+) -> tuple[TrainConfig, DataSet]:
+    """The settings of a new run, and its data."""
+    chosen = validate(gather(preset=preset or "fast", file=config, overrides=overrides))
+    given = _data_set(data, chosen)
+    return (chosen if preset else _suited(chosen, given, gather(file=config, overrides=overrides))), given
 
 
 def _lasting_name(data: str | Path) -> str:
@@ -307,6 +305,26 @@ def _validation(data: DataSet, config: TrainConfig, device: torch.device) -> Val
         return lambda model: validation_ranking(model, queries, truth, device=model.entity.device)
     accuracy = ValidationAccuracy(queries, truth, device)
     return lambda model: {"accuracy": accuracy(model, model.entity.device)}
+
+
+def _held(folder: Path, track: Sequence[str], config: TrainConfig, workers: Workers, stack: ExitStack) -> list[Tracker]:
+    """Keep other writers out of `folder` until `stack` ends, and open the trackers that were asked for as long."""
+    with workers.together():
+        if workers.speaks:
+            stack.enter_context(sole_writer(folder))
+            return [stack.enter_context(closing(tracker)) for tracker in _trackers(track, folder, config)]
+    return []
+
+
+def _begun(
+    writer: Writer, folder: Path, config: TrainConfig, graph: KnowledgeGraph, workers: Workers
+) -> tuple[TrainingState, dict[str, Tensor] | None]:
+    """Begin a run in `folder` or go on with the one there: where it stands, and its best weights."""
+    if workers.agree(is_run(folder)):
+        checkpoint = writer.resume(config, graph)
+        return checkpoint.state, checkpoint.best
+    writer.begin(config, graph)
+    return TrainingState(), None
 
 
 def _trackers(names: Sequence[str], folder: Path, config: TrainConfig) -> Iterator[Tracker]:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from blockhole.errors import ConfigError, MissingExtra
+from blockhole.errors import ConfigError, MissingExtra, RunError
 from blockhole.fitting import train
-from blockhole.training.tracking import MetricsFile, read_metrics
+from blockhole.training.tracking import Figures, MetricsFile, read_metrics
 
 from .worlds import random_data
 
@@ -41,6 +41,26 @@ def test_an_unfinished_line_is_left_out(tmp_path: Path) -> None:
     file.write_text('{"event": "epoch", "epoch": 1}\n{"event": "epo', encoding="utf-8")
     assert read_metrics(file) == [{"event": "epoch", "epoch": 1}]
     assert read_metrics(tmp_path / "none") == []
+
+
+def test_trackers_are_closed_whatever_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = []
+
+    class Recorder:
+        def __init__(self, folder: Path) -> None:
+            self.folder = folder
+
+        def log(self, event: str, figures: Figures) -> None:
+            raise AssertionError("nothing is trained here")
+
+        def close(self) -> None:
+            closed.append(self.folder)
+
+    train(random_data(), settings=SMALL, out=tmp_path / "run")
+    monkeypatch.setattr("blockhole.fitting.TensorBoardTracker", Recorder)
+    with pytest.raises(RunError, match="was trained on other data"):
+        train(random_data(seed=1), out=tmp_path / "run", resume=True, track=["tensorboard"])
+    assert closed == [tmp_path / "run"]
 
 
 def test_lines_beyond_the_checkpoint_are_written_again(tmp_path: Path) -> None:
