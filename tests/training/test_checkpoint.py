@@ -239,6 +239,21 @@ def test_a_file_too_large_loses_nothing(run_folder: Path) -> None:
     assert train(random_data(), settings={"training.epochs": 2}, out=run_folder, resume=True).state.epoch == 2
 
 
+def test_a_run_that_cannot_begin_says_why(tmp_path: Path) -> None:
+    """Names and facts are written by another library, with failures of its own."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64, limits[1]))
+    try:
+        with pytest.raises(RunError) as caught:
+            train(random_data(), settings=SMALL, out=tmp_path / "run")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert str(caught.value).startswith(f"cannot save the run in {tmp_path / 'run'}: ")
+    assert "File too large" in str(caught.value)
+    assert str(caught.value).endswith("; nothing was saved. Make room and continue with --resume.")
+    assert train(random_data(), settings=SMALL, out=tmp_path / "run").complete
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Any:
     """A file system of its own with 64 kB; only root may mount one."""

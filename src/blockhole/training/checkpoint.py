@@ -79,7 +79,8 @@ def saving(folder: Path) -> Iterator[None]:
         saved = (folder / STATE).exists()
         kept = f"the checkpoint of {_read_record(folder / STATE).training} is intact" if saved else "nothing was saved"
         raise RunError(
-            f"cannot save the run in {folder}: {failure.strerror}; {kept}. Make room and continue with --resume."
+            f"cannot save the run in {folder}: {failure.strerror or failure}; {kept}. "
+            "Make room and continue with --resume."
         ) from failure
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
+from errno import EIO
 from pathlib import Path
 
 from blockhole.errors import ConfigError, DamagedRun
@@ -51,9 +53,8 @@ def write_vocabularies(path: Path, entities: Vocabulary, relations: Vocabulary) 
         )
         for kind, names in (("entity", entities), ("relation", relations))
     )
-    unfinished = path.with_name(path.name + NEXT)
-    frame.write_parquet(unfinished)
-    os.replace(unfinished, path)
+    with _replacing(path) as unfinished:
+        frame.write_parquet(unfinished)
 
 
 def read_vocabularies(path: Path) -> tuple[Vocabulary, Vocabulary]:
@@ -80,8 +81,20 @@ def write_facts(path: Path, graph: KnowledgeGraph) -> None:
         for first in range(0, len(graph), _ROWS):
             yield polars.DataFrame(graph.triples[first : first + _ROWS], schema=columns)
 
+    with _replacing(path) as unfinished:
+        register_io_source(slices, schema=columns).sink_parquet(unfinished)  # the facts may be more than memory holds
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """A name to write to that becomes `path` at the end; what polars cannot write is an OSError, as everywhere."""
+    from polars.exceptions import PolarsError
+
     unfinished = path.with_name(path.name + NEXT)
-    register_io_source(slices, schema=columns).sink_parquet(unfinished)  # the facts may be more than memory holds
+    try:
+        yield unfinished
+    except PolarsError as failure:
+        raise OSError(EIO, str(failure).splitlines()[0]) from failure
     os.replace(unfinished, path)
 
 
