@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from blockhole.errors import ConfigError, MissingExtra, RunError
+from blockhole.errors import ConfigError, DamagedRun, MissingExtra, RunError
 from blockhole.fitting import train
 from blockhole.training.tracking import Figures, MetricsFile, read_metrics
 
@@ -41,6 +41,13 @@ def test_an_unfinished_line_is_left_out(tmp_path: Path) -> None:
     file.write_text('{"event": "epoch", "epoch": 1}\n{"event": "epo', encoding="utf-8")
     assert read_metrics(file) == [{"event": "epoch", "epoch": 1}]
     assert read_metrics(tmp_path / "none") == []
+
+
+def test_a_line_that_is_no_json_is_damage(tmp_path: Path) -> None:
+    file = tmp_path / "metrics.jsonl"
+    file.write_bytes(b'{"event": "epoch", "epoch": 1}\n\0\0\0\0\n')
+    with pytest.raises(DamagedRun, match=r"metrics\.jsonl cannot be read \(.*\); restore it from a copy\.$"):
+        read_metrics(file)
 
 
 def test_trackers_are_closed_whatever_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

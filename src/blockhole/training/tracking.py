@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol, final
 
-from blockhole.errors import MissingExtra, RunError
+from blockhole.errors import DamagedRun, MissingExtra, RunError
 
 Figures = Mapping[str, float | int | str | None]
 
@@ -57,8 +57,11 @@ def read_metrics(path: Path) -> list[dict[str, float | int | str | None]]:
     """The lines of metrics.jsonl; an unfinished last line, being written or cut by a crash, is left out."""
     if not path.exists():
         return []
-    complete, _, _ = path.read_text(encoding="utf-8").rpartition("\n")
-    return [json.loads(line) for line in complete.splitlines()]
+    try:
+        complete, _, _ = path.read_text(encoding="utf-8").rpartition("\n")
+        return [json.loads(line) for line in complete.splitlines()]
+    except (OSError, ValueError) as failure:
+        raise DamagedRun(f"{path} cannot be read ({failure}); restore it from a copy.") from None
 
 
 @final
