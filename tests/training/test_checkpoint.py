@@ -209,6 +209,7 @@ def test_opening_what_is_no_run(tmp_path: Path) -> None:
 def test_a_run_that_never_began_may_begin_again(tmp_path: Path) -> None:
     for name in ("config.json", "vocabulary.parquet", "weights.safetensors.next", "metrics.jsonl"):
         (tmp_path / name).write_text("{", encoding="utf-8")
+    (tmp_path / "tensorboard").mkdir()
     check_free(tmp_path)
     assert train(random_data(), settings=SMALL, out=tmp_path).complete
 

@@ -33,7 +33,7 @@ from blockhole.training.run_files import (
     read_vocabularies,
 )
 from blockhole.training.state import TrainingState
-from blockhole.training.tracking import read_metrics
+from blockhole.training.tracking import MLFLOW, TENSORBOARD, read_metrics
 
 
 @final
@@ -123,7 +123,7 @@ def check_free(folder: Path) -> None:
             f"{folder} already holds a run, at {read_record(folder).training}; "
             "add --resume to continue it, or choose another folder."
         )
-    own = {CONFIG, VOCABULARY, FACTS, METRICS, PARTS, SHARDS}
+    own = {CONFIG, VOCABULARY, FACTS, METRICS, PARTS, SHARDS, TENSORBOARD, MLFLOW}
     foreign = sorted(path.name for path in folder.iterdir() if path.name not in own and path.suffix != NEXT)
     if foreign:
         raise NotARun(f"{folder} holds something else than a run ({foreign[0]}); choose another folder.")

@@ -12,6 +12,9 @@ from blockhole.errors import DamagedRun, MissingExtra, RunError
 
 Figures = Mapping[str, float | int | str | None]
 
+TENSORBOARD = "tensorboard"
+MLFLOW = "mlflow.db"
+
 
 class Tracker(Protocol):
     """Receives the figures of each epoch and each validation."""
@@ -73,7 +76,7 @@ class TensorBoardTracker:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
             raise MissingExtra("writing TensorBoard logs", "tracking") from None
-        self._writer = SummaryWriter(log_dir=str(folder / "tensorboard"))
+        self._writer = SummaryWriter(log_dir=str(folder / TENSORBOARD))
 
     def log(self, event: str, figures: Figures) -> None:
         """See Tracker."""
@@ -95,7 +98,7 @@ class MlflowTracker:
             from mlflow.tracking import MlflowClient
         except ImportError:
             raise MissingExtra("logging to MLflow", "tracking") from None
-        address = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{folder.resolve() / 'mlflow.db'}"
+        address = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{folder.resolve() / MLFLOW}"
         self._client = MlflowClient(tracking_uri=address)
         experiment = self._client.get_experiment_by_name("blockhole")
         identity = experiment.experiment_id if experiment else self._client.create_experiment("blockhole")
