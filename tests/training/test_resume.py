@@ -156,7 +156,7 @@ def test_there_must_be_data() -> None:
         train(settings=SMALL)
 
 
-@pytest.mark.parametrize("name", ["gpu", "cuda:x", "tpu:0"])
+@pytest.mark.parametrize("name", ["gpu", "cuda:x", "cuda:", "tpu:0"])
 def test_unknown_devices(name: str) -> None:
     with pytest.raises(ConfigError, match=f"^'{name}' is no device; use auto, cpu, cuda, cuda:N or mps\\.$"):
         choose_device(name)

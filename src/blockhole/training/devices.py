@@ -16,13 +16,13 @@ def choose_device(name: str) -> torch.device:
         if torch.cuda.is_available():
             return torch.device("cuda")
         return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
-    kind, _, number = name.partition(":")
+    kind, colon, number = name.partition(":")
     present = {
         "cpu": 1,
         "cuda": torch.cuda.device_count(),
         "mps": int(torch.backends.mps.is_available()),
     }
-    if kind not in present or (number and not number.isdecimal()):
+    if kind not in present or (colon and not number.isdecimal()):
         raise ConfigError(f"{name!r} is no device; use auto, cpu, cuda, cuda:N or mps.")
     if int(number or 0) >= present[kind]:
         raise ConfigError(f"the device {name!r} is not on this machine; use auto, or cpu.")
