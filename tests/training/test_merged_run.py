@@ -107,4 +107,10 @@ def test_what_is_refused(parts: list[Path], tmp_path: Path) -> None:
         ConfigError, match="alike in kind, b and inverses, not blockhole with b = 2 and blockhole with b = 3"
     ):
         merge_runs([parts[0], wider], tmp_path / "sum")
+    state = json.loads((wider / "state.json").read_text(encoding="utf-8"))
+    (wider / "state.json").write_text(json.dumps(state | {"files": {}, "shards": "1-0"}), encoding="utf-8")
+    with pytest.raises(
+        RunError, match="lies in shards, as the processes that train it left them; resume it to its end"
+    ):
+        merge_runs([parts[0], wider], tmp_path / "sum")
     assert not (tmp_path / "sum").exists()

@@ -38,6 +38,7 @@ def merge_runs(folders: Sequence[Path | str], out: Path | str, weights: Sequence
     if len(runs) < 2:
         raise ConfigError(f"merging takes two runs or more, not {len(runs)}.")
     check_free(out)
+    digests = [_digest(part) for part in parts]
     first = runs[0]
     for other in runs[1:]:
         _check_same_data(first, other)
@@ -54,7 +55,7 @@ def merge_runs(folders: Sequence[Path | str], out: Path | str, weights: Sequence
         with saving(out):
             write_vocabularies(out / VOCABULARY, first.entities, first.relations)
             write_facts(out / FACTS, first.graph)
-            _write_parts(out, parts, runs, weights or [1.0] * len(runs))
+            _write_parts(out, parts, runs, weights or [1.0] * len(runs), digests)
             write_config(out, config)
         save_checkpoint(out, Checkpoint(state, tensors, {}, None, metrics_bytes=0), best_changed=False)
     return Run(config, first.entities, first.relations, state, model=model, graph=first.graph, folder=out)
@@ -69,15 +70,17 @@ def _check_same_data(first: Run, other: Run) -> None:
         )
 
 
-def _write_parts(folder: Path, parts: Sequence[Path], runs: Sequence[Run], weights: Sequence[float]) -> None:
+def _write_parts(
+    folder: Path, parts: Sequence[Path], runs: Sequence[Run], weights: Sequence[float], digests: Sequence[str]
+) -> None:
     content = [
         {
             "run": str(part.absolute()),
             "weight": weight,
-            "sha256": _digest(part),
+            "sha256": digest,
             "config": run.config.model_dump(mode="json"),
         }
-        for part, run, weight in zip(parts, runs, weights, strict=True)
+        for part, run, weight, digest in zip(parts, runs, weights, digests, strict=True)
     ]
     write_bytes(folder / (PARTS + NEXT), json.dumps(content, indent=1, ensure_ascii=False).encode() + b"\n")
     os.replace(folder / (PARTS + NEXT), folder / PARTS)
@@ -85,6 +88,11 @@ def _write_parts(folder: Path, parts: Sequence[Path], runs: Sequence[Run], weigh
 
 def _digest(part: Path) -> str:
     """SHA-256 of the file whose weights answer for a run."""
-    name = BEST if BEST in read_record(part).files else WEIGHTS
+    record = read_record(part)
+    if record.shards is not None:
+        raise RunError(
+            f"{part} lies in shards, as the processes that train it left them; resume it to its end, and merge it then."
+        )
+    name = BEST if BEST in record.files else WEIGHTS
     with (part / name).open("rb") as file:
         return file_digest(file, "sha256").hexdigest()
