@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -180,6 +181,8 @@ def _roll_forward(folder: Path, record: Record) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
+    if sys.platform == "win32":  # which opens no folders
+        return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
