@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from blockhole.compiled import triton_installed
+
 CHUNK_LOGITS = 2**22
 """How many logits the chunked products hold at once: 16 MB in float32. Four times as many would be fetched from the
 system anew for every chunk, page by page, which takes as long as a product."""
@@ -46,14 +48,15 @@ def softmax_gradients(
     query: Tensor, candidates: Tensor, target: Tensor, weight: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Loss [], its gradient for the queries [batch, width] and for the candidates [E, width]."""
-    if query.is_cuda and query.dtype == torch.float32:
+    if not query.is_cuda or query.dtype != torch.float32:
+        return chunked_softmax(query, candidates, target, weight)
+    if triton_installed():
         from blockhole.training.kernels.softmax_triton import WIDEST, fused_softmax
 
         if query.shape[1] <= WIDEST:
             return fused_softmax(query, candidates, target, weight)
-        with _tensor_cores():
-            return chunked_softmax(query, candidates, target, weight)
-    return chunked_softmax(query, candidates, target, weight)
+    with _tensor_cores():
+        return chunked_softmax(query, candidates, target, weight)
 
 
 def chunked_softmax(
