@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.func import functional_call
 
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.models.contract import Model
@@ -18,7 +17,7 @@ from blockhole.training.batch import Batch
 from blockhole.training.config import TrainConfig
 from blockhole.training.dropout import Dropout
 from blockhole.training.losses import Pairs
-from blockhole.training.negatives import ALL_ENTITIES, Negatives, NegativeSampler
+from blockhole.training.negatives import ALL_ENTITIES, NegativeSampler
 from blockhole.training.objective import Objective
 from blockhole.training.optimizers import build_optimizer
 from blockhole.training.target_weights import target_weights
@@ -88,31 +87,13 @@ class AutogradEngine:
         if touched is not None:
             entity = entity.detach().index_select(0, touched).requires_grad_()
         weight = None if self._target_weight is None else self._target_weight[batch.target]
-        loss = self._loss(entity, source, batch.path, target, negatives, kept, weight)
+        loss = self._objective.on_rows(entity, source, batch.path, target, negatives, kept=kept, weight=weight)
         gradients = torch.autograd.grad(loss, [entity, *self._dense.values()])
         self._optimizer.begin_step()
         self._optimizer.update("entity", touched, gradients[0])
         for name, gradient in zip(self._dense, gradients[1:], strict=True):
             self._optimizer.update(name, None, gradient)
         return loss.detach()
-
-    def _loss(
-        self,
-        entity: Tensor,
-        source: Tensor,
-        path: Tensor,
-        target: Tensor,
-        negatives: Negatives,
-        kept: Tensor | None,
-        weight: Tensor | None,
-    ) -> Tensor:
-        loss: Tensor = functional_call(
-            self._objective,
-            {"model.entity": entity},
-            (source, path, target, negatives, None, kept, weight),
-            strict=False,
-        )
-        return loss
 
     def optimizer_state(self) -> dict[str, Tensor]:
         """See Engine."""

@@ -6,6 +6,7 @@ from typing import final
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from blockhole.models.bilinear import BlockBilinear
 from blockhole.models.contract import Model, rows
@@ -21,8 +22,8 @@ from blockhole.training.relation_prediction import relation_loss
 class Objective(nn.Module):
     """Mean loss per positive, penalty included; a module so that its model's parameters can be swapped for a call.
 
-    The engine swaps the entity table for the few rows a batch touches; ids given to `forward` count in that table.
-    Where that table holds sources and targets alone, `contrast` says what they are contrasted with.
+    An engine swaps the entity table for the few rows a batch touches (`on_rows`); ids then count in those. Where they
+    are the rows of sources and targets alone, `contrast` says what these are contrasted with.
     """
 
     def __init__(self, model: Model, loss: LossConfig, penalty: PenaltyConfig) -> None:
@@ -57,6 +58,23 @@ class Objective(nn.Module):
         if self._loss.relation_weight and path.shape[1] == 1 and isinstance(self.model, BlockBilinear):
             loss = loss + self._loss.relation_weight * relation_loss(self.model, source, path[:, 0], target)
         return loss + self._penalties(source, path, target, query)
+
+    def on_rows(
+        self,
+        entity: Tensor,
+        source: Tensor,
+        path: Tensor,
+        target: Tensor,
+        negatives: Negatives,
+        *,
+        contrast: Contrast | None = None,
+        kept: Tensor | None = None,
+        weight: Tensor | None = None,
+    ) -> Tensor:
+        """`forward` with `entity` [count, width] in place of the model's table."""
+        arguments = (source, path, target, negatives, contrast, kept, weight)
+        loss: Tensor = functional_call(self, {"model.entity": entity}, arguments, strict=False)
+        return loss
 
     def _logistic(
         self, source: Tensor, target: Tensor, query: Tensor, negatives: Negatives, contrast: Contrast

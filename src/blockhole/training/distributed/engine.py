@@ -11,7 +11,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
-from torch.func import functional_call
 
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.models.contract import Model
@@ -80,7 +79,9 @@ class ShardedEngine:
         rivals = ShardRivals.of(self._model, self._mesh, self._shard, batch.target[part], negatives, self._counted)
         kept = self._kept(batch, part)
         weight = None if self._target_weight is None else self._target_weight[batch.target[part]]
-        loss = share * self._loss(fetched, source, batch.path[part], target, negatives, rivals, kept, weight)
+        loss = share * self._objective.on_rows(
+            fetched, source, batch.path[part], target, negatives, contrast=rivals, kept=kept, weight=weight
+        )
         leaves = [fetched, rivals.rows, *self._dense.values()]
         of_fetched, of_rivals, *of_dense = torch.autograd.grad(loss, leaves, allow_unused=True, materialize_grads=True)
         self._optimizer.begin_step()
@@ -92,25 +93,6 @@ class ShardedEngine:
         for (name, parameter), gradient in zip(self._dense.items(), of_dense, strict=True):
             self._optimizer.update(name, None, gradient.view_as(parameter))
         return total[0]
-
-    def _loss(
-        self,
-        fetched: Tensor,
-        source: Tensor,
-        path: Tensor,
-        target: Tensor,
-        negatives: Negatives,
-        rivals: ShardRivals,
-        kept: Tensor | None,
-        weight: Tensor | None,
-    ) -> Tensor:
-        loss: Tensor = functional_call(
-            self._objective,
-            {"model.entity": fetched},
-            (source, path, target, negatives, rivals, kept, weight),
-            strict=False,
-        )
-        return loss
 
     def _kept(self, batch: Batch, part: slice) -> Tensor | None:
         """What the query vectors of some rows are multiplied with, where coordinates are dropped."""
