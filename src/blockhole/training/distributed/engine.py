@@ -16,7 +16,7 @@ from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.models.contract import Model
 from blockhole.training.batch import Batch
 from blockhole.training.config import TrainConfig
-from blockhole.training.distributed.mesh import EntityMesh
+from blockhole.training.distributed.mesh import EntityMesh, inside
 from blockhole.training.distributed.rivals import ShardRivals
 from blockhole.training.distributed.volume import StepSizes
 from blockhole.training.dropout import Dropout
@@ -60,8 +60,8 @@ class ShardedEngine:
         self._seen: Tensor | None = None
         self._counted: Tensor | None = None
         if seen is not None:
-            here = seen[(seen >= self._held.start) & (seen < self._held.stop)] - self._held.start
-            self._seen = torch.from_numpy(here).to(self._shard.device)
+            known = torch.from_numpy(seen)
+            self._seen = (known[inside(known, self._held)] - self._held.start).to(self._shard.device)
             self._counted = torch.full((len(self._held),), -torch.inf, device=self._shard.device)
             self._counted[self._seen] = 0.0
 
@@ -103,7 +103,7 @@ class ShardedEngine:
 
     def _fetch(self, ids: Tensor) -> Tensor:
         """The rows of the given entities, whoever holds them: [count] → [count, width]."""
-        own = (ids >= self._held.start) & (ids < self._held.stop)
+        own = inside(ids, self._held)
         rows = self._shard.new_zeros(len(ids), self._shard.shape[1])
         rows[own] = self._shard[ids[own] - self._held.start]
         return self._mesh.total(rows)
@@ -113,13 +113,13 @@ class ShardedEngine:
         if drawn.objects is None:
             return self._seen
         ids: Tensor = torch.unique(torch.cat((batch.source, batch.target, drawn.objects.flatten())))
-        return ids[(ids >= self._held.start) & (ids < self._held.stop)] - self._held.start
+        return ids[inside(ids, self._held)] - self._held.start
 
     def _in_shard(
         self, touched: Tensor | None, ends: Tensor, of_ends: Tensor, rivals: Tensor | None, of_rivals: Tensor
     ) -> Tensor:
         """The gradient of the touched rows of this shard, from fetched rows and rivals: [touched or shard, width]."""
-        own = (ends >= self._held.start) & (ends < self._held.stop)
+        own = inside(ends, self._held)
         ends, of_ends = ends[own] - self._held.start, of_ends[own]
         if rivals is None:
             gradient = of_rivals.index_add(0, ends, of_ends)
@@ -167,12 +167,12 @@ def _of_rows(negatives: Negatives, part: slice) -> Negatives:
     if negatives is ALL_ENTITIES:
         return negatives
     row = negatives.excluded.row
-    inside = (row >= part.start) & (row < part.stop)
+    here = inside(row, range(part.start, part.stop))
     objects = negatives.objects
     return replace(
         negatives,
         objects=objects[part] if objects is not None and objects.dim() == 2 else objects,
-        excluded=Pairs(row[inside] - part.start, negatives.excluded.column[inside]),
+        excluded=Pairs(row[here] - part.start, negatives.excluded.column[here]),
         paths=None if negatives.paths is None else negatives.paths[part],
         false=None if negatives.false is None else negatives.false[part],
     )

@@ -29,7 +29,7 @@ from blockhole.training.devices import choose_device
 from blockhole.training.distributed.digest import first_difference, settings_digest, versions
 from blockhole.training.distributed.engine import ShardedEngine
 from blockhole.training.distributed.launch import Launch
-from blockhole.training.distributed.mesh import EntityMesh, MeshShape
+from blockhole.training.distributed.mesh import EntityMesh, MeshShape, inside
 from blockhole.training.distributed.run_writer import ShardedRunWriter
 from blockhole.training.distributed.table import build_sharded_model
 from blockhole.training.engine import Engine
@@ -206,8 +206,8 @@ class Group:
     def average_unseen(self, model: Model, seen: NDArray[np.int64]) -> None:
         """See Workers."""
         shard, held = _local(model.entity), self.mesh.held(model.num_entities)
-        here = seen[(seen >= held.start) & (seen < held.stop)] - held.start
-        own = torch.from_numpy(here).to(shard.device)
+        known = torch.from_numpy(seen)
+        own = (known[inside(known, held)] - held.start).to(shard.device)
         others = torch.ones(len(shard), dtype=torch.bool, device=shard.device).index_fill_(0, own, value=False)
         shard[others] = self.mesh.total(shard.index_select(0, own).sum(dim=0)) / len(seen)
 

@@ -14,13 +14,13 @@ from typing import Any, Self, cast, final
 
 import torch
 from torch import Tensor
-from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
+from torch.distributed.tensor import DTensor, Partial, Replicate
 from torch.distributed.tensor.parallel import loss_parallel
 from torch.nn import functional
 
 from blockhole.models.contract import Model
 from blockhole.training import losses
-from blockhole.training.distributed.mesh import EntityMesh
+from blockhole.training.distributed.mesh import EntityMesh, inside
 from blockhole.training.losses import CHUNK_LOGITS, Pairs
 from blockhole.training.negatives import ALL_ENTITIES, Negatives
 
@@ -64,18 +64,18 @@ class ShardRivals:
         """
         held, objects = mesh.held(model.num_entities), negatives.objects
         if objects is None:
-            inside = _inside(negatives.excluded.column, held)
-            cells = Pairs(negatives.excluded.row[inside], negatives.excluded.column[inside] - held.start)
+            here = inside(negatives.excluded.column, held)
+            cells = Pairs(negatives.excluded.row[here], negatives.excluded.column[here] - held.start)
             return cls(model, mesh, answer, shard.detach().requires_grad_(), None, cells, counted)
-        own = _inside(objects, held)
+        own = inside(objects, held)
         if objects.dim() == 2:
             row, column = own.nonzero(as_tuple=True)
             ids, position = torch.unique(objects[own] - held.start, return_inverse=True)
             rows = shard.index_select(0, ids).requires_grad_()
             return cls(model, mesh, answer, rows, ids, negatives.excluded, None, Cells(row, column, position))
         ids = objects[own] - held.start
-        place, inside = own.cumsum(0) - 1, own[negatives.excluded.column]
-        cells = Pairs(negatives.excluded.row[inside], place[negatives.excluded.column[inside]])
+        place, here = own.cumsum(0) - 1, own[negatives.excluded.column]
+        cells = Pairs(negatives.excluded.row[here], place[negatives.excluded.column[here]])
         weight = None if negatives.log_weight is None else negatives.log_weight[own]
         return cls(model, mesh, answer, shard.index_select(0, ids).requires_grad_(), ids, cells, weight)
 
@@ -117,7 +117,7 @@ class ShardRivals:
     def _answer_cells(self) -> Pairs:
         """The cells of this shard's logits that hold the true answers."""
         held = self.mesh.held(self.model.num_entities)
-        row = _inside(self.answer, held).nonzero()[:, 0]
+        row = inside(self.answer, held).nonzero()[:, 0]
         return Pairs(row, self.answer[row] - held.start)
 
 
@@ -142,7 +142,7 @@ class _LossParallel(torch.autograd.Function):
             own, leaf = query[part].detach().requires_grad_(), candidates.detach().requires_grad_()
             with torch.enable_grad(), loss_parallel():
                 vectors = DTensor.from_local(own, shards, [Replicate()], run_check=False)
-                logits = vectors @ _sharded(leaf, mesh, num_entities).T
+                logits = vectors @ mesh.copy_of_table(leaf, num_entities).T
                 cross = functional.cross_entropy(logits, target[part], reduction="sum")
                 query_gradient[part], gradient = torch.autograd.grad(cross, [own, leaf])
             loss += cast(DTensor, cross.detach()).to_local()
@@ -154,15 +154,3 @@ class _LossParallel(torch.autograd.Function):
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
         query, candidates = ctx.saved_tensors
         return query * upstream, candidates * upstream, None, None, None
-
-
-def _sharded(rows: Tensor, mesh: EntityMesh, num_entities: int) -> DTensor:
-    """One shard as the whole, along the entities alone: no process need know what others of its copy compute."""
-    shape = torch.Size((num_entities, *rows.shape[1:]))
-    stride = torch.empty(shape, device="meta").stride()
-    return DTensor.from_local(rows, mesh.entities, [Shard(0)], run_check=False, shape=shape, stride=stride)
-
-
-def _inside(ids: Tensor, held: range) -> Tensor:
-    """Which ids a shard holds: bool of the same shape."""
-    return (ids >= held.start) & (ids < held.stop)
