@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TypeVar, final
 from uuid import uuid4
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
@@ -44,7 +44,7 @@ _Read = TypeVar("_Read")
 @final
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Everything a run needs to go on; `best` are the weights of the best validation figure, if one was measured."""
+    """Everything a run needs to go on; `best` are the weights that answer for it, where these are not the last ones."""
 
     state: TrainingState
     weights: Tensors
@@ -111,12 +111,11 @@ def load_checkpoint(folder: Path) -> Checkpoint:
     """The checkpoint of `folder`, changing nothing there."""
 
     def read(record: Record) -> Checkpoint:
-        best = _has_best(record)
         return Checkpoint(
             state=record.training,
             weights=_read_tensors(folder, WEIGHTS, record),
             optimizer=_read_tensors(folder, OPTIMIZER, record),
-            best=_read_tensors(folder, BEST, record) if best else None,
+            best=_read_tensors(folder, BEST, record) if _has_best(record) else None,
             metrics_bytes=record.metrics_bytes,
         )
 
@@ -124,7 +123,7 @@ def load_checkpoint(folder: Path) -> Checkpoint:
 
 
 def load_best_weights(folder: Path) -> Tensors:
-    """The weights to use: those of the best validation figure, or the last ones where none was measured."""
+    """The weights that answer for the run: of the best validation figure, or the average, or else the last ones."""
     return _read_consistently(
         folder, lambda record: _read_tensors(folder, BEST if _has_best(record) else WEIGHTS, record)
     )
@@ -225,7 +224,7 @@ def _read_record(path: Path) -> Record:
         return Record.model_validate(json.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         raise
-    except (OSError, ValueError, ValidationError) as failure:
+    except (OSError, ValueError) as failure:
         reason = str(failure).splitlines()[0]
         raise DamagedRun(
             f"{path} cannot be read ({reason}); restore the folder from a copy, or train again into another folder."

@@ -81,7 +81,6 @@ class LossConfig(Section):
         default=0.0,
         description="weight of predicting the relation of an edge from its ends, beside its object from the rest",
     )
-
     rare_weight: float = Field(
         default=1.0,
         gt=0,
@@ -202,12 +201,11 @@ class TrainConfig(Section):
 
     @model_validator(mode="after")
     def _check(self) -> TrainConfig:
-        if self.loss.relation_weight and self.model.name not in RELATION_LINEAR:
-            names = ", ".join(RELATION_LINEAR)
-            raise ValueError(f"loss.relation_weight needs one of the models {names}; {self.model.name} is none of them")
-        if self.penalty.dura_back and self.model.name not in RELATION_LINEAR:
-            names = ", ".join(RELATION_LINEAR)
-            raise ValueError(f"penalty.dura_back needs one of the models {names}; {self.model.name} is none of them")
+        linear = {"loss.relation_weight": self.loss.relation_weight, "penalty.dura_back": self.penalty.dura_back}
+        for key, weight in linear.items():
+            if weight and self.model.name not in RELATION_LINEAR:
+                names = ", ".join(RELATION_LINEAR)
+                raise ValueError(f"{key} needs one of the models {names}; {self.model.name} is none of them")
         if self.loss.query_dropout and self.model.name == "transe":
             raise ValueError("loss.query_dropout needs scores that are inner products; transe's are distances")
         return self

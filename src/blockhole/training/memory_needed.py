@@ -30,9 +30,10 @@ class MemoryNeeded:
 
     E entities of w numbers, relations of P numbers in all, T facts of train, N positives of up to K hops:
     tables 4(Ew + P); optimizer the same for Adagrad, 4(E + rows of relations) row-wise, twice the tables for Adam;
-    ids 17E, of the entities that negatives are drawn from; averages 4(Ew + P) for the best weights, and as much for a
-    mean over epochs; positives 8N(3 + K) and their order 26N, and nothing for a packed graph, which is read
-    where it lies; graph 24T and 200 E for names, packed 16 E; saving twice the larger of tables and optimizer.
+    ids 17E, of the entities that negatives are drawn from; averages 4(Ew + P) for the best weights, and twice as much
+    for a mean over epochs and the weights it stands in for; positives 8N(3 + K) and their order 26N, and nothing for a
+    packed graph, which is read where it lies; graph 24T and 200 E for names, packed 16 E; saving twice the larger of
+    tables and optimizer.
 
     `mapped` are pages of a packed graph's files. They count as the process's while it touches them, and the system
     takes them back when memory is short.

@@ -155,7 +155,7 @@ class NegativeSampler:
         if self._typed is None:
             return objects
         rng = generator(self._seed, Purpose.NEGATIVES, batch.epoch, batch.index)
-        last = _numpy(batch.path)[:, -1]
+        last = batch.path[:, -1].cpu().numpy()
         first, size = self._typed.start[last], np.diff(self._typed.start)[last]
         position = np.minimum(rng.random(shape) * size[:, None], size[:, None] - 1).astype(np.int64)
         typed = (rng.random(shape) < self._config.typed_share) & (size[:, None] > 0)
@@ -178,8 +178,3 @@ class NegativeSampler:
         objects = np.union1d(uniform, rng.choice(typed, wanted, replace=False, shuffle=False))
         typed_inclusion = np.where(np.isin(objects, typed), wanted / max(1, len(typed)), 0.0)
         return objects, 1 - (1 - (count - wanted) / len(everyone)) * (1 - typed_inclusion)
-
-
-def _numpy(ids: Tensor) -> Ids:
-    array: Ids = ids.cpu().numpy()
-    return array

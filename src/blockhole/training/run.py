@@ -1,7 +1,7 @@
 """A run: a trained model with all that is known about it, in memory and as a folder.
 
-The folder holds config.json, vocabulary.parquet, facts.parquet, the checkpoint (weights.safetensors,
-optimizer.safetensors, state.json, and best.safetensors where a validation figure was measured), and metrics.jsonl.
+The folder holds config.json, vocabulary.parquet, facts.parquet, metrics.jsonl, and the checkpoint: weights.safetensors,
+optimizer.safetensors, state.json, and best.safetensors where a validation figure was measured or weights were averaged.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Run:
 
     @cached_property
     def model(self) -> Model:
-        """The trained model, on the CPU: the best by validation where that was measured, else the last."""
+        """The trained model, on the CPU: the best by validation, the average, or else the last."""
         if self._given_model is not None:
             return self._given_model
         assert self.folder is not None
