@@ -87,6 +87,15 @@ def test_a_merged_run_is_not_resumed(parts: list[Path], tmp_path: Path) -> None:
     )
 
 
+def test_a_run_begun_where_a_merge_failed_is_resumed(parts: list[Path], tmp_path: Path) -> None:
+    merge_runs(parts, tmp_path / "sum")
+    (tmp_path / "sum" / "state.json").unlink()
+    (tmp_path / "sum" / "weights.safetensors").unlink()
+    (tmp_path / "sum" / "optimizer.safetensors").unlink()
+    trained(tmp_path / "sum")
+    assert train(random_data(), settings={"training.epochs": 3}, out=tmp_path / "sum", resume=True).state.epoch == 3
+
+
 def test_what_is_refused(parts: list[Path], tmp_path: Path) -> None:
     elsewhere = trained(tmp_path / "elsewhere", data_seed=1)
     with pytest.raises(RunError) as caught:

@@ -28,6 +28,7 @@ from blockhole.training.run import load_weights
 from blockhole.training.run_files import (
     FACTS,
     METRICS,
+    PARTS,
     VOCABULARY,
     read_facts,
     read_vocabularies,
@@ -68,6 +69,7 @@ class RunWriter:
         """See Writer."""
         with saving(self._folder):
             recover(self._folder)
+            (self._folder / PARTS).unlink(missing_ok=True)  # of a merge that failed there
             write_vocabularies(self._folder / VOCABULARY, graph.entities, graph.relations)
             write_facts(self._folder / FACTS, graph)
             write_config(self._folder, config)
