@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.answering.toys import make_engine
+from tests.postgres import postgres
 
 import blockhole
 from blockhole.answering.engine import Engine
@@ -26,10 +27,8 @@ PROGRAM = "import sys; from blockhole.cli.main import main; main(sys.argv[1:])"
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a real PostgreSQL with pgvector."""
-    pgserver = pytest.importorskip("pgserver")
-    database = pgserver.get_server(tmp_path_factory.mktemp("pg"), cleanup_mode="delete")
-    yield database.get_uri()
-    database.cleanup()
+    with postgres(tmp_path_factory.mktemp("pg")) as address:
+        yield address
 
 
 @pytest.mark.parametrize("partitions", [1, 3])

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 from tests.answering.toys import make_engine
+from tests.postgres import postgres
 
 from blockhole.answering.engine import Engine
 from blockhole.answering.export.files import export_file
@@ -79,10 +80,8 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a real PostgreSQL with pgvector."""
-    pgserver = pytest.importorskip("pgserver")
-    database = pgserver.get_server(tmp_path_factory.mktemp("pg"), cleanup_mode="delete")
-    yield database.get_uri()
-    database.cleanup()
+    with postgres(tmp_path_factory.mktemp("pg")) as address:
+        yield address
 
 
 def _rows(server: str, text: str, **values: object) -> list[Any]:

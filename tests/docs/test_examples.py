@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from tests.docs.conftest import FAMILY
 from tests.docs.pages import PAGES, Command, commands, examples, shown
+from tests.postgres import postgres
 from typer.main import get_command
 
 from blockhole.cli.main import VERBS, main
@@ -36,10 +37,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one_core: None) -> P
 @pytest.fixture
 def database(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A real PostgreSQL with pgvector, at the address that the guides keep in KG."""
-    server = pytest.importorskip("pgserver").get_server(tmp_path_factory.mktemp("pg"), cleanup_mode="delete")
-    monkeypatch.setenv("KG", server.get_uri())
-    yield
-    server.cleanup()
+    with postgres(tmp_path_factory.mktemp("pg")) as address:
+        monkeypatch.setenv("KG", address)
+        yield
 
 
 @pytest.mark.slow
