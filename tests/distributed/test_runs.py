@@ -82,6 +82,10 @@ def test_a_crash_leaves_shards_that_every_reader_takes(folder: Path, statuses: d
     assert not opened.complete
 
 
+def test_a_commit_leaves_the_folder_of_the_next_checkpoint_alone(statuses: dict[str, list[int]]) -> None:
+    assert statuses["ahead"] == [0]
+
+
 def test_the_same_number_of_processes_goes_on_bit_for_bit(folder: Path, statuses: dict[str, list[int]]) -> None:
     assert statuses["to 1x2"] == [0, 0]
     assert_equal(folder / "1x2", folder / "to 1x2")

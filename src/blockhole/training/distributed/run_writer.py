@@ -119,10 +119,10 @@ class ShardedRunWriter:
             return
         tensors = self._tensors(best)
         self._under_way = write_shards(self._folder / SHARDS / place, tensors, self._group.saving)
-        self._last = place
+        before, self._last = self._last, place
         if self._metrics is not None:
             self._committed, then, size = Future(), state.model_copy(), self._metrics.size()
-            self._under_way.add_done_callback(lambda written: self._commit(written, place, then, size))
+            self._under_way.add_done_callback(lambda written: self._commit(written, place, before, then, size))
 
     def wait(self) -> None:
         """Wait until the save under way is on disk and committed.
@@ -148,15 +148,21 @@ class ShardedRunWriter:
             if complete and self._group.speaks and read_record(self._folder).shards is not None:
                 save_checkpoint(self._folder, load_checkpoint(self._folder), best_changed=True)
 
-    def _commit(self, written: Future[Any], place: str, state: TrainingState, metrics_bytes: int) -> None:
-        """In the thread that wrote: make the checkpoint the valid one, if all wrote it."""
+    def _commit(
+        self, written: Future[Any], place: str, before: str | None, state: TrainingState, metrics_bytes: int
+    ) -> None:
+        """In the thread that wrote: make the checkpoint the valid one, if all wrote it, and remove the one before.
+
+        No other is touched: processes that do not commit may have made the folder of the next one already.
+        """
         assert self._committed is not None
         if written.exception() is not None:
             self._committed.set_result(None)
             return
         try:
             commit_shards(self._folder, place, state, metrics_bytes)
-            self._clear(keep=place)
+            if before is not None:
+                shutil.rmtree(self._folder / SHARDS / before, ignore_errors=True)
         except OSError as failure:
             self._committed.set_exception(failure)
         else:
@@ -202,7 +208,7 @@ class ShardedRunWriter:
         return self._group.mesh.of_whole(whole) if isinstance(own, DTensor) else whole.to(own.device)
 
     def _clear(self, keep: str | None) -> None:
-        """Remove the sharded checkpoints that are not, or no longer, the valid one."""
+        """Remove the sharded checkpoints that a crash left behind beside the valid one, while none is written."""
         for left_over in (self._folder / SHARDS).glob("*"):
             if left_over.name != keep:
                 shutil.rmtree(left_over, ignore_errors=True)
