@@ -23,11 +23,16 @@ SEED = 0
 
 
 class Curve(NamedTuple):
-    """Seconds of an epoch at each n, the best of the rounds: on the wall clock, and of the processor."""
+    """Seconds of an epoch at each n, the best of the rounds: on the wall clock, and of the processor.
+
+    `training_spent` are the seconds of all its epochs, `spent` those of all that was done to time them.
+    """
 
     column: str
     seconds: list[float]
     processor_seconds: list[float]
+    training_spent: float
+    spent: float
 
 
 def time_config(column: str, dimension: int) -> TrainConfig:
@@ -56,14 +61,24 @@ def time_curves(data: DataSet, plan: TimingPlan, say: Callable[[str], None]) -> 
     before the first round is not counted: it compiles.
     """
     best = {(column, n): (math.inf, math.inf) for column in plan.columns for n in plan.dimensions}
+    training_spent, spent = dict.fromkeys(plan.columns, 0.0), dict.fromkeys(plan.columns, 0.0)
     for attempt in range(plan.rounds + 1):
         for (column, n), (wall, processor) in best.items():
+            start = time.perf_counter()
             taken = _time_epoch(data, time_config(column, n))
+            spent[column] += time.perf_counter() - start
+            training_spent[column] += taken[0]
             if attempt:
                 best[column, n] = (min(wall, taken[0]), min(processor, taken[1]))
             say(f"{column}, n = {n}, round {attempt} of {plan.rounds}: {taken[0]:.3f} s")
     return [
-        Curve(column, *([best[column, n][clock] for n in plan.dimensions] for clock in (0, 1)))
+        Curve(
+            column,
+            seconds=[best[column, n][0] for n in plan.dimensions],
+            processor_seconds=[best[column, n][1] for n in plan.dimensions],
+            training_spent=training_spent[column],
+            spent=spent[column],
+        )
         for column in plan.columns
     ]
 
@@ -137,8 +152,8 @@ def _record(data: str, plan: TimingPlan, curve: Curve, commit: Commit) -> Record
         epochs=plan.rounds,
         best_epoch=None,
         loss=None,
-        seconds=round(sum(curve.seconds), 2),
-        training_seconds=round(sum(curve.seconds), 2),
+        seconds=round(curve.spent, 2),
+        training_seconds=round(curve.training_spent, 2),
         device=describe_device(torch.device("cpu")),
         torch=torch.__version__,
         commit=commit.hash,
