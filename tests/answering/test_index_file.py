@@ -12,12 +12,15 @@ import torch
 from tests.answering.toys import make_engine
 
 from blockhole.answering.approximate import ApproximateIndex, ApproximateKind
+from blockhole.answering.derived import weights_id
 from blockhole.answering.engine import Engine
 from blockhole.answering.exact import ExactIndex
 from blockhole.answering.index_file import INDEX, IndexKind, build_index, load_index
 from blockhole.answering.vectors import Vectors
 from blockhole.errors import DamagedRun, MissingExtra, RunError
+from blockhole.training.checkpoint import commit_shards
 from blockhole.training.run import Run
+from blockhole.training.state import TrainingState
 
 
 def _build(folder: Path, kind: IndexKind) -> None:
@@ -128,3 +131,11 @@ def test_damage_is_said(own_clockwork: Path) -> None:
     (own_clockwork / INDEX).write_text("[]", encoding="utf-8")
     with pytest.raises(DamagedRun, match=f"^{own_clockwork / INDEX} cannot be read"):
         load_index(own_clockwork)
+
+
+def test_weights_in_shards_are_told_apart_too(tmp_path: Path) -> None:
+    ids = []
+    for epoch in (1, 2):
+        commit_shards(tmp_path, f"epoch-{epoch}", TrainingState(epoch=epoch), metrics_bytes=0)
+        ids.append(weights_id(tmp_path))
+    assert ids[0] != ids[1]

@@ -38,7 +38,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         check=False,
         timeout=600,
     )
-    assert done.returncode == 0, done.stderr
+    sys.stderr.write(done.stderr)  # pytest shows it where a group ended with another status than it should
+    assert done.returncode == 0
     train(data(), settings=SETTINGS, out=folder / "alone")
     train(data(), settings=AVERAGED, out=folder / "averaged alone")
     return folder

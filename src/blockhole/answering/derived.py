@@ -16,8 +16,10 @@ _Record = TypeVar("_Record", bound=BaseModel)
 
 def weights_id(folder: Path) -> str:
     """What tells the weights that answer questions from all others of the run in `folder`."""
-    files = read_record(folder).files
-    return files.get(BEST, files[WEIGHTS])
+    record = read_record(folder)
+    if record.shards is not None:
+        return record.shards
+    return record.files[BEST if BEST in record.files else WEIGHTS]
 
 
 def read_derived(path: Path, kind: type[_Record], remedy: str) -> _Record | None:
