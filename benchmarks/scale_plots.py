@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import log2
 from pathlib import Path
 from typing import Any
 
-from benchmarks.scale_model import epoch_fit, gpu_fit, pack_fit
+from benchmarks.scale_model import epoch_fit, epoch_sizes, gpu_fit, pack_fit
 
 Record = dict[str, Any]
 EPOCH_COST = "an epoch, processor µs per fact"
@@ -69,12 +68,12 @@ def _plot_epochs(entities: Any, width: Any, records: Sequence[Record]) -> None:
     ]
     for size in sorted({w for _, w, _ in rows}):
         points = sorted((e, cost) for e, w, cost in rows if w == size)
-        _draw(entities, points, f"w = {size}", [model(1, size, log2(e)) for e, _ in points])
+        _draw(entities, points, f"w = {size}", [model(*epoch_sizes(e, size)) for e, _ in points])
     _label(entities, "entities", EPOCH_COST)
     for count in sorted({e for e, _, _ in rows}):
         points = sorted((w, cost) for e, w, cost in rows if e == count)
         if len({w for w, _ in points}) > 1:
-            _draw(width, points, f"E = {count:,}", [model(1, w, log2(count)) for w, _ in points])
+            _draw(width, points, f"E = {count:,}", [model(*epoch_sizes(count, w)) for w, _ in points])
     _label(width, "numbers per entity, w", EPOCH_COST)
 
 
