@@ -229,8 +229,8 @@ def _costs(records: Sequence[Record], gpu: Record | None) -> list[str]:
         )
         for name, model in models.items()
     ]
-    text = """T facts, E entities of w numbers each, a table of so many MiB, q queries in a batch. The error is that of each
-        measurement under a model fitted to the others."""
+    text = """T facts, E entities of w numbers each, a table of so many MiB, q queries in a batch. The error is that of
+        each measurement under a model fitted to the others."""
     return [
         "### The cost model",
         "",
