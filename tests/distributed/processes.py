@@ -1,6 +1,8 @@
 """Groups of processes for the scripts of these tests: forked, so that a group costs milliseconds.
 
-Only for scripts that have imported everything and used nothing that starts threads.
+Only for scripts that have imported everything and used nothing that starts threads: a process that is forked beside a
+thread may wait for ever for what the thread held. The stores where groups meet have threads, so a process of its own
+keeps them.
 """
 
 from __future__ import annotations
@@ -8,17 +10,19 @@ from __future__ import annotations
 import os
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
-
-_STORES: list[TCPStore] = []
-"""As torchrun's, they outlive the processes that meet there."""
 
 
 def start_group(processes: int, work: Callable[[], None]) -> list[int]:
     """Fork processes that see what torchrun would tell them, and let each do `work`; their process ids."""
-    store = TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
-    _STORES.append(store)
+    keeper = _store_keeper()
+    keeper.send(None)
+    port = keeper.recv()
     children = []
     for rank in range(processes):
         child = os.fork()
@@ -29,7 +33,7 @@ def start_group(processes: int, work: Callable[[], None]) -> list[int]:
                 "LOCAL_RANK": str(rank),
                 "LOCAL_WORLD_SIZE": str(processes),
                 "MASTER_ADDR": "localhost",
-                "MASTER_PORT": str(store.port),
+                "MASTER_PORT": str(port),
                 "TORCHELASTIC_USE_AGENT_STORE": "True",
             }
             status = 1
@@ -44,6 +48,34 @@ def start_group(processes: int, work: Callable[[], None]) -> list[int]:
                 os._exit(status)
         children.append(child)
     return children
+
+
+@cache
+def _store_keeper() -> Connection:
+    """The way to a process that makes a store whenever it is sent something, and sends back its port.
+
+    As torchrun's, stores outlive the groups that meet there: they end when this process does, with all that it forked.
+    """
+    here, there = Pipe()
+    if os.fork() == 0:
+        here.close()
+        try:
+            _keep_stores(there)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(0)
+    there.close()
+    return here
+
+
+def _keep_stores(asked: Connection) -> None:
+    stores = []
+    with suppress(EOFError):
+        while True:
+            asked.recv()
+            stores.append(TCPStore("localhost", 0, is_master=True, wait_for_workers=False))
+            asked.send(stores[-1].port)
 
 
 def end_group(children: list[int]) -> list[int]:
