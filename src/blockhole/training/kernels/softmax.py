@@ -10,13 +10,10 @@ import torch
 from torch import Tensor
 
 from blockhole.compiled import triton_installed
-
-CHUNK_LOGITS = 2**22
-"""How many logits the chunked products hold at once: 16 MB in float32. Four times as many would be fetched from the
-system anew for every chunk, page by page, which takes as long as a product."""
+from blockhole.training.losses import CHUNK_LOGITS
 
 CUDA_CHUNK_LOGITS = 2**26
-"""The same on a GPU, where products of few rows leave most of it idle."""
+"""How many logits the chunked products hold at once on a GPU, where products of few rows leave most of it idle."""
 
 
 def softmax_loss(query: Tensor, candidates: Tensor, target: Tensor, weight: Tensor | None = None) -> Tensor:
