@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import shlex
@@ -48,6 +49,7 @@ def test_the_examples_of_a_page_run(
     page: Path, folder: Path, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
 ) -> None:
     names: dict[str, Any] = {"__name__": "__main__"}
+    request.addfinalizer(lambda: _forget(names))
     if "$KG" in page.read_text(encoding="utf-8"):
         request.getfixturevalue("database")
     for example in examples(page):
@@ -66,6 +68,12 @@ def test_the_examples_of_a_page_run(
             printed = _run(command, capsys, where)
             if command.output.strip():
                 assert re.fullmatch(_pattern(command.output), _squeezed(printed)), f"{where}: {command.text}\n{printed}"
+
+
+def _forget(names: dict[str, Any]) -> None:
+    """Frees what a page made: left to the collector, a file still open would fail whatever test runs then."""
+    names.clear()
+    gc.collect()
 
 
 def _run(command: Command, capsys: pytest.CaptureFixture[str], where: str) -> str:
