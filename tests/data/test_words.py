@@ -5,39 +5,77 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from blockhole.data.words import with_words, words_of
+from blockhole.data.dataset import DataSet
+from blockhole.data.words import Words, with_words, words_of
 from blockhole.errors import DataError
 from blockhole.graph.split import SplitGraph
 from blockhole.graph.vocabulary import Vocabulary
+from blockhole.paths.queries import PathQueries
+from blockhole.paths.splits import PATH_PARTS, PathSplits
 
 
-def split_of(entities: list[str], relations: list[str]) -> SplitGraph:
+def data_of(entities: list[str], relations: list[str], *, splits: PathSplits | None = None) -> DataSet:
     line = np.array([[0, 0, 1]], dtype=np.int32)
-    return SplitGraph(Vocabulary(entities), Vocabulary(relations, "relation"), train=line, valid=line[:, [2, 1, 0]])
+    split = SplitGraph(
+        Vocabulary(entities), Vocabulary(relations, "relation"), train=line, valid=line[:, [2, 1, 0]].copy()
+    )
+    return DataSet("small", split, splits=splits)
+
+
+def worded(data: DataSet, copies: int = 1) -> DataSet:
+    return with_words(data, Words.of_names(data.split.entities), copies)
 
 
 def test_entities_that_share_a_word_share_a_neighbour() -> None:
-    split = split_of(["__genus_Rosa_1", "__genus_acer_2", "__rosa_rosa_1", "Rosalía", "maría_rosalía"], ["type_of"])
-    worded = with_words(split)
-    assert list(worded.entities)[5:] == ["word:genus", "word:rosa", "word:rosalía"]
-    assert list(worded.relations) == ["type_of", "word"]
+    plain = data_of(["__genus_Rosa_1", "__genus_acer_2", "__rosa_rosa_1", "Rosalía", "maría_rosalía"], ["type_of"])
+    split = worded(plain).split
+    assert list(split.entities)[5:] == ["word:genus", "word:rosa", "word:rosalía"]
+    assert list(split.relations) == ["type_of", "word"]
     # Once for each name, however often it has the word; acer and maría are in one name only.
     added = [(0, 1, 5), (0, 1, 6), (1, 1, 5), (2, 1, 6), (3, 1, 7), (4, 1, 7)]
-    assert worded.train.tolist() == [[0, 0, 1], *map(list, added)]
-    assert worded.valid is split.valid
-    assert words_of(worded).tolist() == [[entity, word - 5] for entity, _, word in added]
-    assert len(split.train) == 1
+    assert split.train.tolist() == [[0, 0, 1], *map(list, added)]
+    assert split.valid is plain.split.valid
+    assert words_of(split).tolist() == [[entity, word - 5] for entity, _, word in added]
+    assert len(plain.split.train) == 1
+
+
+def test_paths_mean_the_same_in_the_ids_of_one_more_relation() -> None:
+    # Over r, s with ids 0, 1 and inverses 2, 3: from a along r/^s to b, and one hop ^r from b to a.
+    paths = PathQueries(
+        source=np.array([0, 1], dtype=np.int32),
+        path=np.array([[0, 3], [2, 0]], dtype=np.int32),
+        length=np.array([2, 1], dtype=np.int32),
+        target=np.array([1, 0], dtype=np.int32),
+    )
+    plain = data_of(["x_a", "x_b"], ["r", "s"], splits=PathSplits(**dict.fromkeys(PATH_PARTS, paths)))
+    names = plain.split.graph("train")
+    data = worded(plain, copies=3)
+    for part in PATH_PARTS:
+        queries, graph = data.paths(part), data.split.graph("train")
+        for row, length in enumerate(paths.length):
+            hops = range(length)
+            assert [graph.relation_name(queries.path[row, hop]) for hop in hops] == [
+                names.relation_name(paths.path[row, hop]) for hop in hops
+            ]
+    train = data.paths("train")
+    assert len(data.paths("dev_induction")) == 2
+    # Both names have x, whose entity is 2: each fact three times, as a path of the relation 2.
+    assert train.source.tolist() == [0, 1, *[0, 1] * 3]
+    assert train.path[2:, 0].tolist() == [2] * 6
+    assert train.length[2:].tolist() == [1] * 6
+    assert train.target[2:].tolist() == [2] * 6
+    assert len(data.split.train) == 3
 
 
 def test_names_without_a_common_word() -> None:
-    split = split_of(["a1", "b2", "17"], ["r"])
-    worded = with_words(split)
-    assert worded.train.tolist() == split.train.tolist()
-    assert worded.train.dtype == np.int32
-    assert words_of(worded).shape == (0, 2)
-    assert list(worded.entities) == ["a1", "b2", "17"]
+    plain = data_of(["a1", "b2", "17"], ["r"])
+    split = worded(plain).split
+    assert split.train.tolist() == plain.split.train.tolist()
+    assert split.train.dtype == np.int32
+    assert words_of(split).shape == (0, 2)
+    assert list(split.entities) == ["a1", "b2", "17"]
 
 
 def test_a_relation_of_that_name() -> None:
     with pytest.raises(DataError, match="the data has a relation 'word' already; rename it before words"):
-        with_words(split_of(["a", "b"], ["word"]))
+        worded(data_of(["a", "b"], ["word"]))

@@ -27,8 +27,8 @@ class DeclaredTable(BaseModel):
     """The columns of a table, the data sets they are trained on, and their settings.
 
     A rule of `settings` holds `for`, a pattern of data/column, any settings, a `preset` that goes before them,
-    `members`, how many models are trained and merged, `words`, whether the words of entity names are trained on as
-    facts, and `lean`, how far rows then lean on them; a later rule overrides earlier ones.
+    `members`, how many models are trained and merged, `words`, how often a word of an entity's name is trained on as
+    a fact, and `lean`, how far rows then lean on them; a later rule overrides earlier ones.
     The settings start from a `preset` of `blockhole train`, or from those that table `like` has for the same column.
     """
 

@@ -1,6 +1,7 @@
 """Data sets as integer arrays in one small file each, for a GPU machine that has NumPy and torch but no table library.
 
-`python -m blockhole.paper.encoded FOLDER wn11 fb13` writes FOLDER/wn11.npz.xz and FOLDER/fb13.npz.xz.
+`python -m blockhole.paper.encoded FOLDER wn11 fb13` writes FOLDER/wn11.npz.xz and FOLDER/fb13.npz.xz, and with --words
+FOLDER/wn11-words.npz.xz and FOLDER/fb13-words.npz.xz, the words of entity names, which numbered entities have no more.
 """
 
 from __future__ import annotations
@@ -10,13 +11,16 @@ import io
 import lzma
 import sys
 import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from blockhole.data.dataset import DataSet
-from blockhole.data.words import with_words
+from blockhole.data.words import Words
 from blockhole.errors import BlockholeError, DataError
 from blockhole.graph.replacing import replacing
 from blockhole.graph.split import SplitGraph
@@ -25,7 +29,7 @@ from blockhole.paths.queries import PathQueries
 from blockhole.paths.splits import PATH_PARTS, PathSplits
 
 _FACTS = ("train", "valid", "test", "valid_negatives", "test_negatives")
-_SUFFIX = ".npz.xz"
+_SUFFIX, _WORDS = ".npz.xz", "-words"
 
 
 def write_encoded(data: DataSet, folder: Path) -> Path:
@@ -41,27 +45,12 @@ def write_encoded(data: DataSet, folder: Path) -> Path:
         arrays[f"{part}.path"] = queries.path.astype(hop).T
         arrays[f"{part}.length"] = queries.length.astype(np.int8)
         arrays[f"{part}.target"] = queries.target
-    buffer = io.BytesIO()
-    np.savez(buffer, **arrays)  # type: ignore[arg-type]
-    file = folder / f"{Path(data.name).name}{_SUFFIX}"
-    with replacing(file) as temporary:
-        temporary.write_bytes(lzma.compress(buffer.getvalue(), preset=3))
-    return file
+    return _write(arrays, folder, Path(data.name).name)
 
 
-def encoded_name(name: str, *, words: bool) -> str:
-    """What the file of a data set is called: wn11, and wn11-words where words of names are among its facts."""
-    return f"{name}-words" if words else name
-
-
-def read_encoded(folder: Path, name: str, *, words: bool = False) -> DataSet:
+def read_encoded(folder: Path, name: str) -> DataSet:
     """The data set `name` as `write_encoded` left it in `folder`; its entities are named by their numbers."""
-    file = folder / f"{encoded_name(name, words=words)}{_SUFFIX}"
-    again = f"python -m blockhole.paper.encoded{' --words' if words else ''} {folder} {name}"
-    if not file.is_file():
-        raise DataError(f"there is no {file}; write it with: {again}")
-    try:
-        arrays = np.load(io.BytesIO(lzma.decompress(file.read_bytes())))
+    with _reading(folder, name, "") as arrays:
         split = SplitGraph(
             Vocabulary(map(str, range(int(arrays["entities"]))), "entity"),
             Vocabulary(arrays["relations"].tolist(), "relation"),
@@ -69,9 +58,43 @@ def read_encoded(folder: Path, name: str, *, words: bool = False) -> DataSet:
         )
         has_paths = f"{PATH_PARTS[0]}.source" in arrays
         splits = PathSplits(*(_read_part(arrays, part) for part in PATH_PARTS)) if has_paths else None
+    return DataSet(name, split, splits=splits)
+
+
+def write_words(data: DataSet, folder: Path) -> Path:
+    """Write the words of a data set's entity names to `folder`; the file."""
+    words = Words.of_names(data.split.entities)
+    arrays = {"words": np.array(words.words, dtype=np.str_), "pairs": words.pairs}
+    return _write(arrays, folder, f"{Path(data.name).name}{_WORDS}")
+
+
+def read_words(folder: Path, name: str) -> Words:
+    """The words of the names that the entities of data set `name` had, as `write_words` left them in `folder`."""
+    with _reading(folder, name, _WORDS) as arrays:
+        return Words(tuple(arrays["words"].tolist()), arrays["pairs"])
+
+
+def _write(arrays: Mapping[str, NDArray[np.generic]], folder: Path, name: str) -> Path:
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)  # type: ignore[arg-type]
+    file = folder / f"{name}{_SUFFIX}"
+    with replacing(file) as temporary:
+        temporary.write_bytes(lzma.compress(buffer.getvalue(), preset=3))
+    return file
+
+
+@contextmanager
+def _reading(folder: Path, name: str, kind: str) -> Iterator[Mapping[str, Any]]:
+    """The arrays of a file; what is wrong with it is said together with the command that writes it."""
+    file = folder / f"{name}{kind}{_SUFFIX}"
+    again = f"python -m blockhole.paper.encoded{' --words' if kind == _WORDS else ''} {folder} {name}"
+    if not file.is_file():
+        raise DataError(f"there is no {file}; write it with: {again}")
+    try:
+        with np.load(io.BytesIO(lzma.decompress(file.read_bytes()))) as arrays:
+            yield arrays
     except (lzma.LZMAError, zipfile.BadZipFile, EOFError, KeyError, ValueError) as failure:
         raise DataError(f"{file} is damaged or of another version ({failure}); write it again with: {again}") from None
-    return DataSet(name, split, splits=splits)
 
 
 def by_source(queries: PathQueries) -> PathQueries:
@@ -79,7 +102,7 @@ def by_source(queries: PathQueries) -> PathQueries:
     return queries.take(np.argsort(queries.source, kind="stable"))
 
 
-def _read_part(arrays: np.lib.npyio.NpzFile, part: str) -> PathQueries:
+def _read_part(arrays: Mapping[str, Any], part: str) -> PathQueries:
     return PathQueries(
         np.cumsum(arrays[f"{part}.source"], dtype=np.int32),
         np.ascontiguousarray(arrays[f"{part}.path"].T.astype(np.int32)),
@@ -93,16 +116,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m blockhole.paper.encoded", description=__doc__)
     parser.add_argument("folder", type=Path, help="where the files go")
     parser.add_argument("names", nargs="+", metavar="NAME", help="data sets")
-    parser.add_argument("--words", action="store_true", help="with the words of entity names as facts, without paths")
+    parser.add_argument("--words", action="store_true", help="the words of entity names instead")
     options = parser.parse_args(arguments)
     from blockhole.data.load import load
 
+    write = write_words if options.words else write_encoded
     try:
         for name in options.names:
-            data = load(name)
-            if options.words:
-                data = DataSet(encoded_name(Path(data.name).name, words=True), with_words(data.split))
-            print(write_encoded(data, options.folder), file=sys.stderr, flush=True)
+            print(write(load(name), options.folder), file=sys.stderr, flush=True)
     except BlockholeError as failure:
         print(f"error: {failure}", file=sys.stderr)
         return 1

@@ -35,13 +35,13 @@ class Experiment(BaseModel):
     split: Split
     config: TrainConfig
     members: int = Field(default=1, ge=1, description="models trained alike from seeds of their own, then merged")
-    words: bool = Field(default=False, description="whether the words of entity names are trained on as facts")
+    words: int = Field(default=0, ge=0, description="how often a word of an entity's name is trained on as a fact")
     lean: float = Field(default=0.0, ge=0, description="how far rows then lean on their words; see models.word_rows")
 
     @model_validator(mode="after")
     def _check(self) -> Experiment:
         if self.lean and not self.words:
-            raise ValueError("rows can lean on the words of names only where words = true")
+            raise ValueError("rows can lean on the words of names only where words are trained on: words = 1")
         return self
 
     @property

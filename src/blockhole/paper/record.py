@@ -27,7 +27,7 @@ class Record(BaseModel):
     truth: str | None
     settings: dict[str, Any]
     members: int = 1
-    words: bool = False
+    words: int = 0
     lean: float = 0.0
     parameters: int | None
     epochs: int | None
