@@ -73,6 +73,18 @@ def test_overrides_go_over_the_declaration_and_other_data_may_be_named() -> None
     assert found.config.data == "umls"
 
 
+def test_overrides_of_what_is_declared_beside_the_settings() -> None:
+    overrides = {"words": 3, "lean": 0.5, "members": 2}
+    (found,) = experiments(["ranking/wn11/complex-50-seed0"], overrides=overrides)
+    assert (found.words, found.lean, found.members) == (3, 0.5, 2)
+    with pytest.raises(ConfigError, match=r"^members = 0 cannot be used: it should be greater than or equal to 1\.$"):
+        experiments(["ranking/wn11/complex-50"], overrides={"members": 0})
+    with pytest.raises(ConfigError, match=r"^lean = 'far' cannot be used: it should be a valid number"):
+        experiments(["ranking/wn11/complex-50"], overrides={"words": 1, "lean": "far"})
+    with pytest.raises(ConfigError, match=r"^rows can lean on the words of names only where words are trained on"):
+        experiments(["ranking/wn11/complex-50"], overrides={"lean": 1.0})
+
+
 def test_data_sets_that_would_write_over_each_others_records_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"^a/town and b/town would have the same records, ranking/town/best-seed0; "):
         experiments(["ranking/a/town/best", "ranking/b/town/best"])

@@ -11,7 +11,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from blockhole.errors import ConfigError
 from blockhole.paper.experiment import TABLES, Experiment, Split, Table
@@ -80,7 +80,8 @@ def experiments(
     """The experiments behind names such as ranking, ranking/wn11, ranking/*/complex-50 or order/fb13/complex-50-seed1.
 
     They come in the order of the names, each once; within a name all columns of a seed come before the next seed.
-    `seeds` replace the declared ones. `overrides` (dotted key → value) go over the declared settings.
+    `seeds` replace the declared ones. `overrides` (dotted key → value) go over the declared settings, members, words
+    and lean among them.
     """
     found: dict[str, Experiment] = {}
     for name in names:
@@ -138,14 +139,24 @@ def _experiment(
     table: Table, data: str, column: str, seed: int, split: Split, overrides: Mapping[str, Any]
 ) -> Experiment:
     settings = merge(declared(table).settings_of(data, column), {"data": data})
+    beside = declared(table).beside_settings_of(data, column)
     for key, value in overrides.items():
-        settings = merge(settings, nested(key, value))
+        if key in _BESIDE_SETTINGS:
+            beside[key] = value
+        else:
+            settings = merge(settings, nested(key, value))
     settings = merge(settings, {"training": {"seed": seed}})
-    return Experiment(
-        table=table,
-        data=data,
-        column=column,
-        split=split,
-        config=validate(settings),
-        **declared(table).beside_settings_of(data, column),
-    )
+    config = validate(settings)
+    try:
+        return Experiment(table=table, data=data, column=column, split=split, config=config, **beside)
+    except ValidationError as failure:
+        raise ConfigError(_problem(failure)) from None
+
+
+def _problem(failure: ValidationError) -> str:
+    """What is wrong with members, words or lean, in a sentence."""
+    first = failure.errors()[0]
+    if not first["loc"]:
+        return f"{first['ctx']['error']}."
+    problem = first["msg"].replace("Input should be", "it should be")
+    return f"{first['loc'][0]} = {first['input']!r} cannot be used: {problem}."
