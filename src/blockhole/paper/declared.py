@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from blockhole.errors import ConfigError
 from blockhole.paper.experiment import TABLES, Experiment, Split, Table
-from blockhole.training.config_sources import Settings, merge, nested, read_preset, validate
+from blockhole.training.config_sources import Settings, explain, merge, nested, read_preset, validate
 
 _BESIDE_SETTINGS = ("members", "words", "lean")
 _NO_SETTINGS = ("for", "preset", *_BESIDE_SETTINGS)
@@ -150,13 +150,4 @@ def _experiment(
     try:
         return Experiment(table=table, data=data, column=column, split=split, config=config, **beside)
     except ValidationError as failure:
-        raise ConfigError(_problem(failure)) from None
-
-
-def _problem(failure: ValidationError) -> str:
-    """What is wrong with members, words or lean, in a sentence."""
-    first = failure.errors()[0]
-    if not first["loc"]:
-        return f"{first['ctx']['error']}."
-    problem = first["msg"].replace("Input should be", "it should be")
-    return f"{first['loc'][0]} = {first['input']!r} cannot be used: {problem}."
+        raise ConfigError(explain(failure, Experiment)) from None

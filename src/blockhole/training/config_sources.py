@@ -39,7 +39,7 @@ def validate(settings: Mapping[str, Any]) -> TrainConfig:
     try:
         return TrainConfig.model_validate(settings)
     except ValidationError as failure:
-        raise ConfigError(_explain(failure)) from None
+        raise ConfigError(explain(failure)) from None
 
 
 def read_preset(name: str) -> Settings:
@@ -149,8 +149,8 @@ def known_keys(section: type[BaseModel] = TrainConfig, prefix: str = "") -> Iter
             yield f"{prefix}{name}"
 
 
-def _explain(failure: ValidationError) -> str:
-    """The first problem as one sentence: dotted key, value, what it should be, what the setting means."""
+def explain(failure: ValidationError, schema: type[BaseModel] = TrainConfig) -> str:
+    """The first problem as one sentence: dotted key, value, what it should be, what the setting of `schema` means."""
     first = failure.errors()[0]
     key = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
@@ -159,13 +159,12 @@ def _explain(failure: ValidationError) -> str:
         # What several sections do not agree on names its keys itself.
         return f"{key}: {first['ctx']['error']}." if key else f"{first['ctx']['error']}."
     problem = first["msg"].replace("Input should be", "it should be")
-    meaning = _description(first["loc"])
+    meaning = _description(first["loc"], schema)
     value = "a section" if isinstance(first["input"], Mapping) else repr(first["input"])
     return f"{key} = {value} cannot be used: {problem}" + (f" ({meaning})." if meaning else ".")
 
 
-def _description(location: Sequence[int | str]) -> str | None:
-    section: type[BaseModel] = TrainConfig
+def _description(location: Sequence[int | str], section: type[BaseModel]) -> str | None:
     for part in location[:-1]:
         annotation = section.model_fields[str(part)].annotation
         if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
