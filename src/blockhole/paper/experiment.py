@@ -41,7 +41,7 @@ class Experiment(BaseModel):
     @model_validator(mode="after")
     def _check(self) -> Experiment:
         if self.lean and not self.words:
-            raise ValueError("rows can lean on the words of names only where words are trained on; set words to 1 or more")
+            raise ValueError("rows can lean on the words of names only where words are trained on; set words too")
         return self
 
     @property
