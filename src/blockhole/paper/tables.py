@@ -122,7 +122,7 @@ def _overall_table(summary: Summary, data: str, columns: Sequence[str]) -> Table
     """The whole path test beside what others printed."""
     ours: list[tuple[Cell, ...]] = [
         (column, *(show(summary, "ranking", data, column, "all", metric) for metric in _METRICS))
-        for column in ("blockhole-2x25", "best")
+        for column in ("blockhole-2x25", "best-without-words", "best")
         if column in columns
     ]
     others = [(name, *figures[data]) for name, figures in OVERALL.items() if data in figures]
