@@ -85,8 +85,17 @@ def measure(split: SplitGraph, loss: str, options: argparse.Namespace) -> dict[s
     if options.device == "cuda":
         free, total = torch.cuda.mem_get_info()
         figures["gpu_used_mb"] = round((total - free) / 2**20)
+        figures["gpu_reserved_mb"] = round(torch.cuda.max_memory_reserved() / 2**20)
         figures["gpu_allocated_mb"] = round(torch.cuda.max_memory_allocated() / 2**20)
     return figures
+
+
+def forget(device: str) -> None:
+    """Give back what the last measurement left on the GPU, so that the next counts its own alone."""
+    gc.collect()
+    if device == "cuda":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
 
 
 def step_times(split: SplitGraph, options: argparse.Namespace) -> list[dict[str, float]]:
@@ -152,12 +161,9 @@ def main() -> None:
     split = packed(options.edges, options.entities, options.relations)
     report["epochs"] = []
     for loss in NEGATIVES:
+        forget(options.device)
         report["epochs"].append(measure(split, loss, options))
         print(json.dumps(report["epochs"][-1]), file=sys.stderr)
-        gc.collect()
-        if options.device == "cuda":
-            torch.cuda.empty_cache()
-            torch.cuda.reset_peak_memory_stats()
     print(json.dumps(report, indent=1))
 
 

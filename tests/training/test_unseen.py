@@ -15,6 +15,7 @@ from blockhole.fitting import train
 from blockhole.graph.split import SplitGraph
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.models.contract import Model
+from blockhole.training import unseen as module
 from blockhole.training.autograd import AutogradEngine
 from blockhole.training.batch import Batch
 from blockhole.training.checkpoint import load_checkpoint
@@ -126,8 +127,10 @@ def test_entities_of_facts_and_of_positives_are_seen() -> None:
     assert seen_entities(SMALL.graph("train"), stored) is None
 
 
+@pytest.mark.parametrize("together", [1 << 17, 4])
 @pytest.mark.parametrize("name", ["blockhole", "rescal", "transe"])
-def test_the_others_mean_by_hand(name: str) -> None:
+def test_the_others_mean_by_hand(name: str, together: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_ROWS_TOGETHER", together)
     model = tiny_model(WIDE, name)
     before = model.entity.detach().clone()
     give_mean_to_unseen(model, SEEN)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.models.contract import Model
@@ -12,6 +13,8 @@ from blockhole.training.positives import Positives
 
 _TOGETHER = 1 << 20
 """Facts that are looked at in one go; the graph may be larger than memory."""
+_ROWS_TOGETHER = 1 << 17
+"""Rows that are added up in one go."""
 
 
 def seen_entities(graph: KnowledgeGraph, positives: Positives) -> NDArray[np.int64] | None:
@@ -31,7 +34,19 @@ def give_mean_to_unseen(model: Model, seen: NDArray[np.int64]) -> None:
     of theirs. No step reads these rows (an engine that is told `seen` contrasts with no others), so writing
     them disturbs neither training nor its optimizer.
     """
-    unseen = np.setdiff1d(np.arange(model.num_entities), seen, assume_unique=True)
-    device = model.entity.device
-    rows, others = (torch.from_numpy(ids).to(device) for ids in (seen, unseen))
-    model.entity[others] = model.entity.index_select(0, rows).mean(dim=0)
+    rows = torch.from_numpy(seen).to(model.entity.device)
+    set_other_rows(model.entity, rows, sum_of_rows(model.entity, rows) / len(seen))
+
+
+def sum_of_rows(table: Tensor, rows: Tensor) -> Tensor:
+    """Σ table[rows]: [width], a block of rows at a time, since all of them at once may be as large as the table."""
+    total = table.new_zeros(table.shape[1])
+    for block in torch.split(rows, _ROWS_TOGETHER):
+        total += table.index_select(0, block).sum(dim=0)
+    return total
+
+
+def set_other_rows(table: Tensor, rows: Tensor, row: Tensor) -> None:
+    """Write `row` [width] over all rows of `table` but `rows`."""
+    others = torch.ones(len(table), dtype=torch.bool, device=table.device).index_fill_(0, rows, value=False)
+    table[others] = row

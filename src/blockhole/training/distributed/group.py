@@ -35,6 +35,7 @@ from blockhole.training.distributed.table import build_sharded_model
 from blockhole.training.engine import Engine
 from blockhole.training.run_writer import Writer
 from blockhole.training.trainer import Validate
+from blockhole.training.unseen import set_other_rows, sum_of_rows
 
 SPEAKS_WITHIN = timedelta(seconds=5)
 """How long a process that failed waits for process 0 to say so, before it speaks itself."""
@@ -208,8 +209,7 @@ class Group:
         shard, held = _local(model.entity), self.mesh.held(model.num_entities)
         known = torch.from_numpy(seen)
         own = (known[inside(known, held)] - held.start).to(shard.device)
-        others = torch.ones(len(shard), dtype=torch.bool, device=shard.device).index_fill_(0, own, value=False)
-        shard[others] = self.mesh.total(shard.index_select(0, own).sum(dim=0)) / len(seen)
+        set_other_rows(shard, own, self.mesh.total(sum_of_rows(shard, own)) / len(seen))
 
     def finish(
         self, model: Model, best: dict[str, Tensor] | None, writer: Writer | None, *, complete: bool
