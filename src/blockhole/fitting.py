@@ -33,7 +33,7 @@ from blockhole.training.resuming import resumed_config
 from blockhole.training.run import Run, check_free, is_run
 from blockhole.training.run_writer import Writer, sole_writer
 from blockhole.training.state import TrainingState
-from blockhole.training.streaming import StreamedPositives, check_streams
+from blockhole.training.streaming import Sharing, StreamedPositives, check_streams
 from blockhole.training.tracking import MlflowTracker, TensorBoardTracker, Tracker
 from blockhole.training.trainer import Progress, Trainer, Validate
 from blockhole.training.unseen import seen_entities
@@ -125,7 +125,7 @@ def fit(
     threads = config.training.threads or workers.threads()
     model = workers.build_model(config, len(split.entities), len(split.relations))
     graph = split.graph("train")
-    positives = _positives(data, graph, config, device, known_corruptions or KnownCorruptions())
+    positives = _positives(data, graph, config, device, known_corruptions or KnownCorruptions(), workers.sharing())
     config = _settled(config, len(positives), len(split.entities))
     with ExitStack() as stack:
         stack.enter_context(torch_threads(threads))
@@ -257,13 +257,19 @@ def _with_paths(data: DataSet, config: TrainConfig) -> DataSet:
 
 
 def _positives(
-    data: DataSet, graph: KnowledgeGraph, config: TrainConfig, device: torch.device, known: KnownCorruptions
+    data: DataSet,
+    graph: KnowledgeGraph,
+    config: TrainConfig,
+    device: torch.device,
+    known: KnownCorruptions,
+    sharing: Sharing | None,
 ) -> Positives:
     """What is trained on, over the train graph; `known` has the corrupted paths that are drawn once for all epochs."""
     training, loss = config.training, config.loss
     seed, reverse, batch_size = training.seed, training.reverse, training.batch_size
     if data.split.packed:
-        return StreamedPositives(graph, seed, reverse, batch_size, device, walks=training.on == "paths")
+        walks = training.on == "paths"
+        return StreamedPositives(graph, seed, reverse, batch_size, device, walks=walks, sharing=sharing)
     # A sample that a batch shares can be of one type only where all of the batch ask for the same.
     by_relation = loss.kind == "sampled_softmax" and loss.typed_share > 0
     if training.on == "paths" and training.walks == "fresh":

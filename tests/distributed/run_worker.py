@@ -18,7 +18,7 @@ import numpy as np
 import polars  # noqa: F401 — so that no child has to
 import torch
 from tests.distributed.processes import end_group, start_group
-from tests.distributed.runs import AVERAGED, SETTINGS, data
+from tests.distributed.runs import AVERAGED, PACKED, SETTINGS, data, packed
 from tests.training.worlds import random_split
 
 from blockhole.errors import BlockholeError, DataError
@@ -84,6 +84,13 @@ def in_memory(folder: Path, mesh: str) -> None:
     torch.set_num_threads(1)
     run = train(data(), settings=SETTINGS, mesh=mesh)
     np.save(folder / f"entity-{os.environ['RANK']}.npy", run.model.entity.detach().numpy())
+
+
+def packed_in_memory(folder: Path, mesh: str) -> None:
+    """The same of a packed graph, whose batches the processes make together."""
+    torch.set_num_threads(1)
+    run = train(packed(), settings=PACKED, mesh=mesh)
+    np.save(folder / f"packed-{os.environ['RANK']}.npy", run.model.entity.detach().numpy())
 
 
 def too_many_shards(folder: Path) -> None:
@@ -185,6 +192,7 @@ def main(folder: Path) -> None:
         ("1x2", 2, partial(go_on, folder / "1x2")),
         ("2x1", 2, partial(go_on, folder / "2x1", "2x1")),
         ("memory", 2, partial(in_memory, folder, "1x2")),
+        ("packed", 4, partial(packed_in_memory, folder, "2x2")),
         ("ahead", 1, partial(ahead, folder / "ahead")),
         *((f"crash {name}", 2, partial(crash, folder / name)) for name in ("to 2x2", "to 1x2", "to one")),
         ("to 2x2", 4, partial(go_on, folder / "to 2x2", "2x2")),

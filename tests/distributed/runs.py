@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tests.training.worlds import random_split
 
+from blockhole.graph.adjacency import build_adjacency
 from blockhole.graph.split import SplitGraph
 from blockhole.training.checkpoint import load_checkpoint
 from blockhole.training.tracking import read_metrics
@@ -28,10 +29,21 @@ SETTINGS: dict[str, Any] = {
     "early_stop.patience": 1000,
 }
 AVERAGED = SETTINGS | {"training.average_epochs": 3}
+PACKED = {key: value for key, value in SETTINGS.items() if not key.startswith("early_stop.")} | {
+    "training.on": "paths",
+    "training.walks": "fresh",
+}
 
 
 def data() -> SplitGraph:
     return random_split(entities=30, facts=150)
+
+
+def packed() -> SplitGraph:
+    """The same as a packed graph: batches are made as they are needed."""
+    split = data()
+    adjacency = build_adjacency(split.train, len(split.entities), len(split.relations))
+    return SplitGraph(split.entities, split.relations, train=split.train, train_adjacency=adjacency)
 
 
 def write_facts(folder: Path) -> Path:

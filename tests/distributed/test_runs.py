@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.distributed.run_worker import FAILURES
-from tests.distributed.runs import AVERAGED, SETTINGS, assert_equal, data, figures, tensors
+from tests.distributed.runs import AVERAGED, PACKED, SETTINGS, assert_equal, data, figures, packed, tensors
 
 from blockhole.fitting import train
 from blockhole.training.checkpoint import read_record
@@ -71,6 +71,14 @@ def test_a_run_in_memory_is_whole_in_every_process(folder: Path, statuses: dict[
     first, second = (np.load(folder / f"entity-{rank}.npy") for rank in range(2))
     np.testing.assert_array_equal(first, second)
     np.testing.assert_array_equal(first, Run.open(folder / "1x2").model.entity.detach().numpy())
+
+
+def test_a_packed_graph_is_trained_on_as_by_one_process(folder: Path, statuses: dict[str, list[int]]) -> None:
+    assert packed().packed
+    assert statuses["packed"] == [0] * 4
+    alone = train(packed(), settings=PACKED).model.entity.detach().numpy()
+    for rank in range(4):
+        np.testing.assert_allclose(np.load(folder / f"packed-{rank}.npy"), alone, rtol=0, atol=NEARLY)
 
 
 def test_a_crash_leaves_shards_that_every_reader_takes(folder: Path, statuses: dict[str, list[int]]) -> None:

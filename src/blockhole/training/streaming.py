@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import Protocol, final
 
 import numpy as np
 import torch
@@ -46,12 +46,23 @@ def check_streams(config: TrainConfig) -> None:
             raise ConfigError(f"{key} needs the graph in memory, and this one is packed; leave it out.")
 
 
+class Sharing(Protocol):
+    """Processes that make every batch together, each some rows of it."""
+
+    def made(self, batch: int) -> slice:
+        """The rows of a batch of this size that are this process' to make."""
+
+    def gather_batch(self, own: Tensor, batch: int) -> Tensor:
+        """All rows of a batch of this size, in every process: those made here [own, …] → [batch, …]."""
+
+
 @final
 class StreamedPositives:
     """The facts of a graph in random order and, with `walks`, fresh walks over it of every length in `lengths`.
 
     They are those of `FreshWalks` in number and distribution, except that every length has as many walks as another. A
-    batch is a function of seed, epoch and its place alone, as everywhere. Positives.
+    batch is a function of seed, epoch and its place alone, as everywhere, whoever makes it: with `sharing`, several
+    processes do. Positives.
     """
 
     def __init__(
@@ -64,10 +75,12 @@ class StreamedPositives:
         *,
         walks: bool,
         lengths: tuple[int, int] = (2, 5),
+        sharing: Sharing | None = None,
     ) -> None:
         self.graph = graph
         self.seed = seed
         self.device = device
+        self.sharing = sharing
         self.walker = Walker(graph) if walks else None
         shortest, longest = lengths
         walks_of_each = WALKS_PER_EDGE * len(graph) // (longest - shortest + 1)
@@ -140,32 +153,39 @@ class StreamedPlan:
     def batch(self, index: int) -> Batch:
         """See Plan."""
         group, batch = self._find(index)
-        paths = self._facts(group, batch) if group.hops == 1 else self._walks(group, batch)
-        return Batch(paths.source.long(), paths.path.long(), paths.target.long(), self._epoch, index)
+        first, last = group.bounds(batch)
+        sharing = self._of.sharing
+        if sharing is None:
+            paths = self._positives(group, np.arange(first, last))
+            return Batch(paths.source.long(), paths.path.long(), paths.target.long(), self._epoch, index)
+        made = sharing.made(last - first)
+        own = self._positives(group, np.arange(first + made.start, first + made.stop))
+        columns = torch.cat((own.source[:, None], own.path, own.target[:, None]), dim=1)
+        rows = sharing.gather_batch(columns, last - first).long()
+        return Batch(rows[:, 0], rows[:, 1:-1], rows[:, -1], self._epoch, index)
 
     def _find(self, index: int) -> tuple[_Group, int]:
         batch = int(self._order[index])
         number = int(np.searchsorted(self._first, batch, side="right")) - 1
         return self._of.groups[number], batch - int(self._first[number])
 
-    def _facts(self, group: _Group, batch: int) -> PathTensors:
-        """A batch of facts: members T … 2T - 1 are the facts again, read backwards."""
-        first, last = group.bounds(batch)
-        members = shuffled(np.arange(first, last, dtype=np.uint64), group.positives, self._keys)
-        backwards = members >= group.count
-        facts = PathQueries.from_triples(self._of.graph.triples[members - backwards * group.count])
+    def _positives(self, group: _Group, members: NDArray[np.int64]) -> PathTensors:
+        return self._facts(group, members) if group.hops == 1 else self._walks(group, members)
+
+    def _facts(self, group: _Group, members: NDArray[np.int64]) -> PathTensors:
+        """Some facts: members T … 2T - 1 are the facts again, read backwards."""
+        places = shuffled(members.astype(np.uint64), group.positives, self._keys)
+        backwards = places >= group.count
+        facts = PathQueries.from_triples(self._of.graph.triples[places - backwards * group.count])
         return self._turned(facts, backwards)
 
-    def _walks(self, group: _Group, batch: int) -> PathTensors:
-        """A batch of walks of one length; with `both`, walk i is positive 2i, and 2i + 1 read backwards."""
-        first, last = group.bounds(batch)
-        members = np.arange(first, last)
+    def _walks(self, group: _Group, members: NDArray[np.int64]) -> PathTensors:
+        """Some walks of one length, consecutive; with `both`, walk i is positive 2i, and 2i + 1 read backwards."""
         number = members // (1 + group.both)
+        first, last = (int(number[0]), int(number[-1]) + 1) if len(number) else (0, 0)
         assert self._of.walker is not None
-        walks = self._of.walker.sample(
-            int(number[0]), int(number[-1] - number[0]) + 1, (group.hops, group.hops), self._walk_seed + group.hops
-        )
-        return self._turned(walks.take(number - number[0]), (members % 2 == 1) & group.both)
+        walks = self._of.walker.sample(first, last - first, (group.hops, group.hops), self._walk_seed + group.hops)
+        return self._turned(walks.take(number - first), (members % 2 == 1) & group.both)
 
     def _turned(self, queries: PathQueries, backwards: NDArray[np.bool_]) -> PathTensors:
         paths = PathTensors.of(queries, self._of.device)

@@ -23,6 +23,7 @@ from blockhole.training.distributed.launch import launched
 from blockhole.training.engine import Engine
 from blockhole.training.engines import build_engine
 from blockhole.training.run_writer import RunWriter, Writer
+from blockhole.training.streaming import Sharing
 from blockhole.training.trainer import Validate
 from blockhole.training.unseen import give_mean_to_unseen
 
@@ -46,6 +47,9 @@ class Workers(Protocol):
 
     def settle(self, config: TrainConfig, num_entities: int, data: Callable[[], Mapping[str, str]]) -> torch.device:
         """Make sure the work can be divided, and that all see the same `data`, by digests; the device to train on."""
+
+    def sharing(self) -> Sharing | None:
+        """How processes make the batches of a packed graph together, after `settle`; absent for one that is alone."""
 
     def threads(self) -> int:
         """The CPU threads this process may use."""
@@ -91,6 +95,9 @@ class OneProcess:
     def settle(self, config: TrainConfig, num_entities: int, data: Callable[[], Mapping[str, str]]) -> torch.device:
         """See Workers."""
         return choose_device(config.training.device)
+
+    def sharing(self) -> None:
+        """See Workers."""
 
     def threads(self) -> int:
         """See Workers."""

@@ -166,6 +166,10 @@ class Group:
             what, others = difference
             raise RunError(f"process {others[0]} {differs.format(what=what)} than process 0; {remedy}.")
 
+    def sharing(self) -> EntityMesh:
+        """See Workers."""
+        return self.mesh
+
     def threads(self) -> int:
         """See Workers; the processes of a host share its cores."""
         return max(1, available_threads() // self._launch.local_processes)

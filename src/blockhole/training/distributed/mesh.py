@@ -82,6 +82,23 @@ class EntityMesh:
         """The rows of a batch that are this process' own; sizes differ by one at most, and may be zero."""
         return slice(batch * self._part // self.shape.data, batch * (self._part + 1) // self.shape.data)
 
+    def made(self, batch: int) -> slice:
+        """The rows of a batch that this process makes: all processes, those along the entities too, share the work."""
+        return self._made_by(dist.get_rank(), batch)
+
+    def gather_batch(self, own: Tensor, batch: int) -> Tensor:
+        """All rows of a batch, of which every process has made its own: [own, columns] → [batch, columns]."""
+        most = -(-batch // self.shape.size)
+        padded = own.new_zeros(most, own.shape[1])
+        padded[: len(own)] = own
+        parts = own.new_empty(self.shape.size, most, own.shape[1])
+        dist.all_gather_into_tensor(parts.flatten(0, 1), padded)
+        sizes = [made.stop - made.start for made in (self._made_by(rank, batch) for rank in range(self.shape.size))]
+        return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
+
+    def _made_by(self, rank: int, batch: int) -> slice:
+        return slice(batch * rank // self.shape.size, batch * (rank + 1) // self.shape.size)
+
     def table(self, rows: Tensor, num_entities: int) -> DTensor:
         """The whole table of which this process holds `rows`, without copying them: [E, …]."""
         return _put_together(rows, num_entities, self._mesh, [Replicate(), Shard(0)])

@@ -10,7 +10,7 @@ from typing import final
 
 from blockhole.training.distributed.mesh import MeshShape
 
-FLOAT = 4
+FLOAT = INT = 4
 _BYTES_SENT = 200
 """Where tcp_info has tcpi_bytes_sent, and after it tcpi_bytes_retrans, in Linux since 4.19."""
 
@@ -45,6 +45,14 @@ def step_bytes(shape: MeshShape, sizes: StepSizes) -> float:
     along_entities = sizes.ends * sizes.width + sizes.queries * (sizes.per_query + sizes.candidate_width)
     along_data = sizes.touched * sizes.width + sizes.dense + 1
     return FLOAT * (_ring(shape.entities) * along_entities + _ring(shape.data) * along_data)
+
+
+def batch_bytes(shape: MeshShape, batch: int, hops: int) -> int:
+    """The bytes that a process sends for a batch of a packed graph, without headers: the rows made by each, to all.
+
+    A row has source, relations and target; parts are filled up to the largest.
+    """
+    return (shape.size - 1) * -(-batch // shape.size) * (2 + hops) * INT
 
 
 def _ring(processes: int) -> float:
