@@ -109,7 +109,7 @@ def measure_walks(packed: Path, count: int = 2_000_000) -> dict[str, Any]:
 
 
 def measure_batches(packed: Path, batch_size: int, count: int = 60) -> dict[str, Any]:
-    """What making a batch of facts costs, before it is trained on: every process of a run makes all of each batch."""
+    """What making a batch of facts costs, before it is trained on; the processes of a run share this work."""
     plan = StreamedPositives(
         read_split(packed).graph("train"), 0, "none", batch_size, torch.device("cpu"), walks=False
     ).plan(0)

@@ -16,15 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockhole.training.distributed.mesh import MeshShape
-from blockhole.training.distributed.volume import StepSizes, step_bytes
+from blockhole.training.distributed.volume import StepSizes, batch_bytes, step_bytes
 
 GPUS_PER_HOST = 8
 WITHIN_HOST, BETWEEN_HOSTS = 450e9, 50e9
 """Bytes a second that a GPU sends, by data sheets: NVLink 4 of an H200, one way, and InfiniBand NDR of 400 Gbit/s."""
-GPU_BYTES, GPU_COPY = 141e9, 4.3e12
-"""The memory of an H200, by its data sheet, and the bytes a second that it copies, as measured."""
-PASSES = 10
-"""How often a step reads or writes the rows that a batch touches, where no step was measured."""
+GPU_BYTES = 141e9
+"""The memory of an H200, by its data sheet."""
 
 
 @final
@@ -97,12 +95,6 @@ def gpu_fit(gpu: dict[str, Any]) -> Fit:
     )
 
 
-def gpu_guess(plain_step: float, negatives: int) -> Fit:
-    """The same where none was measured: a step in plain PyTorch, and its rows moved at the speed of copies."""
-    moved = PASSES * 4 * (2 + negatives) / GPU_COPY
-    return Fit(GPU_TERMS, np.array([plain_step, 0.0, moved]), np.zeros(0))
-
-
 @final
 @dataclass(frozen=True, slots=True)
 class Task:
@@ -145,17 +137,11 @@ class Prediction:
 
     @property
     def edges_per_second(self) -> float:
-        return self.mesh.data * self.queries / max(self.making, self.computing + self.sending)
+        return self.mesh.data * self.queries / (self.making + self.computing + self.sending)
 
     @property
     def epoch_seconds(self) -> float:
         return self.edges / self.edges_per_second
-
-    @property
-    def divided_epoch_seconds(self) -> float:
-        """The same, if each process made its own part of a batch alone."""
-        step = max(self.making / self.mesh.data, self.computing + self.sending)
-        return self.edges * step / (self.mesh.data * self.queries)
 
     @property
     def fits(self) -> bool:
@@ -163,23 +149,25 @@ class Prediction:
 
 
 def predict(task: Task, mesh: MeshShape, step: Fit, making_a_fact: float) -> Prediction:
-    """A step computes, then sends, while each host process makes all of the next batch, `making_a_fact` seconds a fact.
+    """Each host process makes its rows of a batch, `making_a_fact` seconds a fact; then a step computes and sends.
 
-    Along the entities nothing but memory is divided.
+    Along the entities nothing but memory and the making is divided.
     """
     rows = task.queries * (2 + task.negatives)
     held = -(-task.entities // mesh.entities)
     touched = min(held, mesh.data * rows // mesh.entities)
     sizes = StepSizes(task.queries, 2 * task.queries, task.negatives, touched, task.width, task.width, task.dense)
     along_entities = step_bytes(MeshShape(1, mesh.entities), sizes)
-    sent = step_bytes(mesh, sizes)
+    along_data = step_bytes(mesh, sizes) - along_entities
+    gathered = batch_bytes(mesh, mesh.data * task.queries, hops=1)
     hosts = mesh.data * mesh.entities > GPUS_PER_HOST
     speed_of_entities = WITHIN_HOST if mesh.entities <= GPUS_PER_HOST else BETWEEN_HOSTS
-    speed_of_data = BETWEEN_HOSTS if hosts else WITHIN_HOST
+    speed_of_all = BETWEEN_HOSTS if hosts else WITHIN_HOST
     computing = step(1, task.queries, task.queries * task.width)
-    sending = along_entities / speed_of_entities + (sent - along_entities) / speed_of_data
-    making = mesh.data * task.queries * making_a_fact
+    sending = along_entities / speed_of_entities + (along_data + gathered) / speed_of_all
+    making = mesh.data * task.queries * making_a_fact / mesh.size
     bytes_held = 4 * (held * (task.width + 1) + task.dense) + 25 * task.entities + 40 * task.width * max(touched, rows)
+    sent = along_entities + along_data + gathered
     return Prediction(mesh, bytes_held, sent, making, computing, sending, task.queries, task.edges)
 
 

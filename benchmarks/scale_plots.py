@@ -12,7 +12,7 @@ Record = dict[str, Any]
 EPOCH_COST = "an epoch, processor µs per fact"
 
 
-def plot(records: Sequence[Record], gpu: Record | None, processes: Record, path: Path) -> None:
+def plot(records: Sequence[Record], gpu: Record, processes: Record, path: Path) -> None:
     """Write the figure: packing against edges, epochs against entities and width, steps against queries, processes."""
     import matplotlib
 
@@ -24,14 +24,11 @@ def plot(records: Sequence[Record], gpu: Record | None, processes: Record, path:
     packing, entities, width, memory, steps, meshes = axes.ravel()
     _plot_packing(packing, memory, records)
     _plot_epochs(entities, width, records)
-    if gpu is None:
-        steps.axis("off")
-    else:
-        model = gpu_fit(gpu)
-        for size in sorted({row["width"] for row in gpu["steps"]}):
-            points = sorted((row["batch_size"], row["seconds"]) for row in gpu["steps"] if row["width"] == size)
-            _draw(steps, points, f"w = {size}", [model(1, q, q * size) for q, _ in points])
-        _label(steps, "queries in a step", "a step on one GPU, seconds")
+    model = gpu_fit(gpu)
+    for size in sorted({row["width"] for row in gpu["steps"]}):
+        points = sorted((row["batch_size"], row["seconds"]) for row in gpu["steps"] if row["width"] == size)
+        _draw(steps, points, f"w = {size}", [model(1, q, q * size) for q, _ in points])
+    _label(steps, "queries in a step", "a step on one GPU, seconds")
     runs = {name: run for name, run in processes.items() if isinstance(run, dict)}
     meshes.barh([name.replace(", ", ",\n") for name in runs], [run["paths_per_second"] for run in runs.values()])
     meshes.invert_yaxis()

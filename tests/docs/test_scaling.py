@@ -46,12 +46,12 @@ def test_a_step_sends_what_volume_counts() -> None:
     task = Task(entities=1000, relations=3, edges=10_000, blocks=2, block_size=5, negatives=4, queries=8)
     step = Fit(GPU_TERMS, np.array([0.5, 0.0, 0.0]), np.zeros(0))
     alone = predict(task, MeshShape(1, 1), step, 0.01)
-    assert (alone.sent, alone.sending, alone.edges_per_second) == (0, 0, 16)
-    assert alone.epoch_seconds == alone.divided_epoch_seconds == 10_000 / 16
+    assert (alone.sent, alone.sending, alone.making) == (0, 0, 0.08)
+    assert alone.epoch_seconds == pytest.approx(10_000 / 8 * 0.58)
     shards = predict(task, MeshShape(1, 2), step, 0.01)
-    assert shards.sent == 4 * (2 * 8 * 20 + 8 * (4 + 20))
+    assert shards.sent == 4 * (2 * 8 * 20 + 8 * (4 + 20)) + 4 * 4 * 3
+    assert shards.making == 0.04
     parts = predict(task, MeshShape(2, 1), step, 0.1)
-    assert parts.sent == 4 * (2 * 8 * 6 * 20 + 2 * 3 * 2 * 20 + 1)
+    assert parts.sent == 4 * (2 * 8 * 6 * 20 + 2 * 3 * 2 * 20 + 1) + 4 * 8 * 3
     assert parts.held > shards.held
-    assert (parts.making, parts.edges_per_second) == pytest.approx((1.6, 10)), "making a batch takes longest"
-    assert parts.divided_epoch_seconds == pytest.approx(10_000 * 0.8 / 16)
+    assert (parts.making, parts.edges_per_second) == pytest.approx((0.8, 16 / 1.3))
