@@ -12,7 +12,7 @@ Record = dict[str, Any]
 EPOCH_COST = "an epoch, processor µs per fact"
 
 
-def plot(records: Sequence[Record], gpu: Record, processes: Record, path: Path) -> None:
+def plot(records: Sequence[Record], gpu: Record, softmax: Record, processes: Record, path: Path) -> None:
     """Write the figure: packing against edges, epochs against entities and width, steps against queries, processes."""
     import matplotlib
 
@@ -20,8 +20,8 @@ def plot(records: Sequence[Record], gpu: Record, processes: Record, path: Path) 
     matplotlib.rcParams["svg.hashsalt"] = "scaling"
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(2, 3, figsize=(15, 7.6), layout="constrained")
-    packing, entities, width, memory, steps, meshes = axes.ravel()
+    figure, axes = pyplot.subplots(2, 4, figsize=(19, 7.6), layout="constrained")
+    packing, entities, width, meshes, memory, steps, shards, held = axes.ravel()
     _plot_packing(packing, memory, records)
     _plot_epochs(entities, width, records)
     model = gpu_fit(gpu)
@@ -29,13 +29,20 @@ def plot(records: Sequence[Record], gpu: Record, processes: Record, path: Path) 
         points = sorted((row["batch_size"], row["seconds"]) for row in gpu["steps"] if row["width"] == size)
         _draw(steps, points, f"w = {size}", [model(1, q, q * size) for q, _ in points])
     _label(steps, "queries in a step", "a step on one GPU, seconds")
-    runs = {name: run for name, run in processes.items() if isinstance(run, dict)}
-    meshes.barh([name.replace(", ", ",\n") for name in runs], [run["paths_per_second"] for run in runs.values()])
-    meshes.invert_yaxis()
-    meshes.set_xlabel("paths per second on a CPU, WN11, full softmax")
+    runs = {name: run["paths_per_second"] for name, run in softmax.items() if isinstance(run, dict)}
+    _bars(meshes, runs, "paths per second on a CPU, WN11, full softmax")
+    found = processes["meshes"]
+    _bars(shards, {mesh: run["facts_per_second"] for mesh, run in found.items()}, "facts per second, logistic loss")
+    _bars(held, {mesh: run["peak_rss_mb"] for mesh, run in found.items()}, "peak RSS of a process, MiB")
     path.parent.mkdir(exist_ok=True)
     figure.savefig(path, metadata={"Date": None})
     pyplot.close(figure)
+
+
+def _bars(axes: Any, values: dict[str, float], label: str) -> None:
+    axes.barh([name.replace(", ", ",\n") for name in values], list(values.values()))
+    axes.invert_yaxis()
+    axes.set_xlabel(label)
 
 
 def _plot_packing(packing: Any, memory: Any, records: Sequence[Record]) -> None:
