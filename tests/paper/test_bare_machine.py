@@ -28,7 +28,7 @@ from blockhole.paper.run_experiments import main
 sys.exit(main(sys.argv[1:]))
 """
 SMALL = (
-    "--split", "test", "--seeds", "0", "--device", "cpu", "--threads", "1", "--commit", "f" * 40 + "-dirty",
+    "--split", "test", "--seed", "0", "--device", "cpu", "--threads", "1", "--commit", "f" * 40 + "-dirty",
     "--set", "training.epochs=1",
 )  # fmt: skip
 

@@ -71,7 +71,7 @@ def test_the_light_entry_says_what_is_wrong(tmp_path: Path, capsys: pytest.Captu
     (tmp_path / "wn11.npz.xz").write_bytes(b"cut short")
     assert main(["--out", str(tmp_path), "--encoded", str(tmp_path), "ranking/wn11/best", "--device", "cpu"]) == 1
     assert "wn11.npz.xz is damaged or of another version (" in capsys.readouterr().err
-    assert main(["--out", str(tmp_path), "ranking/wn11/best", "--seeds", "-1"]) == 1
+    assert main(["--out", str(tmp_path), "ranking/wn11/best", "--seed", "-1"]) == 1
     assert capsys.readouterr().err.startswith("error: training.seed = -1 cannot be used")
 
 

@@ -29,7 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         overrides = dict(parse_assignment(text) for text in options.set)
-        chosen = experiments(options.names, seeds=options.seeds, split=options.split, overrides=overrides)
+        chosen = experiments(options.names, seeds=options.seed, split=options.split, overrides=overrides)
         commit = Commit.parse(options.commit) if options.commit else current_commit()
         runner = Runner(Material(options.encoded), options.out, options.device, commit, say, options.threads)
         failed = runner.run(chosen, options.limit_seconds)
@@ -48,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--encoded", type=Path, help="folder of encoded data sets (default: data sets by name)")
     parser.add_argument("--out", type=Path, required=True, help="folder of records")
     parser.add_argument("--split", choices=("dev", "test"), default="dev", help="queries to measure (default: dev)")
-    parser.add_argument("--seeds", type=int, nargs="+", help="instead of the declared ones")
+    parser.add_argument("--seed", type=int, action="append", help="instead of the declared ones; as often as wanted")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of every experiment")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:N or mps")
     parser.add_argument("--threads", type=int, help="CPU threads (default: all)")

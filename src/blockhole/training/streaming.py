@@ -204,17 +204,19 @@ class StreamedPlan:
 def shuffled(places: NDArray[np.uint64], size: int, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
     """Where a random permutation of 0 … size - 1 takes each of `places`, without making the permutation.
 
-    A Feistel network permutes the numbers of 2h bits; one that comes out at `size` or beyond goes in again (Black and
-    Rogaway 2002), which happens three times on average at most.
+    A Feistel network permutes the numbers of as many bits as `size` needs; one that comes out at `size` or beyond goes
+    in again (Black and Rogaway 2002), on average less than once. The halves exchange their widths in every round, so
+    that an odd number of bits is no reason for one more; the number of `keys`, the rounds, is even.
     """
-    half = np.uint64(max(1, -(-(size - 1).bit_length() // 2)))
-    mask = (np.uint64(1) << half) - np.uint64(1)
+    bits = max(2, (size - 1).bit_length())
+    widths = np.uint64(bits - bits // 2), np.uint64(bits // 2)
+    masks = [(np.uint64(1) << width) - np.uint64(1) for width in widths]
 
     def permute(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        left, right = x >> half, x & mask
-        for key in keys:
-            left, right = right, left ^ (split_mix(right + key) & mask)
-        return (left << half) | right
+        left, right = x >> widths[1], x & masks[1]
+        for turn, key in enumerate(keys):
+            left, right = right, left ^ (split_mix(right + key) & masks[turn % 2])
+        return (left << widths[1]) | right
 
     x = permute(places)
     outside = np.flatnonzero(x >= size)
