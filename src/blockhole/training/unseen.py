@@ -48,5 +48,6 @@ def sum_of_rows(table: Tensor, rows: Tensor) -> Tensor:
 
 def set_other_rows(table: Tensor, rows: Tensor, row: Tensor) -> None:
     """Write `row` [width] over all rows of `table` but `rows`."""
-    others = torch.ones(len(table), dtype=torch.bool, device=table.device).index_fill_(0, rows, value=False)
+    others = torch.ones(len(table), dtype=torch.bool, device=table.device)
+    others[rows] = False
     table[others] = row
