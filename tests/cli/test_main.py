@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import pytest
+import torch
 
 from blockhole import __version__
 from blockhole.cli.main import VERBS, main
 from blockhole.errors import BlockholeError
+from blockhole.memory import explain_out_of_memory
 
 
 def _status(*arguments: str) -> int:
@@ -66,3 +70,44 @@ def test_a_failure_the_user_can_act_on_is_one_line_and_status_1(
     captured = capsys.readouterr()
     assert captured.err == "error: the disk is full; free some space.\n"
     assert captured.out == ""
+
+
+def test_a_model_that_memory_has_no_room_for_is_one_line(tmp_path: Path) -> None:
+    program = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (12 * 10**9,) * 2); "
+        "from blockhole.cli.main import main; main(sys.argv[1:])"
+    )
+    size = ("--blocks", "2", "--block-size", "50000000")
+    done = subprocess.run(
+        [sys.executable, "-c", program, "train", "--data", "family", *size, "--out", str(tmp_path / "run")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert re.fullmatch(
+        r"error: there is not enough memory: \d+ GiB more were asked for; choose a narrower model or .*\n", done.stderr
+    )
+
+
+@pytest.mark.parametrize(
+    ("failure", "expected"),
+    [
+        (MemoryError("std::bad_alloc"), "there is not enough memory; choose"),
+        (
+            torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.50 GiB. GPU 0 has a total of …"),
+            "there is not enough memory on the GPU: 20.50 GiB more were asked for; choose",
+        ),
+        (
+            RuntimeError(
+                "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: "
+                "you tried to allocate 11504000000 bytes. Error code 12 (Cannot allocate memory)"
+            ),
+            "there is not enough memory: 11504000000 bytes more were asked for; choose",
+        ),
+        (RuntimeError("shapes differ"), None),
+    ],
+)
+def test_what_is_said_for_want_of_memory(failure: Exception, expected: str | None) -> None:
+    said = explain_out_of_memory(failure)
+    assert said is None if expected is None else said is not None and said.startswith(expected)

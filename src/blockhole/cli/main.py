@@ -110,3 +110,11 @@ def main(arguments: list[str] | None = None) -> None:
     except BlockholeError as failure:
         sys.stderr.write(f"error: {failure}\n")
         sys.exit(1)
+    except (MemoryError, RuntimeError) as failure:
+        from blockhole.memory import explain_out_of_memory
+
+        explanation = explain_out_of_memory(failure)
+        if explanation is None:
+            raise
+        sys.stderr.write(f"error: {explanation}\n")
+        sys.exit(1)
