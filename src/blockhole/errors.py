@@ -27,7 +27,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from unicodedata import combining, east_asian_width
 
@@ -156,3 +156,12 @@ class MissingExtra(BlockholeError):
 
 class BlockholeWarning(UserWarning):
     """Something the user should know that does not stop the work."""
+
+
+def nearest_or_all(name: str, known: Iterable[str], all_are: str, count: int = 1) -> str:
+    """Advice about an unknown name: up to `count` known ones that are like it, or `all_are` and all of them."""
+    from difflib import get_close_matches  # seldom needed, and the command line imports this module first
+
+    known = tuple(known)
+    near = get_close_matches(name.lower(), known, n=count, cutoff=0.5)
+    return f"did you mean {' or '.join(near)}?" if near else f"{all_are} {', '.join(known)}."

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from pathlib import Path
 
 from blockhole.data.bare_paths import split_of_parts
 from blockhole.data.catalogue import NamedDataSet, catalogue
 from blockhole.data.dataset import DataSet
 from blockhole.data.fetch import locate
-from blockhole.errors import UnknownDataSet
+from blockhole.errors import UnknownDataSet, nearest_or_all
 from blockhole.graph.folders import split_files
 from blockhole.graph.readers import read_split
 from blockhole.paths.part_files import find_part_files
@@ -43,8 +42,7 @@ def find_entry(name: str) -> NamedDataSet:
     entries = catalogue()
     if name in entries:
         return entries[name]
-    near = get_close_matches(name.lower(), entries, n=2)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"the data sets are {', '.join(entries)}."
+    hint = nearest_or_all(name, entries, "the data sets are", count=2)
     raise UnknownDataSet(
         f"there is no data set, file or folder {name!r}; {hint} A file or a folder of facts can be given too."
     )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import Literal, Self, final
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from blockhole.errors import ConfigError
+from blockhole.errors import ConfigError, nearest_or_all
 
 BLOCK_MODEL_NAMES = ("blockhole", "blockhole-spatial")
 """Models sized by blocks and block_size; all others have `dim` alone."""
@@ -82,9 +81,7 @@ class ModelSettings(BaseModel):
 
 
 def _unknown_model(name: str) -> str:
-    nearest = get_close_matches(name.lower(), MODEL_NAMES, n=1, cutoff=0.5)
-    hint = f"did you mean {nearest[0]}?" if nearest else f"known are {', '.join(MODEL_NAMES)}."
-    return f"unknown model {name!r}; {hint}"
+    return f"unknown model {name!r}; {nearest_or_all(name, MODEL_NAMES, 'known are')}"
 
 
 def _misfit(dim: int, blocks: int | None, block_size: int | None) -> str:

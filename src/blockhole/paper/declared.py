@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
@@ -13,7 +12,7 @@ from typing import Any, final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from blockhole.errors import ConfigError
+from blockhole.errors import ConfigError, nearest_or_all
 from blockhole.paper.experiment import TABLES, Experiment, Split, Table
 from blockhole.training.config_sources import Settings, explain, merge, nested, read_preset, validate
 
@@ -105,7 +104,8 @@ def _behind(name: str, seeds: Sequence[int] | None, split: Split, overrides: Map
         column_pattern, seeds = with_seed["column"], [int(with_seed["seed"])]
     columns = [column for column in declaration.columns if fnmatchcase(column, column_pattern or "*")]
     if not columns:
-        raise ConfigError(f"{name}: the table {table} has no column {column_pattern!r}; {_hint(column_pattern, table)}")
+        hint = nearest_or_all(column_pattern, declaration.columns, "its columns are")
+        raise ConfigError(f"{name}: the table {table} has no column {column_pattern!r}; {hint}")
     return [
         _experiment(table, data, column, seed, split, overrides)
         for seed in (declaration.seeds if seeds is None else seeds)
@@ -118,15 +118,7 @@ def _table(table: str, name: str) -> Table:
     for known in TABLES:
         if table == known:
             return known
-    near = get_close_matches(table, TABLES, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"the tables are {', '.join(TABLES)}."
-    raise ConfigError(f"{name}: there is no table {table!r}; {hint}")
-
-
-def _hint(column: str, table: Table) -> str:
-    columns = declared(table).columns
-    near = get_close_matches(column, columns, n=1)
-    return f"did you mean {near[0]}?" if near else f"its columns are {', '.join(columns)}."
+    raise ConfigError(f"{name}: there is no table {table!r}; {nearest_or_all(table, TABLES, 'the tables are')}")
 
 
 def _data_sets(declaration: DeclaredTable, pattern: str) -> list[str]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from itertools import product
 from typing import Any, NamedTuple
 
-from blockhole.errors import ConfigError
+from blockhole.errors import ConfigError, nearest_or_all
 from blockhole.training.config import TrainConfig
 from blockhole.training.config_sources import merge, nested, read_preset, validate
 
@@ -39,9 +38,7 @@ def points(model: str, *, quick: bool) -> list[Point]:
     """The grid of a model."""
     sizes = QUICK_SIZES if quick else SIZES
     if model not in sizes:
-        near = get_close_matches(model, sizes, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(sizes)}."
-        raise ConfigError(f"the paper's grid has no model {model!r}; {hint}")
+        raise ConfigError(f"the paper's grid has no model {model!r}; {nearest_or_all(model, sizes, 'it has')}")
     return [Point(*each) for each in product(sizes[model], PENALTIES, QUICK_RATES if quick else RATES)]
 
 

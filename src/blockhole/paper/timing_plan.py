@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import NamedTuple
 
-from blockhole.errors import ConfigError
+from blockhole.errors import ConfigError, nearest_or_all
 
 TIMED_DATA = "wn11"
 
@@ -40,8 +39,7 @@ class TimingPlan(NamedTuple):
         chosen, sizes = tuple(columns or BLOCKS), tuple(sorted(set(dimensions or DIMENSIONS)))
         for column in chosen:
             if column not in BLOCKS:
-                near = get_close_matches(column, BLOCKS, n=1)
-                hint = f"did you mean {near[0]}?" if near else f"its columns are {', '.join(BLOCKS)}."
+                hint = nearest_or_all(column, BLOCKS, "its columns are")
                 raise ConfigError(f"the table time has no column {column!r}; {hint}")
             for n in sizes:
                 if n % (BLOCKS[column] or 1):
