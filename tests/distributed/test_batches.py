@@ -22,7 +22,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, obj
     """What batch_worker.py found on each mesh."""
     folder = tmp_path_factory.mktemp("batches")
     done = subprocess.run(
-        [sys.executable, "-m", "tests.distributed.batch_worker", str(folder)],
+        [sys.executable, "-W", "error::FutureWarning", "-m", "tests.distributed.batch_worker", str(folder)],
         cwd=ROOT,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,

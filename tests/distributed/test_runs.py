@@ -30,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where run_worker.py has done all it does."""
     folder = tmp_path_factory.mktemp("runs")
     done = subprocess.run(
-        [sys.executable, "-m", "tests.distributed.run_worker", str(folder)],
+        [sys.executable, "-W", "error::FutureWarning", "-m", "tests.distributed.run_worker", str(folder)],
         cwd=ROOT,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,

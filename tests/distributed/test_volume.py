@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the kernel's count of what a socket has sent")
 def test_two_processes_send_what_is_counted(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.distributed.volume_worker", str(tmp_path)],
+        [sys.executable, "-W", "error::FutureWarning", "-m", "tests.distributed.volume_worker", str(tmp_path)],
         cwd=ROOT,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,

@@ -91,8 +91,8 @@ class EntityMesh:
         most = -(-batch // self.shape.size)
         padded = own.new_zeros(most, own.shape[1])
         padded[: len(own)] = own
-        parts = own.new_empty(self.shape.size, most, own.shape[1])
-        dist.all_gather_into_tensor(parts.flatten(0, 1), padded)
+        parts = [torch.empty_like(padded) for _ in range(self.shape.size)]
+        dist.all_gather(parts, padded)
         sizes = [made.stop - made.start for made in (self._made_by(rank, batch) for rank in range(self.shape.size))]
         return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
 
