@@ -72,7 +72,7 @@ def train(
     folder = None if out is None else Path(out)
     with joined(mesh) as workers:
         with workers.together():
-            going_on = folder is not None and (resume or workers.restarted) and is_run(folder)
+            going_on = folder is not None and (resume or workers.has_begun(folder)) and is_run(folder)
             if folder is not None and going_on:
                 chosen = resumed_config(folder, gather(preset=preset, file=config, overrides=overrides))
                 given = _data_set(data, chosen)
@@ -80,6 +80,8 @@ def train(
                 if folder is not None:
                     check_free(folder)
                 chosen, given = _chosen(data, preset, config, overrides)
+        if folder is not None:
+            workers.begin(folder)
         run = fit(given, chosen, folder, track=track, progress=progress, workers=workers)
         if workers.speaks and run.folder is not None and run.complete:
             _calibrate(run, given)

@@ -11,14 +11,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.answering.toys import make_engine
+from tests.answering.toys import SIZES, make_engine, make_model
 from tests.postgres import postgres
 
 import blockhole
 from blockhole.answering.engine import Engine
-from blockhole.answering.export.database_queries import DatabaseQueries
+from blockhole.answering.export.database_queries import BEST, DatabaseQueries
 from blockhole.answering.export.postgres import export_postgres
+from blockhole.answering.vectors import Vectors
 from blockhole.errors import ConfigError, ExportError, QueryError, UnknownName
+from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.graph.vocabulary import Vocabulary
 
 QUERIES = ("e1/r0", "e2/r0/^r1", "e3/r2/r2/r1")
 PROGRAM = "import sys; from blockhole.cli.main import main; main(sys.argv[1:])"
@@ -60,6 +63,41 @@ def test_partitions_share_the_entities_and_a_name_is_sought_in_one(server: str) 
     with psycopg.connect(server) as connection:
         assert connection.execute("SELECT to_regclass('spread_0')").fetchone() == (None,)
         assert connection.execute("SELECT count(*) FROM spread").fetchone() == (200,)
+
+
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_an_index_is_used_and_finds_as_many_as_are_asked_for(server: str, partitions: int) -> None:
+    import psycopg
+    from pgvector.psycopg import register_vector
+
+    engine, _ = make_engine(E=2500, facts=3000)
+    export_postgres(engine, server, "indexed", partitions=partitions)
+    remote, query = DatabaseQueries(server, "indexed"), QUERIES[1]
+    exact = {answer.entity for answer in remote.ask(query, top=100)}
+    with psycopg.connect(server) as connection:
+        connection.execute("CREATE INDEX ON indexed USING hnsw (vector vector_ip_ops)")
+        connection.execute("ANALYZE indexed")
+        connection.execute("SET enable_seqscan = off")
+        register_vector(connection)
+        values = {"q": engine.query_vector(query), "top": 100}
+        plan = "\n".join(line for (line,) in connection.execute("EXPLAIN " + BEST.format("indexed"), values))
+        names = [name for (name,) in connection.execute("SELECT indexrelid::regclass::text FROM pg_index")]
+    assert plan.count("Index Scan using indexed_") == partitions
+    assert any("indexed" in name and "name" in name for name in names)
+    found = remote.ask(query, top=100)
+    assert len(found) == 100
+    assert len(exact & {answer.entity for answer in found}) > 80
+    assert [answer.score for answer in found] == sorted((answer.score for answer in found), reverse=True)
+    assert len(remote.ask(query, top=2000)) == 2000  # more than an index finds
+
+
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_a_name_may_be_longer_than_a_sorted_index_takes(server: str, partitions: int) -> None:
+    name = "".join(map(chr, np.random.default_rng(0).integers(ord("a"), ord("z"), size=6000)))
+    graph = KnowledgeGraph(Vocabulary([name, "b"]), Vocabulary(["r0"], "relation"), np.array([[0, 0, 1]], np.int32))
+    vectors = Vectors.of_weights(SIZES["blockhole"], dict(make_model("blockhole", 2, 1, 0).state_dict()), 1)
+    export_postgres(Engine(vectors, graph, None), server, "long", partitions=partitions)
+    assert len(DatabaseQueries(server, "long").ask(f"{name}/r0")) == 2
 
 
 def test_two_processes_share_nothing_but_the_database(server: str, tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def test_an_export_replaces_an_earlier_one_and_nothing_else(server: str) -> None
 def test_a_failing_export_leaves_the_old_table(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
     export_postgres(make_engine(E=10)[0], server, table="old")
     engine, _ = make_engine(E=20)
-    names = ["same"] * 20
+    names = ["a name\0that text of PostgreSQL cannot hold"] * 20
     monkeypatch.setattr(type(engine.graph.entities), "__getitem__", lambda _, index: names[index])
     with pytest.raises(ExportError, match=r"^the database refused the export \(.*\); it is as it was before.$"):
         export_postgres(engine, server, table="old")

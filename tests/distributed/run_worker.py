@@ -108,6 +108,17 @@ def other_settings(folder: Path) -> None:
     train(data(), settings=SETTINGS | {"training.seed": int(os.environ["RANK"])})
 
 
+def other_mesh(folder: Path) -> None:
+    train(data(), settings=SETTINGS, mesh="3x1" if os.environ["RANK"] == "1" else "1x3")
+
+
+def one_packed(folder: Path) -> None:
+    """The same facts, but batches are made in another way."""
+    split = data()
+    plain = SplitGraph(split.entities, split.relations, train=split.train)
+    train(packed() if os.environ["RANK"] == "1" else plain, settings=PACKED)
+
+
 def other_version(folder: Path) -> None:
     if os.environ["RANK"] == "2":
         digest.PACKAGE = Path(__file__).parent
@@ -165,6 +176,8 @@ FAILURES = {
         too_many_shards,
         other_facts,
         other_settings,
+        other_mesh,
+        one_packed,
         other_version,
         other_graph,
         missing_file,

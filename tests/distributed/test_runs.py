@@ -128,11 +128,14 @@ def failure(folder: Path, name: str) -> list[dict[str, Any] | None]:
     return [json.loads(path.read_text()) if path.exists() else None for path in paths]
 
 
+SAME = "than process 0; give all processes the same data, settings and mesh."
 TEXTS = {
     "too_many_shards": "3 shards are too many for 4 entities: one would hold none; start fewer processes, or split the "
     "batches instead with --mesh 3x1.",
-    "other_facts": "process 1 sees other train facts than process 0; give all processes the same data and settings.",
-    "other_settings": "process 1 sees other settings than process 0; give all processes the same data and settings.",
+    "other_facts": f"process 1 sees other train facts {SAME}",
+    "other_settings": f"process 1 sees other settings {SAME}",
+    "other_mesh": f"process 1 sees other mesh {SAME}",
+    "one_packed": f"process 1 sees other kind of graph (packed, or not) {SAME}",
     "other_version": "process 2 has another version of BlockHolE than process 0; install the same one on all hosts.",
     "other_graph": "{folder}/1x2 was trained on other data: its names differ; resume it with the data it began with.",
     "missing_file": "process 1: ",

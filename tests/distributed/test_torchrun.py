@@ -35,19 +35,24 @@ def facts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_facts(tmp_path_factory.mktemp("facts") / "graph")
 
 
-@pytest.fixture(scope="module")
-def of_two_hosts(facts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of two launchers with a process each, which meet at a port of the first, as two hosts would."""
-    out = tmp_path_factory.mktemp("hosts") / "run"
+def start_hosts(facts: Path, out: Path, *more: str) -> list[subprocess.Popen[str]]:
+    """Two launchers with a process each, which meet at a port of the first."""
     with socket.socket() as probe:
         probe.bind(("localhost", 0))
         endpoint = f"localhost:{probe.getsockname()[1]}"
     options = ("--nnodes", "2", "--nproc-per-node", "1", "--rdzv-backend", "c10d", "--rdzv-endpoint", endpoint)
-    command = [*torchrun(*options, "--rdzv-id", "test"), *training(facts, out)]
-    hosts = [
+    command = [*torchrun(*options, "--rdzv-id", "test", *more), *training(facts, out)]
+    return [
         subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for _ in range(2)
     ]
+
+
+@pytest.fixture(scope="module")
+def of_two_hosts(facts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two launchers with a process each, which meet at a port of the first, as two hosts would."""
+    out = tmp_path_factory.mktemp("hosts") / "run"
+    hosts = start_hosts(facts, out)
     said = [host.communicate(timeout=LIMIT) for host in hosts]
     assert [host.returncode for host in hosts] == [0, 0], said
     reports = [text for text, _ in said if text]
@@ -79,6 +84,37 @@ def test_a_killed_worker_changes_nothing(facts: Path, of_two_hosts: Path, tmp_pa
     assert "exitcode: -9" in complaints
     assert json.loads(said)["complete"]
     assert_equal(of_two_hosts, tmp_path / "run")
+
+
+@pytest.mark.parametrize("host", [0, 1])
+def test_a_worker_killed_on_one_of_two_hosts_changes_nothing(
+    facts: Path, of_two_hosts: Path, tmp_path: Path, host: int
+) -> None:
+    """Each launcher counts its own restarts: that of the worker that was killed is one ahead of the other."""
+    hosts = start_hosts(facts, tmp_path / "run", "--max-restarts", "2")
+    killed = kill_one_worker(hosts[host], tmp_path / "run" / "state.json")
+    said = [each.communicate(timeout=LIMIT) for each in hosts]
+    assert killed
+    assert [each.returncode for each in hosts] == [0, 0], said
+    assert_equal(of_two_hosts, tmp_path / "run")
+
+
+def test_restarts_leave_a_run_alone_that_others_began(facts: Path, tmp_path: Path) -> None:
+    settings = training(facts, tmp_path / "run")
+    shorter = [*settings, "--set", "training.epochs=1"]
+    subprocess.run([BLOCKHOLE, "train", *shorter], env=ENVIRONMENT, capture_output=True, check=True)
+    before = {path: path.read_bytes() for path in sorted((tmp_path / "run").iterdir()) if path.is_file()}
+    done = subprocess.run(
+        [*torchrun("--nproc-per-node", "2", "--max-restarts", "1"), *settings],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT,
+    )
+    assert done.returncode == 1
+    assert done.stderr.count("already holds a run, at epoch 1; add --resume") == 2  # once for each attempt
+    assert {path: path.read_bytes() for path in before} == before
 
 
 def test_one_error_ends_every_process(tmp_path: Path) -> None:

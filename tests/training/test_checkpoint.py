@@ -7,6 +7,7 @@ import json
 import os
 import resource
 import subprocess
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from blockhole.training.checkpoint import Checkpoint, load_best_weights, load_ch
 from blockhole.training.run import Run, check_free
 from blockhole.training.run_writer import sole_writer
 from blockhole.training.state import TrainingState
+from blockhole.training.tracking import MetricsFile
 
 from .worlds import random_data
 
@@ -268,6 +270,15 @@ def small_disk(tmp_path: Path) -> Any:
     yield place
     gc.collect()  # what failed there holds its files for as long as its traceback lives
     subprocess.run(["umount", str(place)], check=True)
+
+
+def test_a_full_disk_is_one_error_also_for_what_is_written_line_by_line(small_disk: Path) -> None:
+    (small_disk / "ballast").write_bytes(b"x" * (os.statvfs(small_disk).f_bavail * os.statvfs(small_disk).f_bsize))
+    with (
+        pytest.raises(RunError, match=r"metrics\.jsonl: No space left on device; make room and continue with --resume"),
+        closing(MetricsFile(small_disk / "metrics.jsonl")) as metrics,
+    ):
+        metrics.log("epoch", {"loss": 1.0})
 
 
 def test_a_full_disk_loses_nothing(small_disk: Path) -> None:

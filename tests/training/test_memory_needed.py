@@ -57,7 +57,7 @@ def test_settings_change_what_they_cost() -> None:
     assert memory_needed(paths, SPLIT, 9000, saved=False).parts["positives"] == 9000 * (8 * 8 + 26)
     walks = memory_needed(paths, SPLIT, None, saved=False).parts
     assert walks["positives"] == 21 * T * (8 * 8 + 26)
-    assert walks["averages"] == 3 * walks["tables"]
+    assert walks["averages"] == 4 * walks["tables"]
 
 
 @pytest.mark.parametrize(

@@ -30,10 +30,10 @@ class MemoryNeeded:
 
     E entities of w numbers, relations of P numbers in all, T facts of train, N positives of up to K hops:
     tables 4(Ew + P); optimizer the same for Adagrad, 4(E + rows of relations) row-wise, twice the tables for Adam;
-    ids 17E, of the entities that negatives are drawn from; averages 4(Ew + P) for the best weights, and twice as much
-    for a mean over epochs and the weights it stands in for; positives 8N(3 + K) and their order 26N, and nothing for a
-    packed graph, which is read where it lies; graph 24T and 200 E for names, packed 16 E; saving twice the larger of
-    tables and optimizer.
+    ids 17E, of the entities that negatives are drawn from; averages 4(Ew + P) for the best weights, and three times as
+    much for a mean over epochs, the weights it stands in for and its next copy; positives 8N(3 + K) and their order
+    26N, and nothing for a packed graph, which is read where it lies; graph 24T and 200 E for names, packed 16 E; saving
+    twice the larger of tables and optimizer.
 
     `mapped` are pages of a packed graph's files. They count as the process's while it touches them, and the system
     takes them back when memory is short.
@@ -63,7 +63,7 @@ def memory_needed(config: TrainConfig, split: SplitGraph, stored_paths: int | No
         "adam": 2 * tables,
     }[config.optimizer.kind]
     averages = tables * (bool(config.early_stop.metric) or training.average_epochs > 1)
-    averages += 2 * tables * (training.average_epochs > 1)
+    averages += 3 * tables * (training.average_epochs > 1)
     adjacency = 32 * T + 8 * E if training.on == "paths" else 0
     parts = {
         "program": PROGRAM,

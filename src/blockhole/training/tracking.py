@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol, final
 
@@ -43,6 +44,8 @@ class MetricsFile:
             self._file.write(line.encode())
             self._file.flush()
         except OSError as failure:
+            with suppress(OSError):  # the line it still holds cannot be written either
+                self._file.close()
             raise RunError(
                 f"cannot write {self._path}: {failure.strerror}; make room and continue with --resume."
             ) from failure

@@ -35,9 +35,11 @@ class Workers(Protocol):
     def speaks(self) -> bool:
         """Whether this process is the one that writes and prints."""
 
-    @property
-    def restarted(self) -> bool:
-        """Whether a launcher has started the work again after a failure."""
+    def has_begun(self, folder: Path) -> bool:
+        """Whether the run in `folder` is one that this launch began, before a launcher started it again."""
+
+    def begin(self, folder: Path) -> None:
+        """Note that this launch has begun the run in `folder`, or continues it."""
 
     def together(self) -> AbstractContextManager[None]:
         """What goes wrong for one process within the block goes wrong for all at its end."""
@@ -82,7 +84,13 @@ class OneProcess:
     """A process alone: it holds all and agrees with itself."""
 
     speaks = True
-    restarted = False
+
+    def has_begun(self, folder: Path) -> bool:
+        """See Workers."""
+        return False
+
+    def begin(self, folder: Path) -> None:
+        """See Workers."""
 
     def together(self) -> AbstractContextManager[None]:
         """See Workers."""

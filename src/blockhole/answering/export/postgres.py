@@ -63,6 +63,8 @@ def export_postgres(engine: Engine, address: str, table: str = TABLE, partitions
             copy.set_types(["int4", "text", "vector"])
             for entity, row in enumerate(vectors):
                 copy.write_row((entity, engine.graph.entities[entity], row))
+        # Of hashes, since a name may be longer than a sorted index takes; a row is asked for by its whole name.
+        connection.execute(SQL("CREATE INDEX ON {} USING hash (name)").format(Identifier(table)))
         _write_relations(connection, table + RELATIONS, engine)
         _write_model(connection, table + MODEL, engine)
     return len(vectors)
@@ -73,15 +75,15 @@ def _create_entities(connection: Connection[Any], table: str, width: int, partit
 
     if partitions == 1:
         connection.execute(
-            SQL(
-                "CREATE TABLE {} (id integer PRIMARY KEY, name text UNIQUE NOT NULL, vector vector({}) NOT NULL)"
-            ).format(Identifier(table), Literal(width))
+            SQL("CREATE TABLE {} (id integer PRIMARY KEY, name text NOT NULL, vector vector({}) NOT NULL)").format(
+                Identifier(table), Literal(width)
+            )
         )
         return
-    # A key of a partitioned table must hold what it is partitioned by; names are, since a row is asked for by name.
+    # By names, since a row is asked for by its name.
     connection.execute(
         SQL(
-            "CREATE TABLE {} (id integer NOT NULL, name text PRIMARY KEY, vector vector({}) NOT NULL) "
+            "CREATE TABLE {} (id integer NOT NULL, name text NOT NULL, vector vector({}) NOT NULL) "
             "PARTITION BY HASH (name)"
         ).format(Identifier(table), Literal(width))
     )

@@ -37,6 +37,7 @@ def data_digests(data: DataSet, *, paths: bool) -> dict[str, str]:
     """Digests of names, facts and, if asked, train paths, by what they are of."""
     split = data.split
     digests = {
+        "kind of graph (packed, or not)": str(split.packed),
         "entity names": _digest_names(split.entities),
         "relation names": _digest_names(split.relations),
         "train facts": _digest([np.ascontiguousarray(split.train).data]),

@@ -29,6 +29,7 @@ from blockhole.training.devices import choose_device
 from blockhole.training.distributed.digest import first_difference, settings_digest, versions
 from blockhole.training.distributed.engine import ShardedEngine
 from blockhole.training.distributed.launch import Launch
+from blockhole.training.distributed.meeting import store_of_attempt
 from blockhole.training.distributed.mesh import EntityMesh, MeshShape, inside
 from blockhole.training.distributed.run_writer import ShardedRunWriter
 from blockhole.training.distributed.table import build_sharded_model
@@ -45,13 +46,12 @@ SPEAKS_WITHIN = timedelta(seconds=5)
 def join(launch: Launch, mesh: str | None) -> Iterator[Group]:
     """Meet the other processes of the launch; leave them at the end of the block."""
     shared, rank, processes = next(rendezvous("env://"))
-    # The launcher's store outlives a failed attempt, and with it the addresses of processes that are gone.
-    store = PrefixStore(f"blockhole/{launch.restarts}", shared)
+    store = store_of_attempt(shared, rank, processes)
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     dist.init_process_group(backend, store=PrefixStore("group", store), rank=rank, world_size=processes)
     failures = PrefixStore("failures", store)
     try:
-        yield Group(launch, mesh)
+        yield Group(launch, mesh, PrefixStore("blockhole/begun", shared))
     except FailedElsewhere:
         raise
     except BlockholeError as failure:
@@ -89,9 +89,10 @@ class Group:
 
     mesh: EntityMesh
 
-    def __init__(self, launch: Launch, mesh: str | None) -> None:
+    def __init__(self, launch: Launch, mesh: str | None, begun: Store) -> None:
         self._launch = launch
         self._mesh = mesh
+        self._begun = begun
         self._control = dist.new_group(backend="gloo")
         self.saving = dist.new_group(backend="gloo")
 
@@ -100,10 +101,13 @@ class Group:
         """See Workers."""
         return self._launch.rank == 0
 
-    @property
-    def restarted(self) -> bool:
+    def has_begun(self, folder: Path) -> bool:
+        """See Workers; the launcher's store knows, which its processes' failures do not touch."""
+        return bool(self._begun.check([str(folder.absolute())]))
+
+    def begin(self, folder: Path) -> None:
         """See Workers."""
-        return self._launch.restarts > 0
+        self._begun.set(str(folder.absolute()), "")
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -135,11 +139,11 @@ class Group:
             device = self._device(config.training.device)
             shape = MeshShape.parse(self._mesh, self._launch.processes)
             shape.check(num_entities)
-            own = {"settings": settings_digest(config), **data()}
+            own = {"mesh": f"{shape.data}x{shape.entities}", "settings": settings_digest(config), **data()}
         with self.together():
             self._compare(versions(), "has another version of {what}", "install the same one on all hosts")
         with self.together():
-            self._compare(own, "sees other {what}", "give all processes the same data and settings")
+            self._compare(own, "sees other {what}", "give all processes the same data, settings and mesh")
         self.mesh = EntityMesh(shape, device)
         return device
 

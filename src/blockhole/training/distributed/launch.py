@@ -10,13 +10,12 @@ from typing import final
 @final
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Process `rank` of `processes`, `local_rank` of `local_processes` on this host, started for the nth time again."""
+    """Process `rank` of `processes`, `local_rank` of `local_processes` on this host."""
 
     rank: int
     processes: int
     local_rank: int
     local_processes: int
-    restarts: int
 
 
 def launched() -> Launch | None:
@@ -29,7 +28,6 @@ def launched() -> Launch | None:
         processes=int(environment["WORLD_SIZE"]),
         local_rank=int(environment.get("LOCAL_RANK", "0")),
         local_processes=int(environment.get("LOCAL_WORLD_SIZE", "1")),
-        restarts=int(environment.get("TORCHELASTIC_RESTART_COUNT", "0")),
     )
 
 
