@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 from typing import Any
+
+from benchmarks.launching import figures_of
 
 SETTINGS: dict[str, list[str]] = {
     "one process": [],
@@ -24,20 +24,9 @@ SETTINGS: dict[str, list[str]] = {
 
 
 def measure(mesh: list[str], options: argparse.Namespace) -> dict[str, Any]:
-    launcher = [sys.executable, "-m"]
-    if mesh:
-        launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m"]
     worker = ["benchmarks.distributed_steps", "--data", options.data, "--loss", options.loss]
-    done = subprocess.run(
-        [*launcher, *worker, "--steps", str(options.steps), "--batch-size", str(options.batch_size), *mesh],
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        sys.exit(done.stderr)
-    figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    sizes = ["--steps", str(options.steps), "--batch-size", str(options.batch_size)]
+    figures: dict[str, Any] = figures_of([*worker, *sizes, *mesh], 2 if mesh else None)
     return figures
 
 

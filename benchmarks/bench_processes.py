@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import synthetic_graph
+from benchmarks.launching import figures_of
 
 MESHES = ("1x1", "1x2", "2x1", "1x4", "2x2", "4x1")
 EDGES, ENTITIES, RELATIONS, BATCH, BLOCK_SIZE = 2_000_000, 1_000_000, 1000, 8192, 25
@@ -26,19 +27,9 @@ EDGES, ENTITIES, RELATIONS, BATCH, BLOCK_SIZE = 2_000_000, 1_000_000, 1000, 8192
 
 def measure(packed: Path, mesh: str, steps: int) -> dict[str, Any]:
     data, entities = map(int, mesh.split("x"))
-    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(data * entities)]
-    worker = ["-m", "benchmarks.process_steps", str(packed), "--mesh", mesh, "--steps", str(steps)]
+    worker = ["benchmarks.process_steps", str(packed), "--mesh", mesh, "--steps", str(steps)]
     sizes = ["--batch-size", str(BATCH), "--block-size", str(BLOCK_SIZE)]
-    done = subprocess.run(
-        [sys.executable, *launcher, *worker, *sizes],
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        sys.exit(done.stderr)
-    figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    figures: dict[str, Any] = figures_of([*worker, *sizes], data * entities)
     return figures
 
 

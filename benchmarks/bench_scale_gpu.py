@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import gc
 import json
-import subprocess
 import sys
 from time import perf_counter
 from typing import Any
@@ -22,6 +21,7 @@ import numpy as np
 import torch
 
 from benchmarks import synthetic_graph
+from benchmarks.launching import figures_of
 from blockhole.data.dataset import DataSet
 from blockhole.fitting import fit
 from blockhole.graph.adjacency import build_adjacency
@@ -119,12 +119,8 @@ def step_times(split: SplitGraph, options: argparse.Namespace) -> list[dict[str,
     return times
 
 
-def losses(launcher: list[str], options: argparse.Namespace) -> dict[str, list[float]]:
-    worker = ["-m", "benchmarks.scale_losses", "--device", options.device]
-    done = subprocess.run([sys.executable, *launcher, *worker], capture_output=True, text=True, check=False)
-    if done.returncode:
-        sys.exit(done.stderr)
-    found: dict[str, list[float]] = json.loads(done.stdout.splitlines()[-1])
+def losses(processes: int | None, device: str) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = figures_of(["benchmarks.scale_losses", "--device", device], processes)
     return found
 
 
@@ -143,8 +139,7 @@ def main() -> None:
     report["device"] = torch.cuda.get_device_name() if options.device == "cuda" else "CPU"
     report |= {key: vars(options)[key] for key in ("edges", "entities", "relations", "batch_size")}
     report |= {"model": "blockhole", "width": 4 * options.block_size, "optimizer": "rowwise_adagrad"}
-    alone = losses([], options)
-    together = losses(["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "1"], options)
+    alone, together = (losses(processes, options.device) for processes in (None, 1))
     report["steps_beside_one_process"] = {
         kind: {
             "steps": len(expected),

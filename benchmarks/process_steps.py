@@ -1,6 +1,6 @@
 """Steps on a packed graph by all processes that torchrun started together; process 0 prints one JSON object.
 
-`bench_processes.py` runs it. Each process tells the most memory it held and the memory of its shard.
+`bench_processes.py` runs it. Memory is the most that any process held, and what it held before there was a table.
 """
 
 from __future__ import annotations

@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from tests.distributed.batch_worker import MESHES
+from tests.distributed.scripts import run_script
 
 from blockhole.training.distributed.mesh import MeshShape
 from blockhole.training.distributed.volume import batch_bytes
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, object]]:
     """What batch_worker.py found on each mesh."""
     folder = tmp_path_factory.mktemp("batches")
-    done = subprocess.run(
-        [sys.executable, "-W", "error::FutureWarning", "-m", "tests.distributed.batch_worker", str(folder)],
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
+    run_script("batch_worker", folder)
     return {mesh: json.loads((folder / f"{mesh}.json").read_text()) for mesh in MESHES}
 
 

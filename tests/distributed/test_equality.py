@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tests.distributed.combinations import COMBINATIONS
 from tests.distributed.equality_worker import ALONE, MESHES
+from tests.distributed.scripts import run_script
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).resolve().parents[2]
 
 Found = dict[str, dict[str, NDArray[np.float64]]]
 
@@ -24,16 +19,7 @@ Found = dict[str, dict[str, NDArray[np.float64]]]
 def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
     """Losses, weights and optimizer states of every mesh, by combination and name."""
     folder = tmp_path_factory.mktemp("equality")
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.distributed.equality_worker", str(folder)],
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
-    assert done.returncode == 0, done.stderr
+    run_script("equality_worker", folder, within=600)
     return {name: dict(np.load(folder / f"{name}.npz")) for name in (ALONE, *MESHES)}
 
 

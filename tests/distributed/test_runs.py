@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ import numpy as np
 import pytest
 from tests.distributed.run_worker import FAILURES
 from tests.distributed.runs import AVERAGED, PACKED, SETTINGS, assert_equal, data, figures, packed, tensors
+from tests.distributed.scripts import run_script
 
 from blockhole.fitting import train
 from blockhole.training.checkpoint import read_record
@@ -21,7 +20,6 @@ from blockhole.training.run import Run
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).resolve().parents[2]
 NEARLY = 1e-4
 
 
@@ -29,17 +27,8 @@ NEARLY = 1e-4
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where run_worker.py has done all it does."""
     folder = tmp_path_factory.mktemp("runs")
-    done = subprocess.run(
-        [sys.executable, "-W", "error::FutureWarning", "-m", "tests.distributed.run_worker", str(folder)],
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
-    sys.stderr.write(done.stderr)  # pytest shows it where a group ended with another status than it should
-    assert done.returncode == 0
+    said = run_script("run_worker", folder, within=600)
+    sys.stderr.write(said)  # pytest shows it where a group ended with another status than it should
     train(data(), settings=SETTINGS, out=folder / "alone")
     train(data(), settings=AVERAGED, out=folder / "averaged alone")
     return folder

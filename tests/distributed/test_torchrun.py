@@ -30,6 +30,10 @@ def training(facts: Path, out: Path) -> list[str]:
     return ["--data", str(facts), "--out", str(out), *settings]
 
 
+def ended(command: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=LIMIT)
+
+
 @pytest.fixture(scope="module")
 def facts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_facts(tmp_path_factory.mktemp("facts") / "graph")
@@ -102,16 +106,9 @@ def test_a_worker_killed_on_one_of_two_hosts_changes_nothing(
 def test_restarts_leave_a_run_alone_that_others_began(facts: Path, tmp_path: Path) -> None:
     settings = training(facts, tmp_path / "run")
     shorter = [*settings, "--set", "training.epochs=1"]
-    subprocess.run([BLOCKHOLE, "train", *shorter], env=ENVIRONMENT, capture_output=True, check=True)
+    assert ended([BLOCKHOLE, "train", *shorter]).returncode == 0
     before = {path: path.read_bytes() for path in sorted((tmp_path / "run").iterdir()) if path.is_file()}
-    done = subprocess.run(
-        [*torchrun("--nproc-per-node", "2", "--max-restarts", "1"), *settings],
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=LIMIT,
-    )
+    done = ended([*torchrun("--nproc-per-node", "2", "--max-restarts", "1"), *settings])
     assert done.returncode == 1
     assert done.stderr.count("already holds a run, at epoch 1; add --resume") == 2  # once for each attempt
     assert {path: path.read_bytes() for path in before} == before
@@ -120,13 +117,8 @@ def test_restarts_leave_a_run_alone_that_others_began(facts: Path, tmp_path: Pat
 def test_one_error_ends_every_process(tmp_path: Path) -> None:
     facts = tmp_path / "facts.tsv"
     facts.write_text("a\tr\tb\nb\tr\tc\nc\tr\td\n")
-    done = subprocess.run(
-        [*torchrun("--nproc-per-node", "3"), *training(facts, tmp_path / "run"), "--set", "early_stop.metric="],
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=LIMIT,
+    done = ended(
+        [*torchrun("--nproc-per-node", "3"), *training(facts, tmp_path / "run"), "--set", "early_stop.metric="]
     )
     assert done.returncode == 1
     assert done.stdout == ""
@@ -140,13 +132,7 @@ def test_one_error_ends_every_process(tmp_path: Path) -> None:
 
 
 def test_a_mesh_needs_processes(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [BLOCKHOLE, "train", *training(tmp_path, tmp_path / "run"), "--mesh", "2x2"],
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = ended([BLOCKHOLE, "train", *training(tmp_path, tmp_path / "run"), "--mesh", "2x2"])
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
         "error: the mesh 2x2 is for several processes, and this one was started alone; start it with "
