@@ -24,11 +24,12 @@ from blockhole.models.transe import TransE
 from blockhole.training.autograd import AutogradEngine
 from blockhole.training.batch import Batch
 from blockhole.training.config import LossConfig, OptimizerConfig, PenaltyConfig, TrainConfig, TrainingConfig
+from blockhole.training.corruptions import Corruptions
 from blockhole.training.draws import Purpose
-from blockhole.training.kernels.fused_arrays import Positives
+from blockhole.training.kernels.fused_arrays import Rows
 from blockhole.training.kernels.fused_cpu import FusedEngine, supports
 from blockhole.training.kernels.fused_loops import logistic
-from blockhole.training.kernels.occurrences import sort_occurrences
+from blockhole.training.kernels.occurrences import count_occurrences, sort_occurrences
 from blockhole.training.keyed_draws import KeyedDraws
 
 ENTITIES, RELATIONS, SEED = 40, 3, 7
@@ -44,15 +45,20 @@ GEOMETRIES: dict[str, Callable[[], BlockBilinear]] = {
 }
 
 
-def make_batch(count: int, hops: int, index: int = 0) -> Batch:
+def make_batch(count: int, hops: int, index: int = 0, corrupted: int = 0) -> Batch:
     """A batch of few entities, so that sources, targets and negatives repeat and meet."""
     rng = np.random.default_rng(100 * hops + index)
+    corruptions = Corruptions(
+        torch.from_numpy(rng.integers(2 * RELATIONS, size=(count, corrupted, hops))),
+        torch.from_numpy(rng.random((count, corrupted)) < 0.7),
+    )
     return Batch(
         source=torch.from_numpy(rng.integers(12, size=count)),
         path=torch.from_numpy(rng.integers(2 * RELATIONS, size=(count, hops))),
         target=torch.from_numpy(rng.integers(12, size=count)),
         epoch=3,
         index=index,
+        corruptions=corruptions if corrupted else None,
     )
 
 
@@ -78,12 +84,16 @@ class DenseOracle:
         total = torch.zeros((), dtype=torch.float64)
         for x in range(len(batch.source)):
             s, o = batch.source[x], batch.target[x]
-            query = e[s]
             for r in batch.path[x]:
-                query = torch.einsum("if,ijf->jf", query, w[r])
                 total = total + self.l2 * relation[r].square().sum()
             total = total + self.l2 * (entity[s].square().sum() + entity[o].square().sum())
-            for y, candidate in [(1, o), *((-1, n) for n in objects[x])]:
+            judged = [(1, batch.path[x], o)] + [(-1, batch.path[x], n) for n in objects[x]]
+            if batch.corruptions is not None:
+                judged += [(-1, path, o) for path in batch.corruptions.paths[x][batch.corruptions.false[x]]]
+            for y, path, candidate in judged:
+                query = e[s]
+                for r in path:
+                    query = torch.einsum("if,ijf->jf", query, w[r])
                 score = (query * e[candidate].conj()).sum().real
                 total = total + torch.log1p(torch.exp(-y * score))
         return total / len(batch.source)
@@ -126,20 +136,23 @@ def small_model(tied: bool = False) -> BlockHolE:
 
 @pytest.mark.parametrize("name", GEOMETRIES)
 @pytest.mark.parametrize("kind", ["adagrad", "rowwise_adagrad"])
-def test_steps_equal_the_dense_oracle(name: str, kind: OptimizerKind) -> None:
+@pytest.mark.parametrize("corrupted", [0, 2])
+def test_steps_equal_the_dense_oracle(name: str, kind: OptimizerKind, corrupted: int) -> None:
     model = GEOMETRIES[name]()
     engine = build_engine(model, kind, l2=0.01)
     oracle = DenseOracle(model, kind, rate=0.05, l2=0.01, start=1e-4)
     for index, hops in enumerate([1, 2, 3, 4, 5, 1]):
-        batch = make_batch(count=21, hops=hops, index=index)
+        batch = make_batch(count=21, hops=hops, index=index, corrupted=corrupted)
         expected = oracle.step(batch, torch.from_numpy(draw_negatives(batch, 5)))
         assert float(engine.step(batch)) == pytest.approx(expected, rel=1e-5)
         for table, parameter in zip(oracle.tables, (model.entity, model.relation), strict=True):
             torch.testing.assert_close(parameter.detach().double(), table.detach(), rtol=2e-4, atol=2e-5)
 
 
-def test_steps_equal_those_of_the_autograd_engine() -> None:
+@pytest.mark.parametrize("corrupted", [0, 1])
+def test_steps_equal_those_of_the_autograd_engine(corrupted: int) -> None:
     config = TrainConfig(
+        loss=LossConfig(corrupted_paths=corrupted, corrupt="once"),
         penalty=PenaltyConfig(l2=0.01),
         optimizer=OptimizerConfig(learning_rate=0.05, initial_accumulator=1e-4),
         training=TrainingConfig(seed=SEED),
@@ -149,7 +162,7 @@ def test_steps_equal_those_of_the_autograd_engine() -> None:
     fused_model, autograd_model = small_model(), small_model()
     fused, autograd = build_engine(fused_model, l2=0.01), AutogradEngine(autograd_model, config, graph)
     for index in range(4):
-        batch = make_batch(count=50, hops=1 + index, index=index)
+        batch = make_batch(count=50, hops=1 + index, index=index, corrupted=corrupted)
         torch.testing.assert_close(fused.step(batch), autograd.step(batch), rtol=1e-5, atol=0)
     torch.testing.assert_close(fused_model.entity, autograd_model.entity, rtol=2e-4, atol=2e-5)
     torch.testing.assert_close(fused_model.relation, autograd_model.relation, rtol=2e-4, atol=2e-5)
@@ -157,13 +170,15 @@ def test_steps_equal_those_of_the_autograd_engine() -> None:
         torch.testing.assert_close(fused.optimizer_state()[name], total, rtol=2e-4, atol=1e-7)
 
 
+def uneven_batches() -> list[Batch]:
+    """Batches larger than a chunk and than a piece, of sizes that divide neither, some with corrupted paths."""
+    return [make_batch(301 + 7 * index, hops=1 + index % 3, index=index, corrupted=index % 2) for index in range(6)]
+
+
 def train(threads: int, kind: OptimizerKind = "adagrad") -> tuple[BlockHolE, list[float]]:
-    """Batches larger than a chunk and than a piece, of sizes that divide neither."""
     model = small_model()
     engine = build_engine(model, kind, l2=0.001, threads=threads)
-    losses = [
-        float(engine.step(make_batch(count=301 + 7 * index, hops=1 + index % 3, index=index))) for index in range(6)
-    ]
+    losses = [float(engine.step(batch)) for batch in uneven_batches()]
     return model, losses
 
 
@@ -188,7 +203,7 @@ def test_a_loaded_state_continues_bit_for_bit(kind: OptimizerKind) -> None:
     whole, _ = train(1, kind)
     model = small_model()
     first = build_engine(model, kind, l2=0.001)
-    batches = [make_batch(count=301 + 7 * index, hops=1 + index % 3, index=index) for index in range(6)]
+    batches = uneven_batches()
     for batch in batches[:2]:
         first.step(batch)
     saved = {name: value.clone() for name, value in first.optimizer_state().items()}
@@ -226,6 +241,13 @@ def test_ids_outside_the_tables_are_refused(source: int, relation: int) -> None:
         build_engine(small_model()).step(batch)
 
 
+def test_corrupted_paths_outside_the_tables_are_refused() -> None:
+    ids = torch.tensor([0])
+    corruptions = Corruptions(torch.tensor([[[2 * RELATIONS]]]), torch.tensor([[True]]))
+    with pytest.raises(ValueError, match="ids within the model's tables"):
+        build_engine(small_model()).step(Batch(ids, ids[:, None], ids, epoch=0, index=0, corruptions=corruptions))
+
+
 def test_tied_inverses_are_refused() -> None:
     with pytest.raises(ValueError, match="tied inverse relations need the autograd engine"):
         build_engine(small_model(tied=True))
@@ -235,6 +257,7 @@ def test_supports_says_what_the_engine_can_train() -> None:
     plain = TrainConfig()
     assert supports(small_model(), plain)
     assert supports(RESCAL(ENTITIES, RELATIONS, dim=4), plain)
+    assert supports(small_model(), TrainConfig(loss=LossConfig(corrupted_paths=1, corrupt="once")))
     assert not supports(small_model(tied=True), plain)
     assert not supports(TransE(ENTITIES, RELATIONS, dim=4), plain)
     unsupported = [
@@ -263,15 +286,20 @@ def test_the_logistic_function_is_accurate_to_single_precision() -> None:
         assert value == pytest.approx(np.logaddexp(0, -margin), rel=2e-6)
 
 
-@given(entities=st.integers(1, 5000), count=st.integers(1, 30), slots=st.integers(1, 4), seed=st.integers(0, 1000))
+@given(
+    entities=st.integers(1, 5000),
+    count=st.integers(1, 30),
+    others=st.integers(0, 30),
+    slots=st.integers(1, 4),
+    seed=st.integers(0, 1000),
+)
 @settings(deadline=None, max_examples=40)
-def test_occurrences_are_sorted_by_row(entities: int, count: int, slots: int, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    source, objects = rng.integers(entities, size=count), rng.integers(entities, size=(count, slots))
-    keys, spare = np.empty((2, count * (slots + 1)), np.uint64)
-    batch = Positives(source, np.zeros((count, 1), np.int64), objects)
-    order = sort_occurrences(batch, keys, spare, entities)
-    rows = np.concatenate([objects, source[:, None]], axis=1)
-    expected = sorted((rows[x, slot], x, slot) for x in range(count) for slot in range(slots + 1))
+def test_occurrences_are_sorted_by_entity(entities: int, count: int, others: int, slots: int, seed: int) -> None:
+    rng, rows = np.random.default_rng(seed), count + others
+    source, objects = rng.integers(entities, size=rows), rng.integers(entities, size=(rows, slots))
+    keys, spare = np.empty((2, count_occurrences(rows, count, slots)), np.uint64)
+    order = sort_occurrences(Rows(source, np.zeros((rows, 1), np.int64), objects, count), keys, spare, entities)
+    places = [(objects[x, slot], x, slot) for x in range(rows) for slot in range(slots if x < count else 1)]
+    expected = sorted(places + [(source[x], x, slots) for x in range(rows)])
     bits = slots.bit_length()
-    assert order.tolist() == [(int(row) << 32) | (x << bits) | slot for row, x, slot in expected]
+    assert order.tolist() == [(int(entity) << 32) | (x << bits) | slot for entity, x, slot in expected]

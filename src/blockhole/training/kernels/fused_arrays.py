@@ -35,19 +35,24 @@ class Rule(NamedTuple):
     penalty: np.float32
 
 
-class Positives(NamedTuple):
-    """A batch: source [batch], path [batch, hop], objects [batch, slot]; slot 0 is the target, the rest negatives."""
+class Rows(NamedTuple):
+    """A batch: source [row], path [row, hop], objects [row, slot].
+
+    The first rows are the `positives`: slot 0 is the target, the rest are negatives. The others are corrupted paths:
+    slot 0 is the target, which they should not lead to, and the other slots do not count.
+    """
 
     source: Ids
     path: Ids
     objects: Ids
+    positives: int
 
 
 class Work(NamedTuple):
     """What a step writes before the tables change.
 
-    queries and source_gradients [batch, width]; coefficients ∂loss/∂φ [batch, slot]; keys and spare_keys, the
-    occurrences of entities, [batch·(slot + 1)]. Chunk c keeps the gradient of relation r in row
+    queries and source_gradients [row, width]; coefficients ∂loss/∂φ [row, slot]; keys and spare_keys, the
+    occurrences of entities, at most [row·(slot + 1)]. Chunk c keeps the gradient of relation r in row
     c·most + relation_slot[c, r] - 1 of relation_sums, where slot 0 stands for a relation the chunk has not met.
     The sums in float64: of the loss by chunk, of the penalty by piece of occurrences and by relation.
     """
@@ -64,28 +69,27 @@ class Work(NamedTuple):
     entity_penalty: NDArray[np.float64]
     relation_penalty: NDArray[np.float64]
 
-    def fit(self, batch: int) -> Work:
+    def fit(self, rows: int, occurrences: int) -> Work:
         """The same arrays, cut to a batch no larger than they were made for."""
-        occurrences = batch * (self.coefficients.shape[1] + 1)
         return self._replace(
-            queries=self.queries[:batch],
-            source_gradients=self.source_gradients[:batch],
-            coefficients=self.coefficients[:batch],
+            queries=self.queries[:rows],
+            source_gradients=self.source_gradients[:rows],
+            coefficients=self.coefficients[:rows],
             keys=self.keys[:occurrences],
             spare_keys=self.spare_keys[:occurrences],
             entity_penalty=self.entity_penalty[: -(-occurrences // PIECE)],
         )
 
 
-def allocate_work(batch: int, hops: int, slots: int, tables: Tables) -> Work:
-    """Room for steps of up to `batch` positives with `slots` objects each and paths of up to `hops` relations."""
+def allocate_work(rows: int, hops: int, slots: int, tables: Tables) -> Work:
+    """Room for steps of up to `rows` rows with `slots` objects each and paths of up to `hops` relations."""
     relations, relation_width = tables.relation.shape
-    most = min(relations, -(-batch // CHUNKS) * hops)
-    occurrences = batch * (slots + 1)
+    most = min(relations, -(-rows // CHUNKS) * hops)
+    occurrences = rows * (slots + 1)
     return Work(
-        queries=np.empty((batch, tables.entity.shape[1]), np.float32),
-        source_gradients=np.empty((batch, tables.entity.shape[1]), np.float32),
-        coefficients=np.empty((batch, slots), np.float32),
+        queries=np.empty((rows, tables.entity.shape[1]), np.float32),
+        source_gradients=np.empty((rows, tables.entity.shape[1]), np.float32),
+        coefficients=np.empty((rows, slots), np.float32),
         relation_slot=np.empty((CHUNKS, relations), np.int32),
         relation_count=np.empty(CHUNKS * most, np.int32),
         relation_sums=np.empty((CHUNKS * most, relation_width), np.float32),

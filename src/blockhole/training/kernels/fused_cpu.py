@@ -16,8 +16,9 @@ from blockhole.models.bilinear import BlockBilinear
 from blockhole.models.contract import Model
 from blockhole.training.batch import Batch
 from blockhole.training.config import TrainConfig
+from blockhole.training.corruptions import Corruptions
 from blockhole.training.draws import Purpose
-from blockhole.training.kernels.fused_arrays import CHUNKS, Positives, Rule, Tables, Work, allocate_work
+from blockhole.training.kernels.fused_arrays import CHUNKS, Rows, Rule, Tables, Work, allocate_work
 from blockhole.training.keyed_draws import KeyedDraws
 
 TURNS = 3
@@ -33,7 +34,8 @@ def supports(model: Model, config: TrainConfig) -> bool:
         and model.entity.device.type == "cpu"
         and model.entity.dtype == torch.float32
         and loss.kind == "logistic"
-        and not (loss.typed_share or loss.self_adversarial or loss.corrupted_paths or loss.mask_known_answers)
+        and not (loss.typed_share or loss.self_adversarial or loss.mask_known_answers)
+        and not (loss.corrupted_paths and loss.corrupt != "once")
         and not (loss.query_dropout or loss.relation_weight)
         and not (penalty.n3 or penalty.dura or penalty.dura_back)
         and config.optimizer.kind in ("adagrad", "rowwise_adagrad")
@@ -45,8 +47,9 @@ def supports(model: Model, config: TrainConfig) -> bool:
 class FusedEngine:
     """Loss, gradient and Adagrad step of a batch in compiled loops that update the model's tables in place.
 
-    It minimises, per batch of B positives with their negatives N,
-    1/B Σ_(s,p,o) [ Σ_{e ∈ {o} ∪ N} log(1 + exp(-y φ(s, p, e))) + λ (‖e_s‖² + Σ_{r ∈ p} ‖W_r‖² + ‖e_o‖²) ]:
+    It minimises, per batch of B positives with their negatives N and corrupted paths C,
+    1/B Σ_(s,p,o) [ Σ_{e ∈ {o} ∪ N} log(1 + exp(-y φ(s, p, e))) + Σ_{p' ∈ C} log(1 + exp(φ(s, p', o)))
+    + λ (‖e_s‖² + Σ_{r ∈ p} ‖W_r‖² + ‖e_o‖²) ]:
     the gradient is taken at the parameters before the batch, then every row that occurs takes one step,
     G ← G + g², θ ← θ - η g / (√G + ε). Row-wise, G is one number a row, the sum of its mean squared gradients.
 
@@ -94,13 +97,14 @@ class FusedEngine:
         """See Engine."""
         from blockhole.training.kernels.occurrences import sort_occurrences
 
-        positives = self._positives(batch)
-        count, tables, work = len(positives.source), self._tables, self._room(positives)
+        rows = self._rows(batch)
+        count, tables, work = rows.positives, self._tables, self._room(rows)
         rule = Rule(np.float32(self._learning_rate), np.float32(self._epsilon), np.float32(self._l2 / count))
-        finish_walk = self._share(self._loops.walk, CHUNKS, positives, tables, work)
-        order = sort_occurrences(positives, work.keys, work.spare_keys, len(tables.entity))
+        finish_walk = self._share(self._loops.walk, CHUNKS, rows, tables, work)
+        order = sort_occurrences(rows, work.keys, work.spare_keys, len(tables.entity))
         finish_walk()
-        finish_entities = self._share(self._loops.update_entities, len(work.entity_penalty), order, tables, work, rule)
+        pieces = len(work.entity_penalty)
+        finish_entities = self._share(self._loops.update_entities, pieces, order, count, tables, work, rule)
         self._loops.update_relations(0, len(tables.relation), tables, work, rule)
         finish_entities()
         penalty = work.entity_penalty.sum() + work.relation_penalty.sum()
@@ -118,25 +122,30 @@ class FusedEngine:
         for name, total in self.optimizer_state().items():
             total.copy_(state[name])
 
-    def _positives(self, batch: Batch) -> Positives:
+    def _rows(self, batch: Batch) -> Rows:
         """The batch with its negatives, all ids checked: compiled loops do not, and would write outside the tables."""
         source, path, target = (np.ascontiguousarray(ids.numpy()) for ids in (batch.source, batch.path, batch.target))
-        E = len(self._tables.entity)
-        for ids, limit in ((source, E), (path, len(self._tables.relation)), (target, E)):
-            if ids.size == 0 or ids.min() < 0 or ids.max() >= limit:
-                raise ValueError("a batch must hold positives with at least one hop, and ids within the model's tables")
         self._draws.begin(batch.source.device, batch.epoch, batch.index)
         negatives = self._entities[self._draws.draw(len(self._entities), len(target), self._negatives).numpy()]
-        return Positives(source, path, np.concatenate((target[:, None], negatives), axis=1))
+        rows = Rows(source, path, np.concatenate((target[:, None], negatives), axis=1), len(source))
+        if batch.corruptions is not None:
+            rows = _with_corruptions(rows, batch.corruptions)
+        E = len(self._tables.entity)
+        for ids, limit in ((rows.source, E), (rows.path, len(self._tables.relation)), (target, E)):
+            if ids.size == 0 or ids.min() < 0 or ids.max() >= limit:
+                raise ValueError("a batch must hold positives with at least one hop, and ids within the model's tables")
+        return rows
 
-    def _room(self, batch: Positives) -> Work:
+    def _room(self, batch: Rows) -> Work:
         """Work arrays are kept from step to step, grown when a batch needs more: fresh memory costs page faults."""
-        count, hops = batch.path.shape
+        from blockhole.training.kernels.occurrences import count_occurrences
+
+        (rows, hops), slots = batch.path.shape, batch.objects.shape[1]
         most, longest = self._capacity
-        if count > most or hops > longest:
-            self._capacity = max(count, most), max(hops, longest)
-            self._work = allocate_work(*self._capacity, batch.objects.shape[1], self._tables)
-        return self._work.fit(count)
+        if rows > most or hops > longest:
+            self._capacity = max(rows, most), max(hops, longest)
+            self._work = allocate_work(*self._capacity, slots, self._tables)
+        return self._work.fit(rows, count_occurrences(rows, batch.positives, slots))
 
     def _share(self, loop: Callable[..., None], pieces: int, *arguments: object) -> Callable[[], None]:
         """Let the other threads begin with a loop; what is returned takes part in it, and returns when all is done.
@@ -158,6 +167,17 @@ class FusedEngine:
                 other.result()
 
         return finish
+
+
+def _with_corruptions(rows: Rows, corruptions: Corruptions) -> Rows:
+    """The positives, and after them those of their corrupted paths that are false."""
+    of, which = np.nonzero(corruptions.false.numpy())
+    return Rows(
+        np.concatenate((rows.source, rows.source[of])),
+        np.concatenate((rows.path, corruptions.paths.numpy()[of, which])),
+        np.concatenate((rows.objects, np.repeat(rows.objects[of, :1], rows.objects.shape[1], axis=1))),
+        rows.positives,
+    )
 
 
 def _table(parameter: Tensor) -> NDArray[np.float32]:

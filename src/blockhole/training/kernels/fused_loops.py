@@ -3,9 +3,9 @@
 One step has three phases. The first two are cut into pieces whose bounds do not depend on the number of threads,
 and no two pieces write the same number: the weights after a step are the same bit for bit for any number of threads.
 
-1. `walk`, over chunks of positives: q_h = q_{h-1} W_{r_h}; the scores ⟨q_k, e_o⟩ of the target and of its negatives;
-   the gradient back along the path. Query vectors and source gradients stay in batch buffers, the relations'
-   gradients in sums of the chunk's own.
+1. `walk`, over chunks of rows: q_h = q_{h-1} W_{r_h}; the scores ⟨q_k, e_o⟩ of the target and, for a positive, of
+   its negatives; the gradient back along the path. Query vectors and source gradients stay in batch buffers, the
+   relations' gradients in sums of the chunk's own.
 2. `update_entities`, over the occurrences of entities in the batch sorted by row: the gradient of a row is gathered
    from the buffers, then its optimizer step is taken.
 3. `update_relations`, over relations: the chunks' sums are added in order, then the step is taken.
@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from blockhole.compiled import njit
-from blockhole.training.kernels.fused_arrays import CHUNKS, PIECE, Floats, Keys, Positives, Rule, Tables, Work
+from blockhole.training.kernels.fused_arrays import CHUNKS, PIECE, Floats, Keys, Rows, Rule, Tables, Work
 from blockhole.training.kernels.occurrences import PLACE_MASK, ROW_SHIFT, slot_bits
 from blockhole.training.kernels.prefetch import prefetch_row
 
@@ -32,10 +32,13 @@ FAST = {"reassoc", "nsz", "contract", "arcp", "afn"}
 """All that lets sums be reordered and products fused, but not "no NaN": a diverged loss has to show."""
 
 TILE = 8
-"""Positives whose rows are read twice, for scores and for gradients, and should still be in the nearest cache."""
+"""Rows whose entities are read twice, for scores and for gradients, and should still be in the nearest cache."""
 
-POSITIVES_AHEAD, OCCURRENCES_AHEAD = 4, 8
-"""How far ahead rows are asked for."""
+ROWS_AHEAD, OCCURRENCES_AHEAD = 4, 8
+"""How far ahead entities are asked for."""
+
+CERTAIN = np.float32(80)
+"""The margin of a slot that does not count: its loss, 2e-35, is lost in any sum."""
 
 LONG = 64
 """Rows of fewer numbers are looped over by their length at run time: a short loop of known length is unrolled into
@@ -205,10 +208,10 @@ def adagrad(row: Floats, gradient: Floats, total: Floats, rule: Rule, width: int
 class Step(NamedTuple):
     """The phases of a step, compiled for one geometry."""
 
-    walk: Callable[[int, int, Positives, Tables, Work], None]
+    walk: Callable[[int, int, Rows, Tables, Work], None]
     """Chunks first … last - 1."""
-    update_entities: Callable[[int, int, Keys, Tables, Work, Rule], None]
-    """Pieces first … last - 1 of the sorted occurrences."""
+    update_entities: Callable[[int, int, Keys, int, Tables, Work, Rule], None]
+    """Pieces first … last - 1 of the sorted occurrences of a batch with so many positives."""
     update_relations: Callable[[int, int, Tables, Work, Rule], None]
     """Relations first … last - 1."""
 
@@ -223,12 +226,12 @@ def compile_step(parts: int, blocks: int, freqs: int) -> Step:
     )
 
 
-def _compile_walk(parts: int, blocks: int, freqs: int) -> Callable[[int, int, Positives, Tables, Work], None]:
+def _compile_walk(parts: int, blocks: int, freqs: int) -> Callable[[int, int, Rows, Tables, Work], None]:
     width = parts * blocks * freqs
 
     @njit(fastmath=FAST)
-    def walk(first: int, last: int, batch: Positives, tables: Tables, work: Work) -> None:
-        source, path, objects = batch
+    def walk(first: int, last: int, batch: Rows, tables: Tables, work: Work) -> None:
+        source, path, objects, positives = batch
         entity, relation = tables.entity, tables.relation
         coefficients, relation_slot, relation_sums = work.coefficients, work.relation_slot, work.relation_sums
         (count, hops), slots = path.shape, objects.shape[1]
@@ -245,7 +248,7 @@ def _compile_walk(parts: int, blocks: int, freqs: int) -> Callable[[int, int, Po
             for tile in range(chunk * size, end, TILE):
                 tile_end = min(end, tile + TILE)
                 for x in range(tile, tile_end):
-                    ahead = min(x + POSITIVES_AHEAD, count - 1)
+                    ahead = min(x + ROWS_AHEAD, count - 1)
                     prefetch_row(entity, source[ahead])
                     for slot in range(slots):
                         prefetch_row(entity, objects[ahead, slot])
@@ -255,15 +258,19 @@ def _compile_walk(parts: int, blocks: int, freqs: int) -> Callable[[int, int, Po
                         hop(here, relation[path[x, h]], there, parts, blocks, freqs)
                         here, there = there, here
                     copy(work.queries[x], here, flat)
-                    coefficients[x, 0] = dot(here, entity[objects[x, 0]], flat)
+                    positive = x < positives
+                    score = dot(here, entity[objects[x, 0]], flat)
+                    coefficients[x, 0] = score if positive else -score
                     for slot in range(1, slots):
-                        coefficients[x, slot] = -dot(here, entity[objects[x, slot]], flat)
-                work.loss[chunk] += logistic(coefficients[tile:tile_end].reshape(-1), np.float32(1.0 / count))
+                        coefficients[x, slot] = -dot(here, entity[objects[x, slot]], flat) if positive else CERTAIN
+                work.loss[chunk] += logistic(coefficients[tile:tile_end].reshape(-1), np.float32(1.0 / positives))
                 for x in range(tile, tile_end):
-                    coefficients[x, 0] = -coefficients[x, 0]
+                    positive = x < positives
+                    if positive:
+                        coefficients[x, 0] = -coefficients[x, 0]
                     for c in range(flat):
                         here[c] = ZERO
-                    for slot in range(slots):
+                    for slot in range(slots if positive else 1):
                         add_scaled(here, coefficients[x, slot], entity[objects[x, slot]], flat)
                     for h in range(hops - 1, -1, -1):
                         r = path[x, h]
@@ -273,7 +280,7 @@ def _compile_walk(parts: int, blocks: int, freqs: int) -> Callable[[int, int, Po
                             work.relation_count[chunk * most + used - 1] = 0
                             relation_sums[chunk * most + used - 1] = ZERO
                         at = chunk * most + relation_slot[chunk, r] - 1
-                        work.relation_count[at] += 1
+                        work.relation_count[at] += positive
                         add_outer(walked[(x - tile) * hops + h], here, relation_sums[at], parts, blocks, freqs)
                         hop_back(here, relation[r], there, parts, blocks, freqs)
                         here, there = there, here
@@ -282,9 +289,11 @@ def _compile_walk(parts: int, blocks: int, freqs: int) -> Callable[[int, int, Po
     return walk
 
 
-def _compile_update_entities(width: int) -> Callable[[int, int, Keys, Tables, Work, Rule], None]:
+def _compile_update_entities(width: int) -> Callable[[int, int, Keys, int, Tables, Work, Rule], None]:
     @njit(fastmath=FAST)
-    def update_entities(first: int, last: int, order: Keys, tables: Tables, work: Work, rule: Rule) -> None:
+    def update_entities(
+        first: int, last: int, order: Keys, positives: int, tables: Tables, work: Work, rule: Rule
+    ) -> None:
         entity, total = tables.entity, tables.entity_total
         queries, source_gradients, coefficients = work.queries, work.source_gradients, work.coefficients
         count, slots = len(order), coefficients.shape[1]
@@ -311,7 +320,8 @@ def _compile_update_entities(width: int) -> Callable[[int, int, Keys, Tables, Wo
                     x, slot = np.int64((ahead & PLACE_MASK) >> shift), np.int64(ahead & slot_mask)
                     prefetch_row(queries if slot < slots else source_gradients, x)
                     x, slot = np.int64((order[t] & PLACE_MASK) >> shift), np.int64(order[t] & slot_mask)
-                    penalised += slot == 0 or slot == slots
+                    if x < positives and (slot == 0 or slot == slots):
+                        penalised += 1
                     if slot < slots:
                         add_scaled(gradient, coefficients[x, slot], queries[x], flat)
                     else:
@@ -335,16 +345,17 @@ def _compile_update_relations(width: int) -> Callable[[int, int, Tables, Work, R
         gradient = np.empty(width, np.float32)
         for r in range(first, last):
             work.relation_penalty[r] = 0.0
-            occurrences = 0
+            met, penalised = False, 0
             for c in range(flat):
                 gradient[c] = ZERO
             for chunk in range(CHUNKS):
                 slot = work.relation_slot[chunk, r]
                 if slot > 0:
-                    occurrences += work.relation_count[chunk * most + slot - 1]
+                    met = True
+                    penalised += work.relation_count[chunk * most + slot - 1]
                     add_scaled(gradient, ONE, sums[chunk * most + slot - 1], flat)
-            if occurrences > 0:
-                weight = rule.penalty * np.float32(occurrences)
+            if met:
+                weight = rule.penalty * np.float32(penalised)
                 work.relation_penalty[r] = weight * dot(relation[r], relation[r], flat)
                 add_scaled(gradient, TWO * weight, relation[r], flat)
                 adagrad(relation[r], gradient, tables.relation_total[r], rule, flat)
