@@ -96,7 +96,7 @@ def test_dev_figures_are_kept_apart_from_those_of_test(blockhole: Command, town:
     assert blockhole("results", "--json").json()["ranking"] == {}
 
 
-def test_classification_and_order_share_trainings(blockhole: Command, town: Path) -> None:
+def test_classification_and_order(blockhole: Command, town: Path) -> None:
     options = ("--data", town, "--column", "complex-50-corrupted", "--seed", 0, *SMALL)
     for table in ("classification", "order"):
         found = blockhole("reproduce", table, *options, "--json").json()[table]["town"]["complex-50-corrupted"]

@@ -28,13 +28,12 @@ class DeclaredTable(BaseModel):
     A rule of `settings` holds `for`, a pattern of data/column, any settings, a `preset` that goes before them,
     `members`, how many models are trained and merged, `words`, how often a word of an entity's name is trained on as
     a fact, and `lean`, how far rows then lean on them; a later rule overrides earlier ones.
-    The settings start from a `preset` of `blockhole train`, or from those that table `like` has for the same column.
+    The settings start from a `preset` of `blockhole train`, where one is named.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     preset: str | None = None
-    like: Table | None = None
     data: tuple[str, ...] = Field(min_length=1)
     columns: tuple[str, ...] = Field(min_length=1)
     seeds: tuple[int, ...] = Field(min_length=1)
@@ -43,8 +42,6 @@ class DeclaredTable(BaseModel):
     def settings_of(self, data: str, column: str) -> Settings:
         """The settings of one column on one data set, unchecked."""
         chosen: Settings = read_preset(self.preset) if self.preset else {}
-        if self.like is not None:
-            chosen = merge(chosen, declared(self.like).settings_of(data, column))
         for rule in self._rules_of(data, column):
             if "preset" in rule:
                 chosen = merge(chosen, read_preset(rule["preset"]))
@@ -53,7 +50,7 @@ class DeclaredTable(BaseModel):
 
     def beside_settings_of(self, data: str, column: str) -> dict[str, Any]:
         """What a column on a data set declares beside the settings of its trainings: members, words, lean."""
-        chosen = {} if self.like is None else declared(self.like).beside_settings_of(data, column)
+        chosen: dict[str, Any] = {}
         for rule in self._rules_of(data, column):
             chosen |= {key: rule[key] for key in _BESIDE_SETTINGS if key in rule}
         return chosen

@@ -59,7 +59,7 @@ as negatives too. The paper draws its figures and prints no numbers.
 ## The order of relations (Table 4 of the paper)
 
 Every query of FB13 with …/parents/religion/… in its path, against the same with …/religion/parents/… where that does
-not hold, by the models of the classification figure.
+not hold. The plain columns have the paper's training; -corrupted: with paths that do not hold as negatives too.
 """,
     "completion": """\
 ## Completion
