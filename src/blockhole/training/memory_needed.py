@@ -15,8 +15,8 @@ from blockhole.training.positives import WALKS_PER_EDGE
 
 PROGRAM = 700_000_000 if torch.version.cuda is None else 1_250_000_000
 """Python, torch, numba and polars, and the batch under way; a torch built for CUDA loads CUDA's libraries anyway."""
-LONGEST = 5
-"""Hops of a walk, at most."""
+LONGEST, LENGTHS = 5, 4
+"""Hops of a walk, at most, and how many lengths walks have, from two hops on."""
 GPU_PROGRAM = 1_000_000_000
 """CUDA's own, its libraries' workspaces, and what its allocator keeps in reserve."""
 COPIES = 10
@@ -32,8 +32,9 @@ class MemoryNeeded:
     tables 4(Ew + P); optimizer the same for Adagrad, 4(E + rows of relations) row-wise, twice the tables for Adam;
     ids 17E, of the entities that negatives are drawn from; averages 4(Ew + P) for the best weights, and three times as
     much for a mean over epochs, the weights it stands in for and its next copy; positives 8N(3 + K) and their order
-    26N, and nothing for a packed graph, which is read where it lies; graph 24T and 200 E for names, packed 16 E; saving
-    twice the larger of tables and optimizer.
+    26N, with c corrupted paths each, drawn once, cN(4K + 1) more, and while they are drawn 40K for those of one length,
+    a quarter of all where there are walks; nothing for a packed graph, which is read where it lies; graph 24T and 200 E
+    for names, packed 16 E; saving twice the larger of tables and optimizer.
 
     `mapped` are pages of a packed graph's files. They count as the process's while it touches them, and the system
     takes them back when memory is short.
@@ -104,4 +105,7 @@ def _positives_bytes(config: TrainConfig, facts: int, stored_paths: int | None) 
     if training.on == "paths" and training.walks == "stored" and stored_paths is not None:
         walks = stored_paths - facts
     both = {"none": 0, "edges": facts, "paths": facts + walks}[training.reverse]
-    return (facts + walks + both) * (8 * (3 + hops) + 26)
+    positives = facts + walks + both
+    corrupted = positives * config.loss.corrupted_paths if config.loss.corrupts_once else 0
+    drawn_at_once = corrupted if hops == 1 else corrupted // LENGTHS
+    return positives * (8 * (3 + hops) + 26) + corrupted * (4 * hops + 1) + drawn_at_once * 40 * hops
