@@ -80,12 +80,26 @@ def test_ranking_gives_every_part_with_its_seeds(blockhole: Command, town: Path)
     assert set(total) == {"ranking", "classification", "order", "completion", "triples", "time"}
 
 
-def test_changed_settings_run_once_more(blockhole: Command, town: Path) -> None:
+def test_set_replaces_no_record(blockhole: Command, town: Path) -> None:
     options = ("--data", town, "--column", "distmult-50", "--seed", 0, *SMALL)
     first = blockhole("reproduce", "ranking", *options, "--json").json()
-    changed = blockhole("reproduce", "ranking", *options, "--set", "penalty.dura=0.05", "--json")
-    assert "settings have changed, once more" in changed.err
-    assert changed.json() != first
+    changed = ("reproduce", "ranking", *options, "--set", "penalty.dura=0.05", "--json")
+    file = Path("results/ranking/town/distmult-50-seed0.json")
+    assert blockhole(*changed).failure() == (
+        f"{file} has other settings, and --set would replace it; name a folder with --out."
+    )
+    assert blockhole("results", "--json").json()["ranking"] == first["ranking"]
+    assert blockhole(*changed, "--out", "trial").json() != first
+
+
+def test_a_record_of_other_settings_than_the_declared_is_made_anew(blockhole: Command, town: Path) -> None:
+    # As after a change of what is declared, which a record of other settings stands for here.
+    options = ("--data", town, "--column", "distmult-50-edges", "--seed", 0)
+    blockhole("reproduce", "ranking", *options, "--set", "training.epochs=1", "--json").json()
+    anew = blockhole("reproduce", "ranking", *options, "--json")
+    assert "settings have changed, once more" in anew.err
+    record = json.loads(Path("results/ranking/town/distmult-50-edges-seed0.json").read_text(encoding="utf-8"))
+    assert record["epochs"] == 100
 
 
 def test_dev_figures_are_kept_apart_from_those_of_test(blockhole: Command, town: Path) -> None:

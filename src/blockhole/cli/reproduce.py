@@ -62,7 +62,7 @@ def _register(table: Table, line: str) -> None:
         limit_seconds: LimitOption = None,
         json: JsonFlag = False,
     ) -> None:
-        from blockhole.errors import RunError
+        from blockhole.errors import ConfigError, RunError
         from blockhole.paper.declared import experiments
         from blockhole.paper.material import Material
         from blockhole.paper.provenance import current_commit
@@ -74,6 +74,10 @@ def _register(table: Table, line: str) -> None:
         overrides = dict(parse_assignment(text) for text in assign or ())
         chosen = experiments(names, seeds=seed, split=split, overrides=overrides)
         runner = Runner(Material(), out, device, current_commit(), _say, threads)
+        if overrides and (replaced := runner.replaced(chosen)):
+            raise ConfigError(
+                f"{replaced[0]} has other settings, and --set would replace it; name a folder with --out."
+            )
         with _resumable():
             failed = runner.run(chosen, float("inf") if limit_seconds is None else limit_seconds)
         files = [record_file(out, experiment.name) for experiment in chosen]

@@ -67,15 +67,24 @@ class Runner:
                 self.say(f"{waiting[0].name}: failed: {failure}")
         return failed
 
+    def replaced(self, experiments: Iterable[Experiment]) -> list[Path]:
+        """The files of records that running the experiments would replace, since they have other settings."""
+        return [record_file(self.results, each.name) for each in experiments if self._has_record(each) is False]
+
     def _is_done(self, experiment: Experiment) -> bool:
+        done = self._has_record(experiment)
+        if done is not None:
+            self.say(f"{experiment.name}: {'there already' if done else 'settings have changed, once more'}")
+        return bool(done)
+
+    def _has_record(self, experiment: Experiment) -> bool | None:
+        """Whether there is a record of the experiment as it is; None where there is none at all."""
         file = record_file(self.results, experiment.name)
         if not file.is_file():
-            return False
+            return None
         record = read_record(file)
         beside = (record.members, record.words, record.lean) == (experiment.members, experiment.words, experiment.lean)
-        done = beside and experiment.has_settings(record.settings)
-        self.say(f"{experiment.name}: {'there already' if done else 'settings have changed, once more'}")
-        return done
+        return beside and experiment.has_settings(record.settings)
 
     def _run_group(self, group: list[Experiment]) -> None:
         """One training, measured for each of the experiments."""
