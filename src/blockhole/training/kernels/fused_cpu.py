@@ -35,7 +35,7 @@ def supports(model: Model, config: TrainConfig) -> bool:
         and model.entity.dtype == torch.float32
         and loss.kind == "logistic"
         and not (loss.typed_share or loss.self_adversarial or loss.mask_known_answers)
-        and not (loss.corrupted_paths and loss.corrupt != "once")
+        and (not loss.corrupted_paths or loss.corrupts_once)
         and not (loss.query_dropout or loss.relation_weight)
         and not (penalty.n3 or penalty.dura or penalty.dura_back)
         and config.optimizer.kind in ("adagrad", "rowwise_adagrad")
