@@ -39,8 +39,9 @@ A column is a model and its size, trained on paths; with -edges after it, on edg
 queries of length 1, *all* is deduction and induction together. F\\* = train + valid + test, a tie counts half, and
 queries without negatives are left out (the strict reading). *paper* is what Table 3 prints. Loss, penalty, rate and
 epochs were chosen for blockhole-2x25 on each data set, and are the same for all columns but *best*, edges having more
-epochs, and RESCAL and HolE on paths a smaller rate, since they diverge at the others'. On WN11 *best* is trained on the words of entity names too, which no published result on this data uses;
-*best-without-words* is the same without them.
+epochs, and RESCAL and HolE on paths a smaller rate, since they diverge at that of the others. On WN11 *best* is
+trained on the words of entity names too, which no published result on this data uses; *best-without-words* is the
+same without them.
 
 The paper's P@10 of WN11's base and induction (80.9 and 54.9 for b = 2) are out of reach of every published system under
 the protocol it states; the best that Guu et al. measured on WN11's base is 27.3. The paper does not say whether P@10
