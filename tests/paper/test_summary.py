@@ -58,6 +58,13 @@ def test_records_of_different_settings_have_no_mean() -> None:
         summarise([record(part(80.0)), record(part(80.0), seed=1, settings=other)])
 
 
+def test_a_setting_that_an_older_record_does_not_know_has_its_default() -> None:
+    newer = {"training": {"seed": 1}, "loss": {"rare_weight": 1.0}}
+    assert summarise([record(part(80.0)), record(part(82.0), seed=1, settings=newer)])
+    with pytest.raises(DataError, match="different settings"):
+        summarise([record(part(80.0)), record(part(82.0), seed=1, settings=newer | {"loss": {"rare_weight": 0.5}})])
+
+
 def test_without_records_everything_is_missing_and_nothing_is_made_up() -> None:
     empty = summarise([])
     assert empty == {table: {} for table in SHOWN_TABLES}

@@ -9,6 +9,8 @@ from typing import Any
 from blockhole.errors import DataError
 from blockhole.paper.experiment import TABLES, Split
 from blockhole.paper.record import Record
+from blockhole.training.config import TrainConfig
+from blockhole.training.config_sources import merge
 
 Summary = dict[str, dict[str, dict[str, dict[str, Any]]]]
 """Table → data set → column → figures."""
@@ -52,8 +54,10 @@ def look_up(summary: Summary, *place: str) -> Any:
 
 
 def _apart_from_seed(record: Record) -> dict[str, Any]:
-    training = {key: value for key, value in record.settings.get("training", {}).items() if key != "seed"}
-    return record.settings | {
+    # What a record does not know was added after it, and has its default: that of before.
+    settings = merge(TrainConfig().model_dump(mode="json"), record.settings)
+    training = {key: value for key, value in settings["training"].items() if key != "seed"}
+    return settings | {
         "training": training,
         "members": record.members,
         "words": record.words,
