@@ -149,6 +149,18 @@ def test_claims_hold_or_do_not() -> None:
     assert claims_table(ordered(40.0)).rows[position][2] == "no"
 
 
+@pytest.mark.parametrize(("positive", "holds"), [(2.0, "yes"), (60.0, "no")])
+def test_with_corrupted_paths_complex_may_reject_both_orders_but_not_tell_them_apart(
+    positive: float, holds: str
+) -> None:
+    columns = {
+        "blockhole-2x25-corrupted": {"accuracy_positive": 99.5, "accuracy_negative": 99.0},
+        "complex-50-corrupted": {"accuracy_positive": positive, "accuracy_negative": 98.0},
+    }
+    rows = claims_table(summarise([]) | {"order": {"fb13": columns}}).rows
+    assert [row[2] for row in rows if "no better than guessing" in str(row[0])] == [holds]
+
+
 @pytest.mark.parametrize(("power", "linear"), [(0.8, "yes"), (1.0, "yes"), (1.5, "no"), (2.0, "no")])
 def test_what_grows_faster_than_n_is_not_linear_however_well_a_line_fits(power: float, linear: str) -> None:
     assert _linear(_curve(DIMENSIONS, power)) == linear
