@@ -28,7 +28,7 @@ from blockhole.training.interruption import interruptible
 from blockhole.training.memory_needed import MemoryNeeded, memory_needed
 from blockhole.training.path_tensors import PathTensors
 from blockhole.training.penalties import dura_weight
-from blockhole.training.positives import FreshWalks, Positives, StoredPositives, with_reversed
+from blockhole.training.positives import FreshWalks, Positives, StoredPositives, added_walks, with_reversed
 from blockhole.training.resuming import resumed_config
 from blockhole.training.run import Run, check_free, is_run
 from blockhole.training.run_writer import Writer, sole_writer
@@ -100,7 +100,7 @@ def plan_memory(
     """How much memory `train` with these arguments takes on one CPU; the data is read, and nothing is trained."""
     chosen, given = _chosen(data, preset, config, _overrides(data, model, settings))
     _refuse_untrainable(given, chosen)
-    stored = chosen.training.on == "paths" and chosen.training.walks == "stored" and given.has_paths
+    stored = chosen.training.on_stored_paths and given.has_paths
     return memory_needed(chosen, given.split, len(given.paths("train")) if stored else None, saved=saved)
 
 
@@ -122,7 +122,7 @@ def fit(
     with workers.together():
         _refuse_untrainable(data, config)
         data = _with_paths(data, config)
-    stored = config.training.on == "paths" and config.training.walks == "stored"
+    stored = config.training.on_stored_paths
     device = workers.settle(config, len(split.entities), lambda: data_digests(data, paths=stored))
     threads = config.training.threads or workers.threads()
     model = workers.build_model(config, len(split.entities), len(split.relations))
@@ -250,7 +250,8 @@ def _data_set(data: Data | None, config: TrainConfig) -> DataSet:
 
 def _with_paths(data: DataSet, config: TrainConfig) -> DataSet:
     """The data set with path queries, where training asks for them: its own, or built in memory from the run's seed."""
-    needed = config.training.on == "paths" and (config.training.walks == "stored" or config.early_stop.metric)
+    training = config.training
+    needed = training.on_stored_paths or (training.on == "paths" and config.early_stop.metric)
     if not needed or data.has_paths:
         return data
     from blockhole.paths.builder import build_paths
@@ -277,6 +278,8 @@ def _positives(
     if training.on == "paths" and training.walks == "fresh":
         return FreshWalks(graph, seed, reverse, batch_size, device, by_last_relation=by_relation)
     queries = data.paths("train") if training.on == "paths" else PathQueries.from_triples(data.split.train)
+    if training.on == "paths" and training.walks == "added":
+        queries = PathQueries.concatenate([queries, added_walks(graph, seed)])
     paths = with_reversed(PathTensors.of(queries, device), reverse, len(data.split.relations))
     corruptions = known.of(paths, loss, graph) if loss.corrupts_once else None
     return StoredPositives(paths, seed, batch_size, by_last_relation=by_relation, corruptions=corruptions)

@@ -58,6 +58,8 @@ def test_settings_change_what_they_cost() -> None:
     corrupted = _config(training__reverse="none", loss__kind="logistic", loss__corrupted_paths=2, loss__corrupt="once")
     more = 2 * 9000 * (4 * 5 + 1) + 2 * 9000 // 4 * 40 * 5
     assert memory_needed(corrupted, SPLIT, 9000, saved=False).parts["positives"] == 9000 * (8 * 8 + 26) + more
+    added = _config(training__reverse="none", training__walks="added")
+    assert memory_needed(added, SPLIT, 9000, saved=False).parts["positives"] == (9000 + 20 * T) * (8 * 8 + 26)
     walks = memory_needed(paths, SPLIT, None, saved=False).parts
     assert walks["positives"] == 21 * T * (8 * 8 + 26)
     assert walks["averages"] == 4 * walks["tables"]

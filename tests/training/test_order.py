@@ -17,7 +17,14 @@ from blockhole.training import device_walks
 from blockhole.training.device_walks import WalkSampler
 from blockhole.training.order import EpochOrder, EpochPlan, Plan
 from blockhole.training.path_tensors import PathTensors
-from blockhole.training.positives import WALKS_PER_EDGE, FreshWalks, Reverse, StoredPositives, with_reversed
+from blockhole.training.positives import (
+    WALKS_PER_EDGE,
+    FreshWalks,
+    Reverse,
+    StoredPositives,
+    added_walks,
+    with_reversed,
+)
 
 from .worlds import random_queries, random_split
 
@@ -100,6 +107,15 @@ def test_reversed_positives_by_hand() -> None:
     everything = with_reversed(queries, "paths", 3)
     assert everything.path[3].tolist() == [4, 1, 3]
     assert [ids[3].item() for ids in (everything.source, everything.target, everything.length)] == [6, 1, 3]
+
+
+def test_added_walks_are_true_and_follow_the_seed() -> None:
+    graph = SPLIT.graph("train")
+    walks = added_walks(graph, seed=1)
+    assert len(walks) == 20 * len(graph)
+    assert holds(graph, walks).all()
+    assert np.array_equal(walks.path, added_walks(graph, seed=1).path)
+    assert not np.array_equal(walks.path, added_walks(graph, seed=2).path)
 
 
 @pytest.mark.parametrize("reverse", ["none", "edges", "paths"])

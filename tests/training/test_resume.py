@@ -50,6 +50,13 @@ ENGINES: dict[str, dict[str, Any]] = {
     },
     "averaged": {"loss.kind": "sampled_softmax", "loss.negatives": 8, "training.average_epochs": 3},
     "averaged, fused": {"loss.kind": "logistic", "loss.negatives": 3, "training.average_epochs": 2},
+    "added walks, corrupted": {
+        "loss.kind": "logistic",
+        "loss.negatives": 3,
+        "loss.corrupted_paths": 1,
+        "loss.corrupt": "once",
+        "training.walks": "added",
+    },
     "fresh walks": {"loss.kind": "sampled_softmax", "loss.negatives": 8, "training.walks": "fresh"},
 }
 

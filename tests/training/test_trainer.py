@@ -235,7 +235,14 @@ def test_more_patience_takes_a_stopped_run_further(tmp_path: Path) -> None:
     assert torch.equal(further.model.entity, straight.model.entity)
 
 
-@pytest.mark.parametrize("walks", ["stored", "fresh"])
+def test_walks_are_trained_on_beside_the_stored_paths() -> None:
+    data = random_data()
+    settings = {**SMALL, "training.reverse": "none", "training.epochs": 1}
+    stored, added = (train(data, settings=settings | {"training.walks": walks}) for walks in ("stored", "added"))
+    assert added.state.paths == stored.state.paths + 20 * len(data.split.graph("train"))
+
+
+@pytest.mark.parametrize("walks", ["stored", "added", "fresh"])
 def test_a_run_that_names_no_epochs_takes_a_number_of_steps(walks: str, tmp_path: Path) -> None:
     settings = {**SMALL, "training.walks": walks, "training.steps": 40}
     run = train(random_data(), settings=settings, out=tmp_path / "run")

@@ -155,9 +155,10 @@ class TrainingConfig(Section):
     on: Literal["base", "paths"] = Field(
         default="paths", description="base: the edges of train; paths: edges and walks over them"
     )
-    walks: Literal["stored", "fresh"] = Field(
+    walks: Literal["stored", "added", "fresh"] = Field(
         default="stored",
-        description="paths of the data set, the same every epoch, or walks sampled anew for every epoch",
+        description="paths of the data set, the same every epoch; those and 20 walks an edge, sampled once (added); "
+        "or walks sampled anew for every epoch",
     )
     reverse: Literal["none", "edges", "paths"] = Field(
         default="edges", description="which positives are also read backwards, (o, r_k⁻¹/…/r_1⁻¹, s)"
@@ -185,6 +186,11 @@ class TrainingConfig(Section):
     checkpoint_seconds: Weight = Field(
         default=60.0, description="seconds of training after which a checkpoint is due; 0 saves after every batch"
     )
+
+    @property
+    def on_stored_paths(self) -> bool:
+        """Whether the data set's own paths are trained on."""
+        return self.on == "paths" and self.walks != "fresh"
 
 
 @final

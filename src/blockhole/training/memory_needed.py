@@ -102,8 +102,9 @@ def _positives_bytes(config: TrainConfig, facts: int, stored_paths: int | None) 
     """Positives twice, as they are made and as they are kept, and their order: keys, groups, shuffled, batches."""
     training = config.training
     hops, walks = (1, 0) if training.on == "base" else (LONGEST, WALKS_PER_EDGE * facts)
-    if training.on == "paths" and training.walks == "stored" and stored_paths is not None:
-        walks = stored_paths - facts
+    if training.on_stored_paths:
+        added = walks if training.walks == "added" else 0
+        walks = added + (walks if stored_paths is None else stored_paths - facts)
     both = {"none": 0, "edges": facts, "paths": facts + walks}[training.reverse]
     positives = facts + walks + both
     corrupted = positives * config.loss.corrupted_paths if config.loss.corrupts_once else 0

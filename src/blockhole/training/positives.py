@@ -128,6 +128,14 @@ class FreshWalks:
         return torch.zeros(0, dtype=torch.int64)
 
 
+def added_walks(graph: KnowledgeGraph, seed: int) -> PathQueries:
+    """The walks that a stored path set is added to, `WALKS_PER_EDGE` for each edge of the graph."""
+    from blockhole.paths.walks import sample_walks
+
+    drawn = int(generator(seed, Purpose.WALKS).integers(2**63))
+    return sample_walks(graph, WALKS_PER_EDGE * len(graph), seed=drawn)
+
+
 def with_reversed(paths: PathTensors, which: Reverse, num_relations: int) -> PathTensors:
     """The queries, and after them (o, r_k⁻¹/…/r_1⁻¹, s) for none of them, for those of length 1, or for all."""
     if which == "none":

@@ -27,7 +27,7 @@ ROUNDS = 4
 def check_streams(config: TrainConfig) -> None:
     """Refuse settings that need the facts of a packed graph, or paths over it, in memory."""
     training = config.training
-    if training.on == "paths" and training.walks == "stored":
+    if training.on_stored_paths:
         raise ConfigError(
             "a packed graph has no stored paths; sample them as they are needed with training.walks = fresh, "
             "or train on edges alone with training.on = base."
