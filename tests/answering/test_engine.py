@@ -130,6 +130,20 @@ def test_questions_of_all_kinds_are_answered_together_like_each_alone(
     ]
 
 
+def test_scores_of_many_pairs_do_not_depend_on_how_many_are_taken_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, model = make_engine()
+    walks = sample_walks(engine.graph, 50, seed=3)
+    whole = engine.scores(walks)
+    monkeypatch.setattr("blockhole.answering.engine._SCORED_AT_ONCE", 7)
+    for one, other in zip(engine.scores(walks), whole, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+    expected = [
+        _scores(model, int(walks.source[i]), walks.path[i, : walks.length[i]].tolist())[walks.target[i]]
+        for i in range(len(walks))
+    ]
+    np.testing.assert_allclose(whole[0], expected, rtol=1e-6)
+
+
 def test_no_queries_have_no_answers() -> None:
     assert make_engine()[0].ask_many([]) == []
 

@@ -129,7 +129,7 @@ class FreshWalks:
 
 
 def added_walks(graph: KnowledgeGraph, seed: int) -> PathQueries:
-    """The walks that a stored path set is added to, `WALKS_PER_EDGE` for each edge of the graph."""
+    """The walks that are added to a stored path set: `WALKS_PER_EDGE` for each edge of the graph."""
     from blockhole.paths.walks import sample_walks
 
     drawn = int(generator(seed, Purpose.WALKS).integers(2**63))
