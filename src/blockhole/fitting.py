@@ -12,11 +12,12 @@ import torch
 from torch import Tensor
 
 from blockhole.data.dataset import DataSet
-from blockhole.errors import ConfigError, DataError
+from blockhole.errors import ConfigError, DataError, UndefinedPath
 from blockhole.evaluation.truth import truth_of
 from blockhole.evaluation.validation import ValidationAccuracy, subset, validation_ranking
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.split import SplitGraph
+from blockhole.models.catalogue import MODELS
 from blockhole.paths.queries import PathQueries
 from blockhole.training.averaging import AveragedEngine
 from blockhole.training.config import TrainConfig
@@ -170,6 +171,12 @@ def _refuse_untrainable(data: DataSet, config: TrainConfig) -> None:
         raise DataError(f"{data.name} has no train facts, so there is nothing to train on.")
     if data.split.packed:
         check_streams(config)
+    model = MODELS[config.model.name]
+    if training.on == "paths" and model.why_no_paths is not None:
+        raise UndefinedPath(
+            f"{model.__name__} scores single relations, not paths: {model.why_no_paths}; "
+            "train it on edges with --on base (training.on = 'base'), or use blockhole for paths."
+        )
     if config.loss.corrupts_once and training.on == "paths" and training.walks == "fresh":
         raise ConfigError("loss.corrupt = 'once' needs stored positives; set training.walks = 'stored', or each_batch.")
     if metric is not None and not len(data.split.valid):

@@ -97,7 +97,9 @@ def test_simple_trains_on_edges_and_says_why_not_on_paths(blockhole: Command, fa
     options = ("--model", "simple", "--dim", 4, "--threads", 1, "--epochs", 1)
     assert blockhole("train", "--data", facts, "--out", tmp_path / "a", *options, "--on", "base").status == 0
     failure = blockhole("train", "--data", facts, "--out", tmp_path / "b", *options).failure()
-    assert "SimplE scores single relations, not a path of" in failure
+    assert failure.startswith("SimplE scores single relations, not paths: it keeps subjects and objects in ")
+    assert "train it on edges with --on base" in failure
+    assert not (tmp_path / "b").exists()
 
 
 def test_options_go_over_the_config_file(blockhole: Command, facts: Path, tmp_path: Path) -> None:

@@ -27,6 +27,8 @@ class Model(nn.Module, ABC):
 
     name: ClassVar[str]
     """The name on the command line and in config.json."""
+    why_no_paths: ClassVar[str | None] = None
+    """Why a path of several relations has no score, where it has none."""
 
     entity: nn.Parameter
     relation: nn.Parameter

@@ -24,6 +24,9 @@ class SimplE(Model):
     """
 
     name: ClassVar[str] = "simple"
+    why_no_paths: ClassVar[str | None] = (
+        "it keeps subjects and objects in different vector spaces, so the product of two relations is not defined"
+    )
 
     def __init__(
         self,
@@ -73,6 +76,5 @@ class SimplE(Model):
 def _single(hops: int) -> None:
     if hops > 1:
         raise UndefinedPath(
-            f"SimplE scores single relations, not a path of {hops}: it keeps subjects and objects in different "
-            "vector spaces, so the product of two relations is not defined; use blockhole for paths."
+            f"SimplE scores single relations, not a path of {hops}: {SimplE.why_no_paths}; use blockhole for paths."
         )
