@@ -17,6 +17,7 @@ from blockhole.models.contract import Model
 from blockhole.training.batch import Batch
 from blockhole.training.config import TrainConfig
 from blockhole.training.corruptions import Corruptions
+from blockhole.training.devices import torch_threads
 from blockhole.training.draws import Purpose
 from blockhole.training.kernels.fused_arrays import CHUNKS, Rows, Rule, Tables, Work, allocate_work
 from blockhole.training.keyed_draws import KeyedDraws
@@ -97,7 +98,8 @@ class FusedEngine:
         """See Engine."""
         from blockhole.training.kernels.occurrences import sort_occurrences
 
-        rows = self._rows(batch)
+        with torch_threads(1):  # torch's own would go on spinning for a while, on the cores that the loops run on
+            rows = self._rows(batch)
         count, tables, work = rows.positives, self._tables, self._room(rows)
         rule = Rule(np.float32(self._learning_rate), np.float32(self._epsilon), np.float32(self._l2 / count))
         finish_walk = self._share(self._loops.walk, CHUNKS, rows, tables, work)
