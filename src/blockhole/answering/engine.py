@@ -40,7 +40,7 @@ _SCORES = 2**22
 _SHARED = 20
 """Rows of a shared product that cost as much as gathering one row and multiplying with it."""
 _SCORED_AT_ONCE = 4096
-"""Pairs whose vectors are in memory together: those of 20,000 pairs, with every step of their walks, took 250 MB."""
+"""Pairs whose vectors are in memory together: those of 20,000 pairs, with every step of their walks, took 240 MB."""
 MAX_HOPS = 64
 """Longer queries are refused: they are mistakes, and say nothing that numbers of this precision could tell."""
 

@@ -112,8 +112,8 @@ class FreshWalks:
 
     def epoch(self, epoch: int) -> PathTensors:
         """The edges and walks of an epoch."""
-        seed = int(generator(self._seed, Purpose.WALKS, epoch).integers(2**63))
-        paths = PathTensors.concatenate([self._edges, self._walks(WALKS_PER_EDGE * len(self._graph), seed)])
+        walks = self._walks(WALKS_PER_EDGE * len(self._graph), _walk_seed(self._seed, epoch))
+        paths = PathTensors.concatenate([self._edges, walks])
         return with_reversed(paths, self._reverse, self._graph.num_relations)
 
     def _walks(self, count: int, seed: int) -> PathTensors:
@@ -132,8 +132,11 @@ def added_walks(graph: KnowledgeGraph, seed: int) -> PathQueries:
     """The walks that are added to a stored path set: `WALKS_PER_EDGE` for each edge of the graph."""
     from blockhole.paths.walks import sample_walks
 
-    drawn = int(generator(seed, Purpose.WALKS).integers(2**63))
-    return sample_walks(graph, WALKS_PER_EDGE * len(graph), seed=drawn)
+    return sample_walks(graph, WALKS_PER_EDGE * len(graph), seed=_walk_seed(seed, epoch=0))
+
+
+def _walk_seed(seed: int, epoch: int) -> int:
+    return int(generator(seed, Purpose.WALKS, epoch).integers(2**63))
 
 
 def with_reversed(paths: PathTensors, which: Reverse, num_relations: int) -> PathTensors:
