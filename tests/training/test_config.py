@@ -132,6 +132,10 @@ BAD: list[tuple[dict[str, Any], str]] = [
         "loss: self_adversarial weights need kind = 'logistic'; softmax already weighs negatives by their scores.",
     ),
     (
+        {"loss.kind": "softmax", "loss.balanced": True},
+        "loss: balanced needs kind = 'logistic'; the scores of softmax are no log odds.",
+    ),
+    (
         {"loss.kind": "softmax", "loss.typed_share": 0.5},
         "loss: typed_share needs sampled negatives; softmax takes every entity.",
     ),

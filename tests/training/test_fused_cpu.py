@@ -26,6 +26,7 @@ from blockhole.training.batch import Batch
 from blockhole.training.config import LossConfig, OptimizerConfig, PenaltyConfig, TrainConfig, TrainingConfig
 from blockhole.training.corruptions import Corruptions
 from blockhole.training.draws import Purpose
+from blockhole.training.kernels.drawn_objects import draw_objects
 from blockhole.training.kernels.fused_arrays import Rows
 from blockhole.training.kernels.fused_cpu import FusedEngine, supports
 from blockhole.training.kernels.fused_loops import logistic
@@ -116,7 +117,7 @@ class DenseOracle:
 
 
 def build_engine(
-    model: BlockBilinear, kind: OptimizerKind = "adagrad", l2: float = 0.0, threads: int = 1
+    model: BlockBilinear, kind: OptimizerKind = "adagrad", l2: float = 0.0, threads: int = 1, shift: float = 0.0
 ) -> FusedEngine:
     return FusedEngine(
         model,
@@ -125,6 +126,7 @@ def build_engine(
         l2=l2,
         optimizer=kind,
         initial_accumulator=1e-4,
+        shift=shift,
         seed=SEED,
         threads=threads,
     )
@@ -149,10 +151,10 @@ def test_steps_equal_the_dense_oracle(name: str, kind: OptimizerKind, corrupted:
             torch.testing.assert_close(parameter.detach().double(), table.detach(), rtol=2e-4, atol=2e-5)
 
 
-@pytest.mark.parametrize("corrupted", [0, 1])
-def test_steps_equal_those_of_the_autograd_engine(corrupted: int) -> None:
+@pytest.mark.parametrize(("corrupted", "balanced"), [(0, False), (1, False), (2, True)])
+def test_steps_equal_those_of_the_autograd_engine(corrupted: int, balanced: bool) -> None:
     config = TrainConfig(
-        loss=LossConfig(corrupted_paths=corrupted, corrupt="once"),
+        loss=LossConfig(corrupted_paths=corrupted, corrupt="once", balanced=balanced),
         penalty=PenaltyConfig(l2=0.01),
         optimizer=OptimizerConfig(learning_rate=0.05, initial_accumulator=1e-4),
         training=TrainingConfig(seed=SEED),
@@ -160,7 +162,8 @@ def test_steps_equal_those_of_the_autograd_engine(corrupted: int) -> None:
     names = Vocabulary([f"e{i}" for i in range(ENTITIES)]), Vocabulary([f"r{i}" for i in range(RELATIONS)], "relation")
     graph = KnowledgeGraph(*names, np.zeros((0, 3), dtype=np.int32))
     fused_model, autograd_model = small_model(), small_model()
-    fused, autograd = build_engine(fused_model, l2=0.01), AutogradEngine(autograd_model, config, graph)
+    fused = build_engine(fused_model, l2=0.01, shift=config.loss.shift)
+    autograd = AutogradEngine(autograd_model, config, graph)
     for index in range(4):
         batch = make_batch(count=50, hops=1 + index, index=index, corrupted=corrupted)
         torch.testing.assert_close(fused.step(batch), autograd.step(batch), rtol=1e-5, atol=0)
@@ -284,6 +287,19 @@ def test_the_logistic_function_is_accurate_to_single_precision() -> None:
     for margin in (-30.0, -3.0, -0.1, 0.0, 0.4, 2.0, 9.0):
         value = logistic(np.array([margin], dtype=np.float32), np.float32(1))
         assert value == pytest.approx(np.logaddexp(0, -margin), rel=2e-6)
+
+
+@given(entities=st.integers(1, 5000), count=st.integers(1, 30), negatives=st.integers(1, 6), seed=st.integers(0, 1000))
+@settings(deadline=None, max_examples=40)
+def test_objects_are_drawn_as_by_keyed_draws(entities: int, count: int, negatives: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    among, target = rng.permutation(2 * entities)[:entities], rng.integers(entities, size=count)
+    draws = KeyedDraws(seed, Purpose.NEGATIVES)
+    draws.begin(torch.device("cpu"), epoch=seed, batch=count)
+    objects = np.empty((count, 1 + negatives), np.int64)
+    draw_objects(draws.key, among, target, objects)
+    assert (objects[:, 0] == target).all()
+    assert (objects[:, 1:] == among[draws.draw(entities, count, negatives).numpy()]).all()
 
 
 @given(

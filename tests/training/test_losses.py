@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from blockhole.training import losses
+from blockhole.training.config import LossConfig
 from blockhole.training.losses import Pairs, logistic_loss, self_adversarial_weights, softmax_loss
 from blockhole.training.penalties import cubed_norm, dura_weight, squared_norm
 
@@ -33,6 +34,21 @@ def test_a_weight_of_zero_leaves_a_negative_out() -> None:
     assert logistic_loss(torch.zeros(1), negative, torch.tensor([[1.0, 0.0]])).item() == pytest.approx(
         math.log(2) + math.log(1 + math.e)
     )
+
+
+@pytest.mark.parametrize(("true", "false"), [(1, 1), (3, 1), (1, 4)])
+def test_balanced_scores_are_log_odds_among_as_many_positives_as_negatives(true: int, false: int) -> None:
+    """A query that is `true` times a positive and `false` times among their negatives, n for each positive: the loss
+    of all that is least where φ = log(true / (false / n)).
+    """
+    loss = LossConfig(negatives=2, corrupted_paths=2, balanced=True)
+    n = loss.negatives + loss.corrupted_paths
+    score = torch.tensor(math.log(true * n / false), requires_grad=True)
+    weight = torch.zeros(true, n)  # the negatives that do not count here are other queries
+    weight[0, :false] = 1
+    lowered = score - loss.shift
+    (gradient,) = torch.autograd.grad(logistic_loss(lowered.expand(true), lowered.expand(true, n), weight), score)
+    assert abs(gradient.item()) < 1e-6
 
 
 def test_self_adversarial_weights() -> None:

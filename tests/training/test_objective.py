@@ -30,6 +30,7 @@ LOSSES: dict[str, dict[str, Any]] = {
     "logistic, masked": {"loss__kind": "logistic", "loss__mask_known_answers": True, "loss__negatives": 9},
     "logistic, self-adversarial": {"loss__kind": "logistic", "loss__self_adversarial": 0.7},
     "logistic, corrupted paths": {"loss__kind": "logistic", "loss__corrupted_paths": 3},
+    "logistic, balanced": {"loss__kind": "logistic", "loss__corrupted_paths": 3, "loss__balanced": True},
     "logistic, all of it": {
         "loss__kind": "logistic",
         "loss__self_adversarial": 0.7,
@@ -89,7 +90,9 @@ def brute_force_loss(model: Model, batch: Batch, negatives: Negatives, settings:
         if loss.kind == "logistic":
             assert negatives.objects is not None
             rivals = [score(model, source, path, e) for e in negatives.objects[row].tolist() if e not in left_out]
-            rows.append(brute_force_logistic(true, rivals + corrupted, loss.self_adversarial))
+            lower = math.log(loss.negatives + loss.corrupted_paths) if loss.balanced else 0.0
+            rivals = [rival - lower for rival in rivals + corrupted]
+            rows.append(brute_force_logistic(true - lower, rivals, loss.self_adversarial))
             continue
         entities = range(GRAPH.num_entities) if negatives.objects is None else negatives.objects.tolist()
         total = true.exp() + sum((other.exp() for other in corrupted), start=torch.zeros(()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal, final
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -68,6 +69,10 @@ class LossConfig(Section):
         default="each_batch",
         description="corrupted paths are drawn and checked anew for every batch, or once for every stored positive",
     )
+    balanced: bool = Field(
+        default=False,
+        description="logistic scores are log odds where positives are as many as negatives, not one to all of its own",
+    )
     mask_known_answers: bool = Field(
         default=False, description="never count an entity as negative that answers the query in the train graph"
     )
@@ -94,11 +99,18 @@ class LossConfig(Section):
             raise ValueError(
                 f"self_adversarial weights need kind = 'logistic'; {self.kind} already weighs negatives by their scores"
             )
+        if self.balanced and self.kind != "logistic":
+            raise ValueError(f"balanced needs kind = 'logistic'; the scores of {self.kind} are no log odds")
         if self.typed_share and self.kind == "softmax":
             raise ValueError("typed_share needs sampled negatives; softmax takes every entity")
         if self.rare_weight < 1 and self.kind == "logistic":
             raise ValueError("rare_weight needs kind = 'softmax' or 'sampled_softmax'")
         return self
+
+    @property
+    def shift(self) -> float:
+        """What logistic scores are lowered by: log of a positive's negatives where they are to be balanced, else 0."""
+        return math.log(self.negatives + self.corrupted_paths) if self.balanced else 0.0
 
     @property
     def corrupts_once(self) -> bool:

@@ -36,6 +36,7 @@ def build_engine(
             optimizer=optimizer.kind,
             initial_accumulator=optimizer.initial_accumulator,
             epsilon=optimizer.epsilon,
+            shift=config.loss.shift,
             seed=config.training.seed,
             threads=threads,
             seen=seen,

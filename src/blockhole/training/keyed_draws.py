@@ -31,6 +31,11 @@ class KeyedDraws:
         self._key.fill_(int(generator(self._seed, self._purpose, epoch, batch).integers(2**63)))
         self._drawn = 0
 
+    @property
+    def key(self) -> int:
+        """Where the numbers of this batch begin: number n, from 0, stands at `key` + n; see `splitmix.below`."""
+        return int(self._key)
+
     def draw(self, choices: int, *shape: int) -> Tensor:
         """The next numbers 0 … choices - 1: int64 of `shape`."""
         first, count = self._drawn, torch.Size(shape).numel()

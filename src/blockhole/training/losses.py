@@ -1,6 +1,8 @@
 """The losses of a batch, as differentiable functions of scores and vectors.
 
-Logistic (the paper's): Σ log(1 + exp(-y φ)) over a positive and its negatives.
+Logistic (the paper's): Σ log(1 + exp(-y φ)) over a positive and its negatives. It is least where φ is the log odds of
+the truth among one positive and its n negatives. Balanced, it takes φ - log n for φ, and is least where φ is the log
+odds among as many positives as negatives: then φ ≥ 0 is the best answer to a yes or no that is asked of both alike.
 Softmax: -log of the share that the true answer has in Σ_e exp φ(s, p, e). The sum runs over all entities, or is
 estimated from a sample in which entity e is included with probability π_e: each sampled exp φ is weighted by 1/π_e
 (Horvitz and Thompson), so the estimated sum is unbiased, and exact when all entities are sampled. Without the weights

@@ -93,7 +93,8 @@ class Objective(nn.Module):
             weight = losses.self_adversarial_weights(scores, counted, self._loss.self_adversarial)
         elif self._loss.mask_known_answers or self._loss.corrupted_paths:
             weight = counted.to(scores.dtype)
-        return losses.logistic_loss((query * answer).sum(dim=1), scores, weight)
+        shift = self._loss.shift
+        return losses.logistic_loss((query * answer).sum(dim=1) - shift, scores - shift, weight)
 
     def _softmax(
         self,

@@ -39,13 +39,15 @@ class Rows(NamedTuple):
     """A batch: source [row], path [row, hop], objects [row, slot].
 
     The first rows are the `positives`: slot 0 is the target, the rest are negatives. The others are corrupted paths:
-    slot 0 is the target, which they should not lead to, and the other slots do not count.
+    slot 0 is the target, which they should not lead to, and the other slots do not count. All scores are lowered by
+    `shift` before they are judged.
     """
 
     source: Ids
     path: Ids
     objects: Ids
     positives: int
+    shift: np.float32 = np.float32(0)
 
 
 class Work(NamedTuple):

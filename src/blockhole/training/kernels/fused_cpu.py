@@ -17,7 +17,6 @@ from blockhole.models.contract import Model
 from blockhole.training.batch import Batch
 from blockhole.training.config import TrainConfig
 from blockhole.training.corruptions import Corruptions
-from blockhole.training.devices import torch_threads
 from blockhole.training.draws import Purpose
 from blockhole.training.kernels.fused_arrays import CHUNKS, Rows, Rule, Tables, Work, allocate_work
 from blockhole.training.keyed_draws import KeyedDraws
@@ -50,7 +49,8 @@ class FusedEngine:
 
     It minimises, per batch of B positives with their negatives N and corrupted paths C,
     1/B Σ_(s,p,o) [ Σ_{e ∈ {o} ∪ N} log(1 + exp(-y φ(s, p, e))) + Σ_{p' ∈ C} log(1 + exp(φ(s, p', o)))
-    + λ (‖e_s‖² + Σ_{r ∈ p} ‖W_r‖² + ‖e_o‖²) ]:
+    + λ (‖e_s‖² + Σ_{r ∈ p} ‖W_r‖² + ‖e_o‖²) ],
+    where every φ is lowered by `shift`:
     the gradient is taken at the parameters before the batch, then every row that occurs takes one step,
     G ← G + g², θ ← θ - η g / (√G + ε). Row-wise, G is one number a row, the sum of its mean squared gradients.
 
@@ -68,6 +68,7 @@ class FusedEngine:
         optimizer: Literal["adagrad", "rowwise_adagrad"] = "adagrad",
         initial_accumulator: float = 0.0,
         epsilon: float = 1e-10,
+        shift: float = 0.0,
         seed: int,
         threads: int = 1,
         seen: NDArray[np.int64] | None = None,
@@ -85,6 +86,7 @@ class FusedEngine:
             relation_total=np.full_like(relation[:, :1] if rowwise else relation, initial_accumulator, order="C"),
         )
         self._negatives = negatives
+        self._shift = np.float32(shift)
         self._entities = np.arange(len(entity)) if seen is None else seen
         self._learning_rate, self._epsilon, self._l2 = learning_rate, epsilon, l2
         self._draws = KeyedDraws(seed, Purpose.NEGATIVES)
@@ -98,8 +100,7 @@ class FusedEngine:
         """See Engine."""
         from blockhole.training.kernels.occurrences import sort_occurrences
 
-        with torch_threads(1):  # torch's own would go on spinning for a while, on the cores that the loops run on
-            rows = self._rows(batch)
+        rows = self._rows(batch)
         count, tables, work = rows.positives, self._tables, self._room(rows)
         rule = Rule(np.float32(self._learning_rate), np.float32(self._epsilon), np.float32(self._l2 / count))
         finish_walk = self._share(self._loops.walk, CHUNKS, rows, tables, work)
@@ -126,10 +127,13 @@ class FusedEngine:
 
     def _rows(self, batch: Batch) -> Rows:
         """The batch with its negatives, all ids checked: compiled loops do not, and would write outside the tables."""
+        from blockhole.training.kernels.drawn_objects import draw_objects
+
         source, path, target = (np.ascontiguousarray(ids.numpy()) for ids in (batch.source, batch.path, batch.target))
         self._draws.begin(batch.source.device, batch.epoch, batch.index)
-        negatives = self._entities[self._draws.draw(len(self._entities), len(target), self._negatives).numpy()]
-        rows = Rows(source, path, np.concatenate((target[:, None], negatives), axis=1), len(source))
+        objects = np.empty((len(target), 1 + self._negatives), np.int64)
+        draw_objects(self._draws.key, self._entities, target, objects)
+        rows = Rows(source, path, objects, len(source), self._shift)
         if batch.corruptions is not None:
             rows = _with_corruptions(rows, batch.corruptions)
         E = len(self._tables.entity)
@@ -179,6 +183,7 @@ def _with_corruptions(rows: Rows, corruptions: Corruptions) -> Rows:
         np.concatenate((rows.path, corruptions.paths.numpy()[of, which])),
         np.concatenate((rows.objects, np.repeat(rows.objects[of, :1], rows.objects.shape[1], axis=1))),
         rows.positives,
+        rows.shift,
     )
 
 

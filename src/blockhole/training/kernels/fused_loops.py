@@ -231,7 +231,7 @@ def _compile_walk(parts: int, blocks: int, freqs: int) -> Callable[[int, int, Ro
 
     @njit(fastmath=FAST)
     def walk(first: int, last: int, batch: Rows, tables: Tables, work: Work) -> None:
-        source, path, objects, positives = batch
+        source, path, objects, positives, shift = batch
         entity, relation = tables.entity, tables.relation
         coefficients, relation_slot, relation_sums = work.coefficients, work.relation_slot, work.relation_sums
         (count, hops), slots = path.shape, objects.shape[1]
@@ -259,10 +259,13 @@ def _compile_walk(parts: int, blocks: int, freqs: int) -> Callable[[int, int, Ro
                         here, there = there, here
                     copy(work.queries[x], here, flat)
                     positive = x < positives
-                    score = dot(here, entity[objects[x, 0]], flat)
+                    score = dot(here, entity[objects[x, 0]], flat) - shift
                     coefficients[x, 0] = score if positive else -score
                     for slot in range(1, slots):
-                        coefficients[x, slot] = -dot(here, entity[objects[x, slot]], flat) if positive else CERTAIN
+                        if positive:
+                            coefficients[x, slot] = shift - dot(here, entity[objects[x, slot]], flat)
+                        else:
+                            coefficients[x, slot] = CERTAIN
                 work.loss[chunk] += logistic(coefficients[tile:tile_end].reshape(-1), np.float32(1.0 / positives))
                 for x in range(tile, tile_end):
                     positive = x < positives
