@@ -31,6 +31,7 @@ else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+@functools.cache
 def numba_installed() -> bool:
     """Whether compiled loops can be used here."""
     return find_spec("numba") is not None

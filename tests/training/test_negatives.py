@@ -167,7 +167,7 @@ def test_a_sample_of_everything_has_weight_one() -> None:
     assert drawn.log_weight.abs().max().item() == 0
 
 
-@pytest.mark.parametrize("kind", ["reversed", "shuffled", "replaced"])
+@pytest.mark.parametrize("kind", ["reversed", "shuffled", "swapped", "replaced"])
 def test_corruptions(kind: str) -> None:
     path = torch.from_numpy(np.random.default_rng(0).integers(6, size=(200, 4)))
     draws = KeyedDraws(1, Purpose.CORRUPTION)
@@ -178,6 +178,13 @@ def test_corruptions(kind: str) -> None:
     elif kind == "shuffled":
         assert (corrupted.sort(dim=1).values == path.sort(dim=1).values).all()
         assert (corrupted != path).any()
+    elif kind == "swapped":
+        places = set()
+        for before, after in zip(path.tolist(), corrupted.tolist(), strict=True):
+            at = [i for i in range(3) if [*before[:i], before[i + 1], before[i], *before[i + 2 :]] == after]
+            assert at
+            places.add(at[0])
+        assert places == {0, 1, 2}
     else:
         assert ((corrupted != path).sum(dim=1) == 1).all()
     assert corrupted.min() >= 0

@@ -73,3 +73,27 @@ def test_state_is_named_tensors(kind: str) -> None:
     optimizer = build_optimizer(config(optimizer__kind=kind).optimizer, {"x": start()})
     assert all(isinstance(value, Tensor) and not value.requires_grad for value in optimizer.state.values())
     assert all(name == "steps" or name.startswith("x.") for name in optimizer.state)
+
+
+@pytest.mark.parametrize("kind", ["adagrad", "rowwise_adagrad"])
+def test_compiled_steps_over_some_rows_equal_exact_ones(kind: str) -> None:
+    """In float32 a compiled loop moves the rows, in float64 torch does."""
+    settings = config(optimizer__kind=kind, optimizer__learning_rate=0.1, optimizer__initial_accumulator=0.2)
+    found = []
+    for dtype in (torch.float32, torch.float64):
+        parameter = nn.Parameter(start().detach().to(dtype))
+        optimizer = build_optimizer(settings.optimizer, {"x": parameter})
+        for gradient in gradients(4):
+            optimizer.update("x", ROWS, gradient[ROWS].to(dtype))
+        found.append((parameter.detach().double(), optimizer.state["x.sum_of_squares"].double()))
+    for ours, exact in zip(*found, strict=True):
+        torch.testing.assert_close(ours, exact, rtol=1e-5, atol=1e-6)
+    assert torch.equal(found[0][0][[1, 2]], start().detach().float().double()[[1, 2]])
+
+
+@pytest.mark.parametrize("row", [-1, 5])
+def test_rows_outside_the_table_are_refused(row: int) -> None:
+    parameter = nn.Parameter(torch.zeros(5, 3))
+    optimizer = build_optimizer(config(optimizer__kind="adagrad").optimizer, {"x": parameter})
+    with pytest.raises(IndexError, match="rows must be in 0 … 4"):
+        optimizer.update("x", torch.tensor([row]), torch.ones(1, 3))

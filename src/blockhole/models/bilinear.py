@@ -8,7 +8,7 @@ from math import sqrt
 import torch
 from torch import Tensor
 
-from blockhole.compiled import triton_installed
+from blockhole.compiled import numba_installed, triton_installed
 from blockhole.models.circulant import adjoint, fourier_hop
 from blockhole.models.contract import Model, rows
 from blockhole.models.geometry import BlockGeometry
@@ -61,6 +61,10 @@ class BlockBilinear(Model, ABC):
             from blockhole.models.hop_triton import fused_hop
 
             return fused_hop(vector, self.relation, relation, self.geometry)
+        if self._compiles(vector):
+            from blockhole.models.hop_compiled import compiled_hop
+
+            return compiled_hop(vector, self.relation, relation, self.geometry)
         blocks = vector.reshape(len(vector), *self.geometry.entity_shape)
         return fourier_hop(blocks, self.operator(relation)).flatten(1)
 
@@ -83,6 +87,14 @@ class BlockBilinear(Model, ABC):
             return fused_hop(vector, adjoints.contiguous(), relation, self.geometry)
         blocks = vector.reshape(len(vector), *self.geometry.entity_shape)
         return fourier_hop(blocks, adjoint(self.operator(relation))).flatten(1)
+
+    def _compiles(self, vector: Tensor) -> bool:
+        """Whether the loops of `models/hop_compiled.py` are to take the hop: where there is something to learn, since
+        what is merely asked should not wait for a compiler.
+        """
+        learning = torch.is_grad_enabled() and (vector.requires_grad or self.relation.requires_grad)
+        here = vector.device.type == "cpu" and vector.dtype == torch.float32 and not self.tied
+        return learning and here and numba_installed()
 
     def _fuses(self, vector: Tensor) -> bool:
         """Whether the kernels of `models/hop_triton.py` can take the hop."""

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from blockhole.models.settings import ModelSettings
 
 LossKind = Literal["logistic", "softmax", "sampled_softmax"]
-Corruption = Literal["reversed", "shuffled", "replaced"]
+Corruption = Literal["reversed", "shuffled", "swapped", "replaced"]
 OptimizerKind = Literal["adagrad", "rowwise_adagrad", "adam"]
 Metric = Literal["mq", "accuracy"]
 

@@ -86,21 +86,25 @@ def corrupt(
 
 
 def corrupt_paths(draws: KeyedDraws, path: Tensor, kinds: Sequence[Corruption], num_ids: int) -> Tensor:
-    """Each path [batch, hop] reversed, shuffled, or with one relation replaced; the kind is drawn for each."""
+    """Each path [batch, hop] reversed, shuffled, with two neighbours swapped or one relation replaced, as is drawn."""
     batch, hops = path.shape
     kind = draws.draw(len(kinds), batch)[:, None]
     position = draws.draw(hops, batch)[:, None]
     step = 1 + draws.draw(max(1, num_ids - 1), batch)[:, None]
     order = draws.draw(2**31, batch, hops).argsort(dim=1)
+    first = draws.draw(max(1, hops - 1), batch)[:, None]
+    places = torch.arange(hops, device=path.device)
     corrupted = path
     for number, name in enumerate(kinds):
         if name == "reversed":
             changed = path.flip(1)
         elif name == "shuffled":
             changed = path.gather(1, order)
+        elif name == "swapped":
+            neighbour = torch.where(places == first, places + 1, torch.where(places == first + 1, places - 1, places))
+            changed = path.gather(1, neighbour.clamp(max=hops - 1))  # a single relation stays as it is
         else:
-            chosen = position == torch.arange(hops, device=path.device)
-            changed = torch.where(chosen, (path + step) % num_ids, path).to(path.dtype)
+            changed = torch.where(places == position, (path + step) % num_ids, path).to(path.dtype)
         corrupted = torch.where(kind == number, changed, corrupted)
     return corrupted
 

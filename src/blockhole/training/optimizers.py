@@ -13,7 +13,7 @@ from typing import Protocol, final
 import torch
 from torch import Tensor, nn
 
-from blockhole.compiled import triton_installed
+from blockhole.compiled import numba_installed, triton_installed
 from blockhole.training.config import OptimizerConfig
 
 
@@ -38,6 +38,12 @@ def build_optimizer(config: OptimizerConfig, parameters: Mapping[str, nn.Paramet
             return Adagrad(config, parameters, rowwise=True)
         case "adam":
             return Adam(config, parameters)
+
+
+def _compiles(parameter: Tensor) -> bool:
+    """Whether compiled loops can move the rows of a parameter."""
+    plain = parameter.device.type == "cpu" and parameter.dtype == torch.float32 and parameter.is_contiguous()
+    return plain and numba_installed()
 
 
 @final
@@ -69,6 +75,11 @@ class Adagrad:
             from blockhole.training.kernels.adagrad_triton import adagrad_step
 
             adagrad_step(parameter, total, gradient, rows, self._config.learning_rate, self._config.epsilon)
+            return
+        if rows is not None and _compiles(parameter):
+            from blockhole.training.kernels.adagrad_compiled import adagrad_rows
+
+            adagrad_rows(parameter, total, gradient, rows, self._config.learning_rate, self._config.epsilon)
             return
         square = gradient.square()
         if self._rowwise:
