@@ -242,8 +242,7 @@ def _compile_walk(parts: int, blocks: int, freqs: int) -> Callable[[int, int, Ro
         walked = np.empty((TILE * hops, width), np.float32)
         for chunk in range(first, last):
             relation_slot[chunk] = 0
-            used = 0
-            work.loss[chunk] = 0.0
+            used, work.loss[chunk] = 0, 0.0
             end = min(count, (chunk + 1) * size)
             for tile in range(chunk * size, end, TILE):
                 tile_end = min(end, tile + TILE)
@@ -260,12 +259,10 @@ def _compile_walk(parts: int, blocks: int, freqs: int) -> Callable[[int, int, Ro
                     copy(work.queries[x], here, flat)
                     positive = x < positives
                     score = dot(here, entity[objects[x, 0]], flat) - shift
+                    coefficients[x] = CERTAIN
                     coefficients[x, 0] = score if positive else -score
-                    for slot in range(1, slots):
-                        if positive:
-                            coefficients[x, slot] = shift - dot(here, entity[objects[x, slot]], flat)
-                        else:
-                            coefficients[x, slot] = CERTAIN
+                    for slot in range(1, slots if positive else 1):
+                        coefficients[x, slot] = shift - dot(here, entity[objects[x, slot]], flat)
                 work.loss[chunk] += logistic(coefficients[tile:tile_end].reshape(-1), np.float32(1.0 / positives))
                 for x in range(tile, tile_end):
                     positive = x < positives
