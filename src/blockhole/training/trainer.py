@@ -16,7 +16,9 @@ from torch import Tensor
 from blockhole.errors import TrainingDiverged
 from blockhole.models.contract import Model
 from blockhole.training.averaging import AveragedEngine
+from blockhole.training.batch import Batch
 from blockhole.training.config import TrainConfig
+from blockhole.training.devices import torch_threads
 from blockhole.training.engine import Engine
 from blockhole.training.order import Plan
 from blockhole.training.positives import Positives
@@ -125,7 +127,7 @@ class Trainer:
         together = 1 if self._device.type == "cpu" else LOSSES_READ_TOGETHER
         while self.state.batch < len(plan):
             last = min(self.state.batch + together, len(plan))
-            losses = [self._engine.step(plan.batch(index)) for index in range(self.state.batch, last)]
+            losses = [self._engine.step(self._batch(plan, index)) for index in range(self.state.batch, last)]
             self._account(plan, losses)
             self.state.seconds += perf_counter() - started
             if self._agree(self._interrupted() or self._save_is_due()):
@@ -135,6 +137,12 @@ class Trainer:
             started = perf_counter()
         self._close_epoch()
         return True
+
+    def _batch(self, plan: Plan, index: int) -> Batch:
+        if self._device.type != "cpu":
+            return plan.batch(index)
+        with torch_threads(1):  # torch's others would go on spinning for a while, on the cores of the engine's own
+            return plan.batch(index)
 
     def _account(self, plan: Plan, losses: Sequence[Tensor]) -> None:
         """Count batches that are done; a loss that is not finite ends the run."""
