@@ -15,6 +15,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
+FAST = {"reassoc", "nsz", "contract", "arcp", "afn"}
+"""All that lets sums be reordered and products fused, but not "no NaN": a diverged loss has to show."""
+
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _Result = TypeVar("_Result")
 

@@ -15,14 +15,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from blockhole.compiled import njit
+from blockhole.compiled import FAST, njit
 from blockhole.models.geometry import BlockGeometry
 
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int64]
-
-FAST = {"reassoc", "nsz", "contract", "arcp", "afn"}
-"""All that lets sums be reordered and products fused, but not "no NaN": a diverged loss has to show."""
 
 ZERO = np.float32(0)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from torch import Tensor
 
-from blockhole.compiled import njit
+from blockhole.compiled import FAST, njit
 from blockhole.training.kernels.fused_arrays import Floats, Ids
 
 
-@njit(fastmath={"reassoc", "nsz", "contract", "arcp", "afn"})
+@njit(fastmath=FAST)
 def move_rows(
     parameter: Floats, total: Floats, gradient: Floats, rows: Ids, rate: np.float32, epsilon: np.float32
 ) -> None:

@@ -23,13 +23,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from blockhole.compiled import njit
+from blockhole.compiled import FAST, njit
 from blockhole.training.kernels.fused_arrays import CHUNKS, PIECE, Floats, Keys, Rows, Rule, Tables, Work
 from blockhole.training.kernels.occurrences import PLACE_MASK, ROW_SHIFT, slot_bits
 from blockhole.training.kernels.prefetch import prefetch_row
-
-FAST = {"reassoc", "nsz", "contract", "arcp", "afn"}
-"""All that lets sums be reordered and products fused, but not "no NaN": a diverged loss has to show."""
 
 TILE = 8
 """Rows whose entities are read twice, for scores and for gradients, and should still be in the nearest cache."""
