@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import select
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -269,7 +273,49 @@ def test_completion_offers_entities_then_relations() -> None:
     completer = Completer(graph)
     assert completer.complete("PRI") == ['"Prince William"', "priscilla"]
     assert completer.complete('"prince') == ['"Prince William"']
-    assert completer.complete("Andrew/f") == ["fatherOf", "friendOf"]
-    assert completer.complete("Andrew/fatherOf/^fr") == ["^friendOf"]
+    assert completer.complete("Andrew/f") == ["Andrew/fatherOf", "Andrew/friendOf"]
+    assert completer.complete("Andrew/fatherOf/^fr") == ["Andrew/fatherOf/^friendOf"]
     assert completer.complete("Andrew/x") == []
     assert len(completer.complete("")) == 3
+
+
+def test_completion_takes_a_slash_inside_a_name_for_a_part_of_it() -> None:
+    graph = KnowledgeGraph(
+        Vocabulary(["http://example.org/Q42", "AC/DC"]),
+        Vocabulary(["http://example.org/P22", "in/out"], "relation"),
+        make_engine()[0].graph.triples[:0],
+    )
+    completer = Completer(graph)
+    assert completer.complete("<http://example.org/q") == ["<http://example.org/Q42>"]
+    assert completer.complete('"ac/') == ['"AC/DC"']
+    assert completer.complete("<http://example.org/Q42>/^<http://ex") == [
+        "<http://example.org/Q42>/^<http://example.org/P22>"
+    ]
+    assert completer.complete('"AC/DC"/in') == ['"AC/DC"/"in/out"']
+
+
+def test_tab_completes_at_a_terminal(run: Path, tmp_path: Path) -> None:
+    pty = pytest.importorskip("pty", reason="Windows has no pseudo-terminals")
+    terminal, theirs = pty.openpty()
+    command = [sys.executable, "-m", "blockhole", "ask", str(run), "--top", "1"]
+    environment = os.environ | {"XDG_STATE_HOME": str(tmp_path), "TERM": "xterm", "COLUMNS": "100"}
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as prompt:
+        os.close(theirs)
+        _read_until(terminal, "? ")
+        os.write(terminal, b'"number 5\t\t')  # the names that begin so, and the line again
+        assert '"number 57"' in _read_until(terminal, '? "number 5')
+        os.write(terminal, b'7"/ne\t\n')
+        assert "number 58" in _read_until(terminal, "? ")
+        os.write(terminal, b"\x04")
+        assert prompt.wait(timeout=60) == 0
+    os.close(terminal)
+
+
+def _read_until(terminal: int, end: str) -> str:
+    """What a terminal shows until it shows `end` last."""
+    seen = ""
+    while not seen.endswith(end):
+        ready, _, _ = select.select([terminal], [], [], 60)
+        assert ready, f"the terminal shows {seen!r} and no more"
+        seen += os.read(terminal, 4096).decode()
+    return seen

@@ -7,7 +7,7 @@ from typing import final
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.name_index import NameIndex
 from blockhole.graph.vocabulary import Vocabulary
-from blockhole.paths.language import write_name
+from blockhole.paths.language import last_part, write_name
 
 _SHOWN = 50
 
@@ -22,12 +22,13 @@ class Completer:
         self._relations = NameIndex(graph.relations.names)
 
     def complete(self, line: str) -> list[str]:
-        """What the last part of `line`, after its last /, may become; written as queries hold names."""
-        _, slash, last = line.rpartition("/")
-        if not slash:
-            return _beginning(self._entities, self._graph.entities, last)
-        marks = last[: len(last) - len(last.lstrip("^* "))]
-        return [marks + name for name in _beginning(self._relations, self._graph.relations, last[len(marks) :])]
+        """What `line` may become by its last part, the source or a hop; names are written as queries hold them."""
+        start = last_part(line)
+        if not start:
+            return _beginning(self._entities, self._graph.entities, line)
+        start += len(line) - start - len(line[start:].lstrip("^* "))  # behind the marks of an inverse
+        names = _beginning(self._relations, self._graph.relations, line[start:])
+        return [line[:start] + name for name in names]
 
 
 def _beginning(index: NameIndex, names: Vocabulary, typed: str) -> list[str]:

@@ -6,20 +6,22 @@ Python's own readline does both; prompt_toolkit would draw nicer menus, but is o
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from blockhole.cli.answer_table import print_answers
 from blockhole.cli.completion import Completer
-from blockhole.cli.output import stderr
+from blockhole.cli.output import stderr, stdout
 from blockhole.errors import BlockholeError
+from blockhole.paths.language import last_part
 
 if TYPE_CHECKING:
     from blockhole.answering.answers import Status
     from blockhole.answering.engine import Candidates, Engine
 
+_PROMPT = "? "
 _LONGEST_HISTORY = 1000
 
 
@@ -33,7 +35,7 @@ def open_prompt(engine: Engine, top: int, candidates: Candidates, only: Status |
     with _line_editing(Completer(graph)):
         while True:
             try:
-                line = input("? ").strip()
+                line = input(_PROMPT).strip()
             except (EOFError, KeyboardInterrupt):
                 stderr().print()
                 return
@@ -51,6 +53,9 @@ def _answer(engine: Engine, line: str, top: int, candidates: Candidates, only: S
 @contextmanager
 def _line_editing(completer: Completer) -> Iterator[None]:
     """Completion and history while the block runs, where the system has readline."""
+    from rich.columns import Columns
+    from rich.markup import escape
+
     try:
         import readline
     except ImportError:  # Windows
@@ -58,19 +63,28 @@ def _line_editing(completer: Completer) -> Iterator[None]:
         return
 
     def complete(text: str, state: int) -> str | None:
-        found = completer.complete(readline.get_line_buffer()[: readline.get_endidx()])
+        found = completer.complete(text)
         return found[state] if state < len(found) else None
+
+    def show(_: str, found: Sequence[str], __: int) -> None:
+        """The names alone, and below them the line as it stands; readline would repeat the line for each."""
+        line, behind = readline.get_line_buffer(), readline.get_endidx()
+        print()
+        stdout().print(Columns([escape(line_[last_part(line_) :]) for line_ in found], padding=(0, 2)))
+        print(_PROMPT + line, end="\b" * (len(line) - behind), flush=True)
 
     history = history_file()
     before = readline.get_completer(), readline.get_completer_delims()
     readline.set_completer(complete)
-    readline.set_completer_delims("/")  # a name may hold anything else
+    readline.set_completer_delims("")  # a / may stand in a name too, so the completer takes the line apart
+    readline.set_completion_display_matches_hook(show)
     readline.parse_and_bind("tab: complete")
     with suppress(OSError):
         readline.read_history_file(history)
     try:
         yield
     finally:
+        readline.set_completion_display_matches_hook(None)
         readline.set_completer(before[0])
         readline.set_completer_delims(before[1])
         readline.set_history_length(_LONGEST_HISTORY)

@@ -25,6 +25,7 @@ from blockhole.graph.vocabulary import Vocabulary
 _BARE = re.compile(r'[^\s\x00-\x1f\x7f-\x9f/^"<>\\()|!*+?]+')
 _IRI = re.compile(r"<([^>]*)>")
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+_PIECE = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|<[^>]*(?:>|\Z)|/', re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
 _LETTER_ESCAPES = {'"': '"', "\\": "\\", "n": "\n", "r": "\r", "t": "\t"}
 _LOOKS_LIKE_IRI = re.compile(r'[A-Za-z][A-Za-z0-9+.-]*:[^\s\x00-\x1f\x7f-\x9f<>"\\{}|^`]+')
@@ -86,6 +87,11 @@ def encode_hop(text: str, graph: KnowledgeGraph) -> int:
     """The id of a relation as queries write it, such as ^fatherOf."""
     hop, column = _Parser(text).hop()
     return _find(graph.relations, hop.relation, text, column) + hop.inverse * graph.num_relations
+
+
+def last_part(text: str) -> int:
+    """The column behind the last / that is outside quotes and < >: there begins the name or hop that is being typed."""
+    return max((piece.end() for piece in _PIECE.finditer(text) if piece[0] == "/"), default=0)
 
 
 def _encode(
