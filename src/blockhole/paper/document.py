@@ -25,7 +25,7 @@ means of the bounds that each seed's bootstrap gives. Records hold seed, setting
 
 All settings were chosen on dev queries, and test was measured with what had been chosen: once, but FB13's ranking,
 WN18RR and WN11's triples twice, since the first time was before their last choices on dev, and the order of relations
-three times, the last with settings that were not kept (`docs/experiments.md`).
+four times, since three settings left one of its two sides short (`docs/experiments.md`).
 
 `blockhole reproduce ranking` (`classification`, `order`, `completion`, `triples`, `time`) makes the records again, on a
 GPU or on a CPU; `blockhole results --json` prints every mean and deviation.
