@@ -26,7 +26,7 @@ class Completer:
         start = last_part(line)
         if not start:
             return _beginning(self._entities, self._graph.entities, line)
-        start += len(line) - start - len(line[start:].lstrip("^* "))  # behind the marks of an inverse
+        start = len(line) - len(line[start:].lstrip("^* "))  # behind the marks of an inverse
         names = _beginning(self._relations, self._graph.relations, line[start:])
         return [line[:start] + name for name in names]
 

@@ -70,7 +70,7 @@ def _line_editing(completer: Completer) -> Iterator[None]:
         """The names alone, and below them the line as it stands; readline would repeat the line for each."""
         line, behind = readline.get_line_buffer(), readline.get_endidx()
         print()
-        stdout().print(Columns([escape(line_[last_part(line_) :]) for line_ in found], padding=(0, 2)))
+        stdout().print(Columns([escape(each[last_part(each) :]) for each in found], padding=(0, 2)))
         print(_PROMPT + line, end="\b" * (len(line) - behind), flush=True)
 
     history = history_file()
