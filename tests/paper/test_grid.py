@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from blockhole.errors import ConfigError, DataError
+from blockhole.graph.readers import UnseenEntities
 from blockhole.paper.grid import GridSearch, grid_tables
 from blockhole.paper.grid_plan import SIZES, Point, point_config, points
 
@@ -43,9 +45,17 @@ def test_the_grid_is_the_papers() -> None:
     assert sum(len(points(model, quick=True)) for model in SIZES) == 24
 
 
-def test_a_search_in_two_processes_trains_every_point_once_and_names_the_best(town: Path, tmp_path: Path) -> None:
-    search = make_search(town, tmp_path / "grid.db")
-    report = search.run(2, silent)
+@pytest.mark.filterwarnings("ignore::blockhole.graph.readers.UnseenEntities")
+def test_a_search_in_two_processes_trains_every_point_once_and_names_the_best(
+    town: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with_stranger = shutil.copytree(town, tmp_path / "town")
+    with (with_stranger / "dev.txt").open("a", encoding="utf-8") as dev:
+        dev.write("stranger\tneighbour\tp1\t1\n")
+    search = make_search(with_stranger, tmp_path / "grid.db")
+    with pytest.warns(UnseenEntities):
+        report = search.run(2, silent)
+    assert "UnseenEntities" not in capfd.readouterr().err  # said by the search, not once more by each process
     found = report["models"]["distmult"]
     assert (found["points"], found["complete"]) == (4, 4)
     assert {Point(trial["size"], trial["l2"], trial["learning_rate"]) for trial in found["trials"]} == set(
@@ -61,7 +71,7 @@ def test_a_search_in_two_processes_trains_every_point_once_and_names_the_best(to
     assert search.run(2, lines.append) == report
     assert lines == []
     with pytest.raises(ConfigError, match=r"holds a search with other settings; name another --study\.$"):
-        GridSearch.plan(str(town), ["distmult"], search.file, quick=True).run(1, silent)
+        GridSearch.plan(str(with_stranger), ["distmult"], search.file, quick=True).run(1, silent)
 
 
 def test_a_killed_search_goes_on_where_it_was(town: Path, tmp_path: Path) -> None:

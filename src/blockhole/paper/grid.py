@@ -139,10 +139,10 @@ class GridSearch:
         """Give every waiting trial to a process."""
         if not waiting:
             return
-        from blockhole.paper.grid_worker import leave_on_interrupt, train_next
+        from blockhole.paper.grid_worker import begin, train_next
 
         context = multiprocessing.get_context("spawn")
-        pool = ProcessPoolExecutor(min(jobs, len(waiting)), mp_context=context, initializer=leave_on_interrupt)
+        pool = ProcessPoolExecutor(min(jobs, len(waiting)), mp_context=context, initializer=begin)
         try:
             tasks = [pool.submit(train_next, self, model, os.getpid()) for model in waiting]
             for done, task in enumerate(as_completed(tasks), start=1):

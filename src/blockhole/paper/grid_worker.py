@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import warnings
 from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, NoReturn, final
 
-from blockhole.errors import TrainingDiverged
+from blockhole.errors import BlockholeWarning, TrainingDiverged
 from blockhole.fitting import fit
 from blockhole.paper.grid_plan import Point, point_config
 from blockhole.paper.material import Material
@@ -21,9 +22,12 @@ if TYPE_CHECKING:
     from blockhole.paper.grid import GridSearch
 
 
-def leave_on_interrupt() -> None:
-    """Let Ctrl-C end this process: the pool would catch an exception, and give the process the next trial."""
+def begin() -> None:
+    """Prepare this process of the pool."""
+    # Ctrl-C ends it: the pool would catch an exception, and give the process the next trial.
     signal.signal(signal.SIGINT, lambda number, frame: leave())
+    # The search has read the same data, and has said what there is to say about them.
+    warnings.simplefilter("ignore", BlockholeWarning)
 
 
 def leave() -> NoReturn:
