@@ -25,6 +25,7 @@ from blockhole.graph.vocabulary import Vocabulary
 _BARE = re.compile(r'[^\s\x00-\x1f\x7f-\x9f/^"<>\\()|!*+?]+')
 _IRI = re.compile(r"<([^>]*)>")
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+# In what is being typed: a name in quotes or < >, which the end may leave open, or a / between names.
 _PIECE = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|<[^>]*(?:>|\Z)|/', re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
 _LETTER_ESCAPES = {'"': '"', "\\": "\\", "n": "\n", "r": "\r", "t": "\t"}
