@@ -23,8 +23,7 @@ from time import perf_counter, process_time
 import numpy as np
 import torch
 
-from blockhole.answering.calibration import Calibration, LengthCalibration, PlattCurve
-from blockhole.answering.calibration_file import save_calibration
+from blockhole.answering.calibration import Calibration, LengthCalibration, PlattCurve, save_calibration
 from blockhole.answering.engine import Candidates, Engine
 from blockhole.answering.explanation import explain
 from blockhole.answering.vectors import Vectors
@@ -33,14 +32,14 @@ from blockhole.graph.vocabulary import Vocabulary
 from blockhole.models.catalogue import build_model
 from blockhole.models.contract import Model
 from blockhole.models.settings import ModelSettings
-from blockhole.paths.language import Hop, PathQuery
-from blockhole.paths.queries import PathQueries
-from blockhole.paths.walks import sample_walks
-from blockhole.training.autograd import AutogradEngine
-from blockhole.training.config import TrainConfig
-from blockhole.training.run import Run
-from blockhole.training.run_writer import RunWriter
-from blockhole.training.state import TrainingState
+from blockhole.queries.language import Hop, PathQuery
+from blockhole.queries.paths import PathQueries
+from blockhole.queries.walks import sample_walks
+from blockhole.runs.checkpoint import TrainingState
+from blockhole.runs.config import TrainConfig
+from blockhole.runs.run import Run
+from blockhole.runs.writer import RunWriter
+from blockhole.training.engines import AutogradEngine
 
 ENTITIES, RELATIONS, FACTS = 75_043, 13, 316_232
 SETTINGS = ModelSettings(name="blockhole", blocks=2, block_size=25)
@@ -159,8 +158,7 @@ def clustered(count: int, width: int, seed: int = 0) -> torch.Tensor:
 
 
 def million(parts: set[str]) -> dict[str, float]:
-    from blockhole.answering.approximate import ApproximateIndex
-    from blockhole.answering.exact import ExactIndex
+    from blockhole.answering.index import ApproximateIndex, ExactIndex
 
     vectors = clustered(1_000_000, 100)
     rng = np.random.default_rng(1)

@@ -1,7 +1,7 @@
 """Speed and memory of evaluation: path ranking on WN11 and FB13, completion beside PyKEEN's filtered evaluator.
 
     BLOCKHOLE_DATA=folder python -m benchmarks.bench_evaluate [--peers .venv-peers/bin/python]
-    python -m benchmarks.bench_evaluate --device cuda --encoded FOLDER/fb13   (of blockhole.paper.encoded)
+    python -m benchmarks.bench_evaluate --device cuda --encoded FOLDER/fb13   (of experiments.material)
 
 prints one JSON object. Weights are random: ranking them costs what ranking trained ones costs. Each measurement runs
 in a process of its own, so that its peak memory is its own, and after one small call that compiles the loops; times
@@ -26,15 +26,14 @@ import torch
 
 from blockhole.errors import BlockholeWarning
 from blockhole.evaluation.completion import both_sides
-from blockhole.evaluation.memory import parse_size
 from blockhole.evaluation.ranking import rank
 from blockhole.evaluation.truth import Truth, build_truth
-from blockhole.graph.split import SplitGraph
+from blockhole.graph.knowledge_graph import SplitGraph
 from blockhole.graph.vocabulary import Vocabulary
-from blockhole.memory import peak_bytes
+from blockhole.machine import parse_size, peak_bytes
 from blockhole.models.catalogue import build_model
 from blockhole.models.settings import ModelSettings
-from blockhole.paths.queries import PathQueries
+from blockhole.queries.paths import PathQueries
 
 REPEATS = 3
 ENTITIES, RELATIONS, TRAIN, TEST = 38_696, 11, 112_581, 2_000
@@ -59,8 +58,8 @@ def best(work: Callable[[], object], queries: int, repeats: int) -> dict[str, fl
 
 
 def load_named(name: str) -> tuple[SplitGraph, PathQueries]:
-    from blockhole.data.load import load
-    from blockhole.evaluation.splits import queries_of
+    from blockhole.data.dataset import load
+    from blockhole.evaluation.truth import queries_of
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BlockholeWarning)
@@ -69,7 +68,7 @@ def load_named(name: str) -> tuple[SplitGraph, PathQueries]:
 
 
 def load_encoded(place: Path) -> tuple[SplitGraph, PathQueries]:
-    from blockhole.paper.encoded import read_encoded
+    from experiments.material import read_encoded
 
     data = read_encoded(place.parent, place.name)
     return data.split, PathQueries.concatenate([data.paths("test_deduction"), data.paths("test_induction")])

@@ -20,14 +20,12 @@ import torch
 from numpy.typing import NDArray
 
 from blockhole.answering.batch import find_answers
-from blockhole.answering.calibrating import scored_queries
+from blockhole.answering.calibrating import SHOWN, Pairs, calibration_queries, collect_pairs, data_of, scored_queries
 from blockhole.answering.calibration import fit_isotonic
-from blockhole.answering.calibration_pairs import SHOWN, Pairs, calibration_queries, collect_pairs
 from blockhole.answering.engine import Engine
-from blockhole.answering.run_data import data_of
 from blockhole.answering.vectors import Vectors, norms
-from blockhole.paths.queries import PathQueries
-from blockhole.training.run import Run
+from blockhole.queries.paths import PathQueries
+from blockhole.runs.run import Run
 
 Floats = NDArray[np.float64]
 _PER_LENGTH = 2000

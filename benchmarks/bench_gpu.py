@@ -1,6 +1,6 @@
 """One GPU: epochs of full softmax over all paths, stored and fresh, fused beside plain PyTorch; ranking of the test.
 
-`python -m benchmarks.bench_gpu FOLDER wn11 fb13` prints one JSON object; `blockhole.paper.encoded` writes the FOLDER.
+`python -m benchmarks.bench_gpu FOLDER wn11 fb13` prints one JSON object; `experiments.material` writes the FOLDER.
 Needs torch, triton, numpy and pydantic only.
 """
 
@@ -17,20 +17,16 @@ from torch import Tensor, nn
 
 from blockhole.data.dataset import DataSet
 from blockhole.evaluation.ranking import rank
-from blockhole.evaluation.splits import queries_of
-from blockhole.evaluation.truth import build_truth
+from blockhole.evaluation.truth import build_truth, queries_of
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.models.catalogue import build_model
 from blockhole.models.settings import ModelSettings
-from blockhole.paper.encoded import read_encoded
-from blockhole.paths.queries import PathQueries
-from blockhole.training.autograd import AutogradEngine
-from blockhole.training.config import TrainConfig
-from blockhole.training.engine import Engine
-from blockhole.training.kernels.captured import CapturedEngine
-from blockhole.training.order import EpochOrder
-from blockhole.training.path_tensors import PathTensors
+from blockhole.queries.paths import PathQueries
+from blockhole.runs.config import TrainConfig
+from blockhole.training.batches import EpochOrder, PathTensors
+from blockhole.training.engines import AutogradEngine, CapturedEngine, Engine
 from blockhole.training.positives import FreshWalks, Positives, StoredPositives
+from experiments.material import read_encoded
 
 DEVICE = torch.device("cuda", 0)
 EPOCHS = 3

@@ -15,17 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockhole.answering.engine import Engine
-from blockhole.answering.new_entities import with_facts
+from blockhole.answering.new_facts import with_facts
 from blockhole.answering.vectors import Vectors
-from blockhole.data.load import load
+from blockhole.data.dataset import load
 from blockhole.evaluation.ranking import TOLERANCE
 from blockhole.evaluation.truth import truth_of
 from blockhole.fitting import train
-from blockhole.graph.knowledge_graph import KnowledgeGraph
-from blockhole.graph.split import SplitGraph
+from blockhole.graph.knowledge_graph import KnowledgeGraph, SplitGraph
 from blockhole.graph.vocabulary import Vocabulary
-from blockhole.paths.queries import PathQueries
-from blockhole.training.run import Run, is_run
+from blockhole.queries.paths import PathQueries
+from blockhole.runs.run import Run, is_run
 
 _HELD_OUT = 500
 _FEWEST_FACTS = 3

@@ -22,15 +22,13 @@ from typing import Any
 import numpy as np
 
 from blockhole.errors import BlockholeWarning
-from blockhole.graph.readers import read_split
-from blockhole.graph.split import SplitGraph
-from blockhole.memory import peak_bytes
-from blockhole.paths.answers import answer_sets, holds
-from blockhole.paths.builder import build_paths
-from blockhole.paths.guu import read_paths
-from blockhole.paths.part_files import write_path_splits
-from blockhole.paths.queries import PathQueries
-from blockhole.paths.walks import sample_walks
+from blockhole.files.readers import read_split
+from blockhole.graph.knowledge_graph import SplitGraph
+from blockhole.machine import peak_bytes
+from blockhole.queries.answers import answer_sets, holds
+from blockhole.queries.path_sets import build_paths, read_paths, write_path_splits
+from blockhole.queries.paths import PathQueries
+from blockhole.queries.walks import sample_walks
 
 REPEATS = 3
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from blockhole.graph.readers import read_graph
+from blockhole.files.readers import read_graph
 
 
 def write_files(folder: Path, triples: int, seed: int) -> None:

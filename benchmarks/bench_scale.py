@@ -28,9 +28,9 @@ from typing import Any
 import torch
 
 from benchmarks import synthetic_graph
-from blockhole.evaluation.memory import parse_size
-from blockhole.graph.readers import read_split
-from blockhole.paths.walks import sample_walks
+from blockhole.files.readers import read_split
+from blockhole.machine import parse_size
+from blockhole.queries.walks import sample_walks
 from blockhole.training.streaming import StreamedPositives
 
 BLOCKHOLE = (sys.executable, "-c", "import sys; from blockhole.cli.main import main; main(sys.argv[1:])")

@@ -24,12 +24,11 @@ from benchmarks import synthetic_graph
 from benchmarks.launching import figures_of
 from blockhole.data.dataset import DataSet
 from blockhole.fitting import fit
-from blockhole.graph.adjacency import build_adjacency
-from blockhole.graph.split import SplitGraph
+from blockhole.graph.knowledge_graph import SplitGraph, build_adjacency
 from blockhole.graph.vocabulary import Vocabulary
-from blockhole.memory import peak_bytes
-from blockhole.training.batch import Batch
-from blockhole.training.config import TrainConfig
+from blockhole.machine import peak_bytes
+from blockhole.runs.config import TrainConfig
+from blockhole.training.batches import Batch
 from blockhole.training.memory_needed import memory_needed
 from blockhole.training.workers import ALONE
 

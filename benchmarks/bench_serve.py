@@ -145,8 +145,8 @@ def served(run: Path, port: int = 0) -> Iterator[Server]:
 def asks(run: Path, count: int = 4000) -> list[bytes]:
     """Requests for walks of one to three hops over the run's own facts."""
     from benchmarks.bench_ask import spelled
-    from blockhole.paths.walks import sample_walks
-    from blockhole.training.run import Run
+    from blockhole.queries.walks import sample_walks
+    from blockhole.runs.run import Run
 
     graph = Run.open(run).graph
     bodies = [

@@ -137,9 +137,9 @@ def common_loss(positives: Path, entity: NDArray[np.float32], relation: NDArray[
 
 def write_data(folder: Path) -> tuple[Path, Path, Path]:
     """WN11's train facts and train paths in random order, and walks over FB15k-237, for every environment to read."""
-    from blockhole.data.load import load
-    from blockhole.paths.queries import PathQueries
-    from blockhole.paths.walks import sample_walks
+    from blockhole.data.dataset import load
+    from blockhole.queries.paths import PathQueries
+    from blockhole.queries.walks import sample_walks
 
     data = load("wn11")
     shuffled = np.random.default_rng(0).permutation(len(data.paths("train")))

@@ -11,10 +11,9 @@ import warnings
 
 import numpy as np
 
-from blockhole.data.load import load
+from blockhole.data.dataset import load
 from blockhole.errors import BlockholeWarning
-from blockhole.paths.builder import build_paths
-from blockhole.paths.splits import PATH_PARTS
+from blockhole.queries.path_sets import PATH_PARTS, build_paths
 
 
 def totals(counts: dict[str, int]) -> list[int]:

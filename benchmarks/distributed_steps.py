@@ -12,15 +12,14 @@ import time
 
 import numpy as np
 
-from blockhole.data.load import load
-from blockhole.training.config_sources import gather, validate
-from blockhole.training.devices import torch_threads
+from blockhole.data.dataset import load
+from blockhole.machine import torch_threads
+from blockhole.runs.config import gather, validate
+from blockhole.training.batches import PathTensors
 from blockhole.training.distributed.engine import ShardedEngine
-from blockhole.training.distributed.mesh import MeshShape
-from blockhole.training.distributed.volume import bytes_sent, step_bytes
-from blockhole.training.path_tensors import PathTensors
+from blockhole.training.distributed.mesh import MeshShape, bytes_sent, step_bytes
 from blockhole.training.positives import StoredPositives
-from blockhole.training.unseen import seen_entities
+from blockhole.training.trainer import seen_entities
 from blockhole.training.workers import Workers, joined
 
 WARM = 3

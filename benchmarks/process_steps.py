@@ -13,11 +13,10 @@ from pathlib import Path
 import numpy as np
 from torch import distributed as dist
 
-from blockhole.graph.readers import read_split
-from blockhole.memory import peak_bytes
-from blockhole.training.config import TrainConfig
-from blockhole.training.devices import torch_threads
-from blockhole.training.distributed.volume import bytes_sent
+from blockhole.files.readers import read_split
+from blockhole.machine import peak_bytes, torch_threads
+from blockhole.runs.config import TrainConfig
+from blockhole.training.distributed.mesh import bytes_sent
 from blockhole.training.streaming import StreamedPositives
 from blockhole.training.workers import Workers, joined
 

@@ -17,7 +17,7 @@ from time import perf_counter, process_time
 from typing import final
 
 from blockhole.fitting import plan_memory, train
-from blockhole.memory import peak_bytes
+from blockhole.machine import peak_bytes
 
 TOLD = 50
 """How often an epoch says on standard error how far it is."""

@@ -13,10 +13,9 @@ import torch
 
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
-from blockhole.paths.queries import PathQueries
-from blockhole.training.config import TrainConfig
-from blockhole.training.order import EpochOrder
-from blockhole.training.path_tensors import PathTensors
+from blockhole.queries.paths import PathQueries
+from blockhole.runs.config import TrainConfig
+from blockhole.training.batches import EpochOrder, PathTensors
 from blockhole.training.workers import Workers, joined
 
 RELATIONS, BATCH = 50, 1024

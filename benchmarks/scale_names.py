@@ -17,9 +17,9 @@ from pathlib import Path
 
 import polars as pl
 
-from blockhole.graph.encoding import NameTable, Numbering
-from blockhole.graph.packed_names import PackedNames
-from blockhole.memory import resident_bytes
+from blockhole.files.readers import NameTable, Numbering
+from blockhole.machine import resident_bytes
+from blockhole.packed.names import PackedNames
 
 BLOCK = 500_000
 SIZES = [

@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from blockhole.graph.array_files import GrowingArray
-from blockhole.graph.packed import ENTITIES, FORMAT, RECORD, RELATIONS
-from blockhole.graph.packed_adjacency import write_adjacency
+from blockhole.packed.adjacency import GrowingArray, write_adjacency
+from blockhole.packed.folder import ENTITIES, FORMAT, RECORD, RELATIONS
 
 if TYPE_CHECKING:
     import polars as pl

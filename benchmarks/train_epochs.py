@@ -16,15 +16,13 @@ import torch
 
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
-from blockhole.memory import peak_bytes
+from blockhole.machine import peak_bytes
 from blockhole.models.catalogue import build_model
 from blockhole.models.settings import ModelSettings
-from blockhole.paths.queries import PathQueries
-from blockhole.training.autograd import AutogradEngine
-from blockhole.training.config import LossConfig, OptimizerConfig, TrainConfig, TrainingConfig
-from blockhole.training.engine import Engine
-from blockhole.training.engines import build_engine
-from blockhole.training.order import EpochOrder
+from blockhole.queries.paths import PathQueries
+from blockhole.runs.config import LossConfig, OptimizerConfig, TrainConfig, TrainingConfig
+from blockhole.training.batches import EpochOrder
+from blockhole.training.engines import AutogradEngine, Engine, build_engine
 
 
 def read_positives(file: Path, count: int | None, hops: int | None) -> tuple[PathQueries, int, int]:

@@ -10,9 +10,9 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
-from scripts.svg import BLUE, GREEN, ORANGE, PINK, YELLOW, write_svg
 
 from blockhole.models.circulant import block_circulant
+from scripts.svg import BLUE, GREEN, ORANGE, PINK, YELLOW, write_svg
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "images"
 BLOCKS, SIZE = 2, 5

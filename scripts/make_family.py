@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockhole.data.edge_split import split_edges
-from blockhole.data.kinship import RELATIONS, Kinship
+from blockhole.data.family_tree import RELATIONS, Kinship
 from blockhole.graph.vocabulary import Vocabulary
 
 TABLES = Path(__file__).parent / "family"

@@ -33,7 +33,7 @@ MOST_ALIVE = 0.1
 PATIENCE = 4
 """A mutant that takes this many times the processor time of the unchanged module, and a second, would never end."""
 
-_ANSWERS = ("tests/paths/test_answer_loops.py", "tests/paths/test_answers.py")
+_ANSWERS = ("tests/queries/test_answer_loops.py", "tests/queries/test_answers.py")
 TESTS_OF: dict[str, tuple[str, ...]] = {
     "models/circulant.py": ("tests/models/test_circulant.py",),
     "evaluation/ranking.py": (
@@ -41,18 +41,13 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
         "tests/evaluation/test_devices.py",
         "tests/evaluation/test_ranking.py",
     ),
-    "paths/answer_loops.py": _ANSWERS,
-    "paths/answer_masks.py": _ANSWERS,
-    "paths/answers.py": _ANSWERS,
-    "paths/builder.py": ("tests/paths/test_builder.py",),
-    "paths/distinct.py": ("tests/paths/test_builder.py",),
-    "paths/edges_by_relation.py": _ANSWERS,
-    "paths/guu.py": ("tests/paths/test_guu.py",),
-    "paths/language.py": ("tests/paths/test_language.py",),
-    "paths/part_files.py": ("tests/paths/test_guu.py",),
-    "paths/queries.py": ("tests/paths/test_queries.py",),
-    "paths/splits.py": ("tests/paths/test_guu.py",),
-    "paths/walks.py": ("tests/paths/test_walks.py",),
+    "queries/answer_loops.py": _ANSWERS,
+    "queries/answer_masks.py": _ANSWERS,
+    "queries/answers.py": _ANSWERS,
+    "queries/path_sets.py": ("tests/queries/test_builder.py", "tests/queries/test_guu.py"),
+    "queries/paths.py": ("tests/queries/test_builder.py", "tests/queries/test_queries.py"),
+    "queries/language.py": ("tests/queries/test_language.py",),
+    "queries/walks.py": ("tests/queries/test_walks.py",),
 }
 """Which tests are to notice a change of a module: those written for it, so that a mutant takes seconds."""
 

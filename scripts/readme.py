@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
+
+from experiments.records import Summary, look_up, read_records, summarise
+from experiments.tables import OVERALL, PAPER
 from scripts.reference.markdown import table
 from scripts.svg import BLUE, ORANGE, write_svg
-
-from blockhole.paper.published import OVERALL, PAPER
-from blockhole.paper.record import read_records
-from blockhole.paper.summary import Summary, look_up, summarise
 
 ROOT = Path(__file__).resolve().parents[1]
 README, PLOT = ROOT / "README.md", ROOT / "docs" / "images" / "speed.svg"

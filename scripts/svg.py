@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import matplotlib
 
 from blockhole.evaluation.plots import COLOURS
-from blockhole.paper.figures import digest
+from experiments.document import digest
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

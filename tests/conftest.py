@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
 from tests.packaging.wheel import Installation, build, install
 
 # A deadline would make a law fail on a busy machine: the first call of a compiled loop alone takes seconds. So would a

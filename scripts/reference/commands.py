@@ -8,9 +8,9 @@ from importlib import import_module
 from typing import Any, get_type_hints
 
 import typer
-from scripts.reference.markdown import cell, code, table, type_name
 
 from blockhole.cli.main import VERBS
+from scripts.reference.markdown import cell, code, table, type_name
 
 HEAD = """# Commands
 

@@ -20,17 +20,17 @@ GROUPS: dict[str, tuple[str, ...]] = {
     # What `blockhole` itself holds comes first; these are the names below it that the guides use.
     "Graphs and data": (
         "blockhole.graph.knowledge_graph.KnowledgeGraph",
-        "blockhole.graph.split.SplitGraph",
+        "blockhole.graph.knowledge_graph.SplitGraph",
         "blockhole.data.dataset.DataSet",
-        "blockhole.paths.queries.PathQueries",
-        "blockhole.paths.answers.answers",
-        "blockhole.paths.language.parse",
-        "blockhole.graph.frames.from_polars",
-        "blockhole.graph.frames.to_polars",
-        "blockhole.graph.frames.from_pandas",
-        "blockhole.graph.frames.to_pandas",
-        "blockhole.graph.frames.from_networkx",
-        "blockhole.graph.frames.to_networkx",
+        "blockhole.queries.paths.PathQueries",
+        "blockhole.queries.answers.answers",
+        "blockhole.queries.language.parse",
+        "blockhole.files.frames.from_polars",
+        "blockhole.files.frames.to_polars",
+        "blockhole.files.frames.from_pandas",
+        "blockhole.files.frames.to_pandas",
+        "blockhole.files.frames.from_networkx",
+        "blockhole.files.frames.to_networkx",
     ),
     "Asking": (
         "blockhole.answering.answers.Answer",
@@ -39,9 +39,9 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "blockhole.answering.engine.Verdict",
         "blockhole.answering.explanation.explain",
         "blockhole.answering.connections.connections",
-        "blockhole.answering.new_entities.with_facts",
-        "blockhole.answering.calibrating.calibrate",
-        "blockhole.answering.export.database_queries.DatabaseQueries",
+        "blockhole.answering.new_facts.with_facts",
+        "blockhole.answering.calibration.calibrate",
+        "blockhole.answering.export.DatabaseQueries",
     ),
     "Models": (
         "blockhole.models.contract.Model",
@@ -51,9 +51,9 @@ GROUPS: dict[str, tuple[str, ...]] = {
     ),
     "Evaluation": (
         "blockhole.evaluation.truth.build_truth",
-        "blockhole.evaluation.splits.queries_of",
+        "blockhole.evaluation.truth.queries_of",
         "blockhole.evaluation.ranking.rank",
-        "blockhole.evaluation.ranking_report.evaluate_ranking",
+        "blockhole.evaluation.path_ranking.evaluate_ranking",
     ),
 }
 

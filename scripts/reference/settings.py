@@ -10,14 +10,13 @@ from typing import Any
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
-from scripts.reference.markdown import bound, cell, code, table, type_name
 
-from blockhole.training.config import TrainConfig
-from blockhole.training.config_sources import flatten
+from blockhole.runs.config import TrainConfig, flatten
+from scripts.reference.markdown import bound, cell, code, table, type_name
 
 HEAD = """# Settings
 
-Written by `python -m scripts.reference` from `blockhole.training.config`; a test fails when it is stale.
+Written by `python -m scripts.reference` from `blockhole.runs.config`; a test fails when it is stale.
 
 Settings come from: defaults < preset (`small` or `fast`, unless one is named) < `--config FILE` (.toml, .yaml, .json) <
 options and `--set KEY=VALUE`; in Python, `blockhole.train(…, settings={"model.blocks": 4})`. `--set KEY=`, in Python

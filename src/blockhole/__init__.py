@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from blockhole.answering.engine import Engine, ask
-    from blockhole.data.load import load
+    from blockhole.data.dataset import load
     from blockhole.errors import BlockholeError
+    from blockhole.files.readers import read_graph, read_split
+    from blockhole.files.writers import write_graph
     from blockhole.fitting import train
-    from blockhole.graph.readers import read_graph, read_split
-    from blockhole.graph.writers import write_graph
-    from blockhole.training.run import Run
+    from blockhole.runs.run import Run
 
 __version__ = "0.1.0"
 
@@ -40,13 +40,13 @@ __all__ = [
 _HOMES = {
     "BlockholeError": "blockhole.errors",
     "Engine": "blockhole.answering.engine",
-    "Run": "blockhole.training.run",
+    "Run": "blockhole.runs.run",
     "ask": "blockhole.answering.engine",
-    "load": "blockhole.data.load",
-    "read_graph": "blockhole.graph.readers",
-    "read_split": "blockhole.graph.readers",
+    "load": "blockhole.data.dataset",
+    "read_graph": "blockhole.files.readers",
+    "read_split": "blockhole.files.readers",
     "train": "blockhole.fitting",
-    "write_graph": "blockhole.graph.writers",
+    "write_graph": "blockhole.files.writers",
 }
 
 

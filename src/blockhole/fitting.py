@@ -13,31 +13,27 @@ from torch import Tensor
 
 from blockhole.data.dataset import DataSet
 from blockhole.errors import ConfigError, DataError, UndefinedPath
+from blockhole.evaluation.path_ranking import ValidationAccuracy, subset, validation_ranking
 from blockhole.evaluation.truth import truth_of
-from blockhole.evaluation.validation import ValidationAccuracy, subset, validation_ranking
-from blockhole.graph.knowledge_graph import KnowledgeGraph
-from blockhole.graph.split import SplitGraph
+from blockhole.graph.knowledge_graph import KnowledgeGraph, SplitGraph
+from blockhole.machine import torch_threads
 from blockhole.models.catalogue import MODELS
-from blockhole.paths.queries import PathQueries
-from blockhole.training.averaging import AveragedEngine
-from blockhole.training.config import TrainConfig
-from blockhole.training.config_sources import Settings, flatten, gather, merge, read_preset, validate
-from blockhole.training.corruptions import KnownCorruptions
-from blockhole.training.devices import torch_threads
-from blockhole.training.distributed.digest import data_digests
+from blockhole.queries.paths import PathQueries
+from blockhole.runs.checkpoint import TrainingState
+from blockhole.runs.config import Settings, TrainConfig, flatten, gather, merge, read_preset, validate
+from blockhole.runs.folder import resumed_config
+from blockhole.runs.run import Run, check_free, is_run
+from blockhole.runs.tracking import MlflowTracker, TensorBoardTracker, Tracker
+from blockhole.runs.writer import Writer, sole_writer
+from blockhole.training.batches import KnownCorruptions, PathTensors
+from blockhole.training.distributed.mesh import data_digests
+from blockhole.training.engines import AveragedEngine
 from blockhole.training.interruption import interruptible
 from blockhole.training.memory_needed import MemoryNeeded, memory_needed
-from blockhole.training.path_tensors import PathTensors
-from blockhole.training.penalties import dura_weight
+from blockhole.training.objective import dura_weight
 from blockhole.training.positives import FreshWalks, Positives, StoredPositives, added_walks, with_reversed
-from blockhole.training.resuming import resumed_config
-from blockhole.training.run import Run, check_free, is_run
-from blockhole.training.run_writer import Writer, sole_writer
-from blockhole.training.state import TrainingState
 from blockhole.training.streaming import Sharing, StreamedPositives, check_streams
-from blockhole.training.tracking import MlflowTracker, TensorBoardTracker, Tracker
-from blockhole.training.trainer import Progress, Trainer, Validate
-from blockhole.training.unseen import seen_entities
+from blockhole.training.trainer import Progress, Trainer, Validate, seen_entities
 from blockhole.training.workers import ALONE, Workers, joined
 
 Data = DataSet | KnowledgeGraph | SplitGraph | str | Path
@@ -250,7 +246,7 @@ def _data_set(data: Data | None, config: TrainConfig) -> DataSet:
     name = config.data if data is None else data
     if name is None:
         raise ConfigError("there is no data to train on; name a data set or a file with --data.")
-    from blockhole.data.load import load
+    from blockhole.data.dataset import load
 
     return load(name)
 
@@ -261,7 +257,7 @@ def _with_paths(data: DataSet, config: TrainConfig) -> DataSet:
     needed = training.on_stored_paths or (training.on == "paths" and config.early_stop.metric)
     if not needed or data.has_paths:
         return data
-    from blockhole.paths.builder import build_paths
+    from blockhole.queries.path_sets import build_paths
 
     return DataSet(data.name, data.split, splits=build_paths(data.split, seed=config.training.seed))
 

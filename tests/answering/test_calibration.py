@@ -9,19 +9,25 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.answering.toys import make_engine, sigmoid_calibration
 
-from blockhole.answering.calibrating import calibrate, fit, measure, reliability
-from blockhole.answering.calibration import IsotonicCurve, PlattCurve, fit_calibration, fit_isotonic, fit_platt
-from blockhole.answering.calibration_file import CALIBRATION, load_calibration, save_calibration
-from blockhole.answering.calibration_pairs import calibration_queries, collect_pairs
+from blockhole.answering.calibrating import calibrate, calibration_queries, collect_pairs, fit, measure, reliability
+from blockhole.answering.calibration import (
+    CALIBRATION,
+    IsotonicCurve,
+    PlattCurve,
+    fit_calibration,
+    fit_isotonic,
+    fit_platt,
+    load_calibration,
+    save_calibration,
+)
 from blockhole.answering.engine import Engine
-from blockhole.data.dataset import DataSet
-from blockhole.data.load import load
+from blockhole.data.dataset import DataSet, load
 from blockhole.errors import DamagedRun, DataError, RunError
-from blockhole.graph.split import SplitGraph
-from blockhole.paths.answers import answers
-from blockhole.training.run import Run
+from blockhole.graph.knowledge_graph import SplitGraph
+from blockhole.queries.answers import answers
+from blockhole.runs.run import Run
+from tests.answering.toys import make_engine, sigmoid_calibration
 
 
 def _coin(probability: np.ndarray, seed: int = 0) -> np.ndarray:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from tests.answering.toys import make_engine
 
 from blockhole.answering import connections as module
-from blockhole.answering.connections import connections
-from blockhole.answering.deadline import Deadline
+from blockhole.answering.connections import Deadline, connections
 from blockhole.answering.engine import Engine
 from blockhole.errors import ConfigError, OutOfTime, UnknownName
 from blockhole.graph.knowledge_graph import KnowledgeGraph
+from tests.answering.toys import make_engine
 
 
 def test_paths_are_those_that_checking_each_gives() -> None:

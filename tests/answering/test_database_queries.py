@@ -11,17 +11,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.answering.toys import SIZES, make_engine, make_model
-from tests.postgres import postgres
 
 import blockhole
 from blockhole.answering.engine import Engine
-from blockhole.answering.export.database_queries import BEST, DatabaseQueries
-from blockhole.answering.export.postgres import export_postgres
+from blockhole.answering.export import BEST, DatabaseQueries, export_postgres
 from blockhole.answering.vectors import Vectors
 from blockhole.errors import ConfigError, ExportError, QueryError, UnknownName
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
+from tests.answering.toys import SIZES, make_engine, make_model
+from tests.postgres import postgres
 
 QUERIES = ("e1/r0", "e2/r0/^r1", "e3/r2/r2/r1")
 PROGRAM = "import sys; from blockhole.cli.main import main; main(sys.argv[1:])"

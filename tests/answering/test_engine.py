@@ -12,20 +12,20 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.answering.toys import make_engine, sigmoid_calibration
 
 from blockhole.answering.answers import Status
 from blockhole.answering.engine import Candidates, Engine, Question, ask
-from blockhole.data.load import load
+from blockhole.data.dataset import load
 from blockhole.errors import BlockholeWarning, ConfigError, QueryError, QuerySyntaxError, RunError, UnknownName
 from blockhole.evaluation.ranking import rank
 from blockhole.evaluation.scorer import spell
 from blockhole.evaluation.truth import truth_of
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.models.contract import Model
-from blockhole.paths.queries import PathQueries
-from blockhole.paths.walks import sample_walks
-from blockhole.training.run import Run
+from blockhole.queries.paths import PathQueries
+from blockhole.queries.walks import sample_walks
+from blockhole.runs.run import Run
+from tests.answering.toys import make_engine, sigmoid_calibration
 
 
 def _reached(graph: KnowledgeGraph, source: int, path: list[int]) -> set[int]:

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blockhole.answering.exact import ExactIndex
+from blockhole.answering.index import ExactIndex
 
 
 def _best(query: torch.Tensor, vectors: torch.Tensor, count: int, among: np.ndarray) -> set[int]:

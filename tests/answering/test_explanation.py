@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from tests.answering.toys import make_engine
 
 from blockhole.answering.engine import Engine
-from blockhole.answering.explanation import explain, known_chains
-from blockhole.answering.trellis import best_chains
+from blockhole.answering.explanation import best_chains, explain, known_chains
 from blockhole.errors import ConfigError, RunError, UnknownName
-from blockhole.paths.queries import PathQueries
+from blockhole.queries.paths import PathQueries
+from tests.answering.toys import make_engine
 
 
 def _hop(engine: Engine, source: int, relation: int, target: int) -> float:

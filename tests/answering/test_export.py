@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from tests.answering.toys import make_engine
-from tests.postgres import postgres
 
 from blockhole.answering.engine import Engine
-from blockhole.answering.export.files import export_file
-from blockhole.answering.export.postgres import _require_pgvector, export_postgres
+from blockhole.answering.export import _require_pgvector, export_file, export_postgres
 from blockhole.errors import DataError, ExportError, MissingExtra
+from tests.answering.toys import make_engine
+from tests.postgres import postgres
 
 QUERIES = ("e1/r0", "e2/r0/^r1", "e3/r2/r2/r1")
 

@@ -9,18 +9,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tests.answering.toys import make_engine
 
-from blockhole.answering.approximate import ApproximateIndex, ApproximateKind
-from blockhole.answering.derived import weights_id
 from blockhole.answering.engine import Engine
-from blockhole.answering.exact import ExactIndex
-from blockhole.answering.index_file import INDEX, IndexKind, build_index, load_index
+from blockhole.answering.index import (
+    INDEX,
+    ApproximateIndex,
+    ApproximateKind,
+    ExactIndex,
+    IndexKind,
+    build_index,
+    load_index,
+)
 from blockhole.answering.vectors import Vectors
 from blockhole.errors import DamagedRun, MissingExtra, RunError
-from blockhole.training.checkpoint import commit_shards
-from blockhole.training.run import Run
-from blockhole.training.state import TrainingState
+from blockhole.runs.checkpoint import TrainingState, commit_shards
+from blockhole.runs.derived import weights_id
+from blockhole.runs.run import Run
+from tests.answering.toys import make_engine
 
 
 def _build(folder: Path, kind: IndexKind) -> None:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.answering.toys import make_engine
 
 from blockhole.answering.engine import Engine
-from blockhole.answering.new_entities import with_facts
+from blockhole.answering.new_facts import with_facts
 from blockhole.errors import DataError, UnknownName
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
+from tests.answering.toys import make_engine
 
 
 def _graph(*facts: tuple[str, str, str]) -> KnowledgeGraph:

@@ -7,9 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blockhole.answering.known import KnownFacts
-from blockhole.answering.neighbourhood import neighbourhood
-from blockhole.answering.next_relations import NextRelations
+from blockhole.answering.known import KnownFacts, NextRelations, neighbourhood
 from blockhole.errors import UnknownName
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary

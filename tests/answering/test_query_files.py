@@ -8,10 +8,10 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from tests.answering.toys import make_engine
 
 from blockhole.answering.query_files import check_queries, read_queries, write_answers
 from blockhole.errors import BlockholeError, ConfigError
+from tests.answering.toys import make_engine
 
 
 def _file(folder: Path, name: str, text: str) -> Path:

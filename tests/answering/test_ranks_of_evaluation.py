@@ -10,14 +10,12 @@ import pytest
 from blockhole.answering.batch import find_answers
 from blockhole.answering.engine import Candidates, Engine
 from blockhole.answering.vectors import Vectors
-from blockhole.data.dataset import DataSet
-from blockhole.data.load import load
+from blockhole.data.dataset import DataSet, load
 from blockhole.evaluation.ranking import rank
-from blockhole.evaluation.splits import queries_of
-from blockhole.evaluation.truth import truth_of
+from blockhole.evaluation.truth import queries_of, truth_of
+from blockhole.files.readers import UnseenEntities
 from blockhole.fitting import train
-from blockhole.graph.readers import UnseenEntities
-from blockhole.training.run import Run
+from blockhole.runs.run import Run
 
 _TOP = 50
 

@@ -15,7 +15,7 @@ from blockhole.graph.vocabulary import Vocabulary
 from blockhole.models.catalogue import build_model
 from blockhole.models.contract import Model
 from blockhole.models.settings import ModelSettings
-from blockhole.training.run import Run
+from blockhole.runs.run import Run
 
 SIZES = {
     "blockhole": ModelSettings(name="blockhole", entity_scale=0.8, blocks=3, block_size=4),

@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 
 import polars as pl
 import pytest
-from tests.answering.toys import make_engine, train_clockwork
 
 from blockhole.cli.completion import Completer
 from blockhole.cli.main import main
 from blockhole.cli.prompt import history_file, open_prompt
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
+from tests.answering.toys import make_engine, train_clockwork
 
 QUERY = '"number 3"/next/double'
 

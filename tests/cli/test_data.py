@@ -15,7 +15,7 @@ import pytest
 
 from blockhole.cli.main import main
 from blockhole.data.catalogue import catalogue
-from blockhole.paths.splits import PATH_PARTS
+from blockhole.queries.path_sets import PATH_PARTS
 
 
 class Outcome(NamedTuple):

@@ -17,11 +17,10 @@ from safetensors.torch import load_file, save_file
 from blockhole import fitting
 from blockhole.cli.main import main
 from blockhole.cli.measuring import relation_pair
-from blockhole.data.load import load
+from blockhole.data.dataset import load
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
-from blockhole.paths.builder import build_paths
-from blockhole.paths.part_files import write_path_splits
+from blockhole.queries.path_sets import build_paths, write_path_splits
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ import torch
 from blockhole import __version__
 from blockhole.cli.main import VERBS, main
 from blockhole.errors import BlockholeError
-from blockhole.memory import explain_out_of_memory
+from blockhole.machine import explain_out_of_memory
 
 
 def _status(*arguments: str) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from blockhole.data.download import CHUNK, ResumingDownloader
+from blockhole.data.catalogue import CHUNK, ResumingDownloader
 from blockhole.errors import FetchError
 
 from .conftest import Site

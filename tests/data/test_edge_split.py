@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from blockhole.data.edge_split import split_edges
 from blockhole.errors import DataError
-from blockhole.graph.split import SplitGraph
+from blockhole.graph.knowledge_graph import SplitGraph
 from blockhole.graph.vocabulary import Vocabulary
 
 ENTITIES = Vocabulary(f"e{i}" for i in range(12))

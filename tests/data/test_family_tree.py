@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blockhole.data.family_tree import generate_family
-from blockhole.data.kinship import RELATIONS
+from blockhole.data.family_tree import RELATIONS, generate_family
 from blockhole.errors import DataError
-from blockhole.graph.split import SplitGraph
+from blockhole.graph.knowledge_graph import SplitGraph
 
 Pairs = set[tuple[str, str]]
 trees = st.builds(generate_family, people=st.integers(7, 300), seed=st.integers(0, 2**32))

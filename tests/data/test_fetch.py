@@ -8,8 +8,7 @@ from threading import Thread
 
 import pytest
 
-from blockhole.data.catalogue import DataFile, Download, NamedDataSet, catalogue
-from blockhole.data.fetch import cache_folder, fetch, find, locate
+from blockhole.data.catalogue import DataFile, Download, NamedDataSet, cache_folder, catalogue, fetch, find, locate
 from blockhole.errors import BlockholeWarning, FetchError
 
 from .conftest import Site

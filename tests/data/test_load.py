@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 from blockhole.data.catalogue import catalogue
-from blockhole.data.dataset import DataSet
-from blockhole.data.load import load
+from blockhole.data.dataset import DataSet, load
 from blockhole.errors import DataError, MalformedFile, UnknownDataSet
-from blockhole.paths.builder import build_paths
-from blockhole.paths.splits import PATH_PARTS
+from blockhole.queries.path_sets import PATH_PARTS, build_paths
 
 PUBLISHED_PATHS = {
     "wn11": [2_129_539, 7_873, 3_404, 24_749, 21_828],

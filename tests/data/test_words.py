@@ -8,10 +8,10 @@ import pytest
 from blockhole.data.dataset import DataSet
 from blockhole.data.words import Words, with_words, words_of
 from blockhole.errors import DataError
-from blockhole.graph.split import SplitGraph
+from blockhole.graph.knowledge_graph import SplitGraph
 from blockhole.graph.vocabulary import Vocabulary
-from blockhole.paths.queries import PathQueries
-from blockhole.paths.splits import PATH_PARTS, PathSplits
+from blockhole.queries.path_sets import PATH_PARTS, PathSplits
+from blockhole.queries.paths import PathQueries
 
 
 def data_of(entities: list[str], relations: list[str], *, splits: PathSplits | None = None) -> DataSet:

@@ -11,14 +11,13 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from tests.distributed.processes import end_group, start_group
-from tests.training.worlds import random_split
 from torch import distributed as dist
 
-from blockhole.paths import walks  # noqa: F401 — so that no child has to
-from blockhole.training.distributed.mesh import EntityMesh, MeshShape
-from blockhole.training.distributed.volume import batch_bytes, bytes_sent
+from blockhole.queries import walks  # noqa: F401 — so that no child has to
+from blockhole.training.distributed.mesh import EntityMesh, MeshShape, batch_bytes, bytes_sent
 from blockhole.training.streaming import StreamedPositives
+from tests.distributed.processes import end_group, start_group
+from tests.training.worlds import random_split
 
 MESHES = {"1x2": 2, "3x1": 3, "2x2": 4}
 SMALL, LARGE = 7, 20_000

@@ -8,15 +8,14 @@ from typing import Any, final
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from tests.training.worlds import config, random_queries, random_split
 
-from blockhole.graph.split import SplitGraph
+from blockhole.graph.knowledge_graph import SplitGraph
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.models.catalogue import MODELS
-from blockhole.paths.queries import PathQueries
-from blockhole.training.batch import Batch
-from blockhole.training.config import TrainConfig
-from blockhole.training.order import EpochOrder
+from blockhole.queries.paths import PathQueries
+from blockhole.runs.config import TrainConfig
+from blockhole.training.batches import Batch, EpochOrder
+from tests.training.worlds import config, random_queries, random_split
 
 LOSSES = ("logistic", "softmax", "sampled_softmax")
 ENTITIES, RELATIONS, POSITIVES, BATCH = 23, 3, 42, 9

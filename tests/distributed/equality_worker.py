@@ -11,18 +11,17 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from tests.distributed.combinations import COMBINATIONS, Combination, batches, seen, split
-from tests.distributed.processes import end_group, start_group
 from torch import distributed as dist
 from torch.distributed.tensor import DTensor
 
 from blockhole.models.catalogue import build_model
 from blockhole.models.contract import Model
-from blockhole.training.autograd import AutogradEngine
+from blockhole.training.distributed.checkpoints import build_sharded_model
 from blockhole.training.distributed.engine import ShardedEngine
 from blockhole.training.distributed.mesh import EntityMesh, MeshShape
-from blockhole.training.distributed.table import build_sharded_model
-from blockhole.training.engine import Engine
+from blockhole.training.engines import AutogradEngine, Engine
+from tests.distributed.combinations import COMBINATIONS, Combination, batches, seen, split
+from tests.distributed.processes import end_group, start_group
 
 MESHES = {"1x1": 1, "1x2": 2, "1x4": 4, "2x2": 4}
 ALONE = "alone"

@@ -17,16 +17,16 @@ from typing import Any
 import numpy as np
 import polars  # noqa: F401 — so that no child has to
 import torch
-from tests.distributed.processes import end_group, start_group
-from tests.distributed.runs import AVERAGED, PACKED, SETTINGS, data, packed
-from tests.training.worlds import random_split
 
 from blockhole.errors import BlockholeError, DataError
 from blockhole.fitting import train
-from blockhole.graph.split import SplitGraph
-from blockhole.training.checkpoint import SHARDS
-from blockhole.training.distributed import digest, group  # noqa: F401 — so that no child has to
+from blockhole.graph.knowledge_graph import SplitGraph
+from blockhole.runs.checkpoint import SHARDS
+from blockhole.training.distributed import group, mesh  # noqa: F401 — so that no child has to
 from blockhole.training.workers import joined
+from tests.distributed.processes import end_group, start_group
+from tests.distributed.runs import AVERAGED, PACKED, SETTINGS, data, packed
+from tests.training.worlds import random_split
 
 
 class Crash:
@@ -121,7 +121,7 @@ def one_packed(folder: Path) -> None:
 
 def other_version(folder: Path) -> None:
     if os.environ["RANK"] == "2":
-        digest.PACKAGE = Path(__file__).parent
+        mesh.PACKAGE = Path(__file__).parent
     train(data(), settings=SETTINGS)
 
 

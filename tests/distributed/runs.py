@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tests.training.worlds import random_split
 
-from blockhole.graph.adjacency import build_adjacency
-from blockhole.graph.split import SplitGraph
-from blockhole.training.checkpoint import load_checkpoint
-from blockhole.training.tracking import read_metrics
+from blockhole.graph.knowledge_graph import SplitGraph, build_adjacency
+from blockhole.runs.checkpoint import load_checkpoint
+from blockhole.runs.tracking import read_metrics
+from tests.training.worlds import random_split
 
 SETTINGS: dict[str, Any] = {
     "model.blocks": 2,

@@ -6,11 +6,10 @@ import json
 import sys
 
 import pytest
+
+from blockhole.training.distributed.mesh import MeshShape, batch_bytes
 from tests.distributed.batch_worker import MESHES
 from tests.distributed.scripts import run_script
-
-from blockhole.training.distributed.mesh import MeshShape
-from blockhole.training.distributed.volume import batch_bytes
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+
 from tests.distributed.combinations import COMBINATIONS
 from tests.distributed.equality_worker import ALONE, MESHES
 from tests.distributed.scripts import run_script

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+from blockhole.fitting import train
+from blockhole.runs.checkpoint import read_record
+from blockhole.runs.run import Run
 from tests.distributed.run_worker import FAILURES
 from tests.distributed.runs import AVERAGED, PACKED, SETTINGS, assert_equal, data, figures, packed, tensors
 from tests.distributed.scripts import run_script
-
-from blockhole.fitting import train
-from blockhole.training.checkpoint import read_record
-from blockhole.training.run import Run
 
 pytestmark = pytest.mark.slow
 

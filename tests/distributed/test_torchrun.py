@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from tests.distributed.runs import SETTINGS, assert_equal, write_facts
 
 pytestmark = pytest.mark.slow

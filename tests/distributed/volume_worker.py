@@ -11,16 +11,15 @@ from functools import partial
 from pathlib import Path
 
 import torch
+from torch import distributed as dist
+
+from blockhole.training.batches import EpochOrder
+from blockhole.training.distributed.checkpoints import build_sharded_model
+from blockhole.training.distributed.engine import ShardedEngine
+from blockhole.training.distributed.mesh import EntityMesh, MeshShape, bytes_sent, step_bytes
 from tests.distributed.combinations import LOSSES
 from tests.distributed.processes import end_group, start_group
 from tests.training.worlds import config, random_queries, random_split
-from torch import distributed as dist
-
-from blockhole.training.distributed.engine import ShardedEngine
-from blockhole.training.distributed.mesh import EntityMesh, MeshShape
-from blockhole.training.distributed.table import build_sharded_model
-from blockhole.training.distributed.volume import bytes_sent, step_bytes
-from blockhole.training.order import EpochOrder
 
 ENTITIES, RELATIONS, NEGATIVES = 2000, 4, 64
 MODELS = {"blockhole": {}, "transe": {"model__blocks": None, "model__block_size": None, "model__dim": 100}}

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.docs.conftest import FAMILY
-from tests.docs.pages import PAGES, Command, commands, examples, shown
-from tests.postgres import postgres
 from typer.main import get_command
 
 from blockhole.cli.main import VERBS, main
+from tests.docs.conftest import FAMILY
+from tests.docs.pages import PAGES, Command, commands, examples, shown
+from tests.postgres import postgres
 
 RUN = ("console", "python")
 EXECUTED = [page for page in PAGES if any(e.language in RUN and not e.not_run for e in examples(page))]

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from tests.docs.pages import ROOT, commands, examples
 
 GUIDE = ROOT / "docs" / "how-to" / "new-model.md"

@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+
 from tests.docs.pages import PAGES, ROOT, examples, shown
 
 

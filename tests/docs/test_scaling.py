@@ -40,7 +40,6 @@ def test_a_fit_finds_the_costs_it_was_made_of_and_the_errors_of_what_is_left_out
 
 def test_a_step_sends_what_volume_counts() -> None:
     from benchmarks.scale_model import GPU_TERMS, Fit, Task, predict
-
     from blockhole.training.distributed.mesh import MeshShape
 
     task = Task(entities=1000, relations=3, edges=10_000, blocks=2, block_size=5, negatives=4, queries=8)

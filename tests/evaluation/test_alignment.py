@@ -2,19 +2,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.evaluation.integer_model import IntegerModel
-from tests.evaluation.worlds import make_world
 
 from blockhole.data.dataset import DataSet
 from blockhole.errors import EvaluationError
-from blockhole.evaluation.alignment import align
 from blockhole.evaluation.ranking import rank
-from blockhole.evaluation.splits import SPLITS, evaluated_facts, queries_of
-from blockhole.evaluation.truth import build_truth
-from blockhole.graph.split import SplitGraph
+from blockhole.evaluation.truth import SPLITS, align, build_truth, evaluated_facts, queries_of
+from blockhole.graph.knowledge_graph import SplitGraph
 from blockhole.graph.vocabulary import Vocabulary
-from blockhole.paths.queries import PathQueries
-from blockhole.paths.splits import PathSplits
+from blockhole.queries.path_sets import PathSplits
+from blockhole.queries.paths import PathQueries
+from tests.evaluation.integer_model import IntegerModel
+from tests.evaluation.worlds import make_world
 
 
 def test_another_order_of_names_gives_the_same_ranks() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from blockhole.evaluation.bootstrap import intervals, paired_difference, resampled_means, share_interval
+from blockhole.evaluation.report import intervals, paired_difference, resampled_means, share_interval
 
 
 def test_means_of_resamples_are_those_of_drawn_queries() -> None:

@@ -5,17 +5,21 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.evaluation import oracle
-from tests.evaluation.worlds import World, make_world, worlds
 
 from blockhole.errors import EvaluationError
-from blockhole.evaluation.accuracy import Accuracy
-from blockhole.evaluation.classification import evaluate_classification, reverse_paths
-from blockhole.evaluation.order import evaluate_order, swap_adjacent
+from blockhole.evaluation.classification import (
+    Accuracy,
+    evaluate_classification,
+    evaluate_order,
+    reverse_paths,
+    swap_adjacent,
+)
+from blockhole.evaluation.path_ranking import ValidationAccuracy, subset, validation_ranking
 from blockhole.evaluation.truth import build_truth
-from blockhole.evaluation.validation import ValidationAccuracy, subset, validation_ranking
 from blockhole.models.complex import ComplEx
-from blockhole.paths.queries import PathQueries
+from blockhole.queries.paths import PathQueries
+from tests.evaluation import oracle
+from tests.evaluation.worlds import World, make_world, worlds
 
 
 def agree(ours: Accuracy, judgements: list[tuple[bool, bool]]) -> None:

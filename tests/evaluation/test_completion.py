@@ -7,14 +7,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.evaluation import oracle
-from tests.evaluation.worlds import World, make_world, worlds
 
 from blockhole.errors import EvaluationError
 from blockhole.evaluation.completion import both_sides, evaluate_completion
-from blockhole.evaluation.ranks import TieRule
+from blockhole.evaluation.ranking import TieRule
 from blockhole.evaluation.truth import build_truth
 from blockhole.models.simple import SimplE
+from tests.evaluation import oracle
+from tests.evaluation.worlds import World, make_world, worlds
 
 METRICS = ("mr", "mrr", "hits_at_1", "hits_at_3", "hits_at_10")
 

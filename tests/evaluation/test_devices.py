@@ -5,22 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from tests.evaluation.worlds import make_world
 
-from blockhole.evaluation import known_answers, ranking
+from blockhole.evaluation import ranking
 from blockhole.evaluation.ranking import rank
 from blockhole.evaluation.truth import build_truth
 from blockhole.models.catalogue import build_model
 from blockhole.models.settings import ModelSettings
-from blockhole.paths.answer_masks import AnswerMasks
+from blockhole.queries.answer_masks import AnswerMasks
+from tests.evaluation.worlds import make_world
 
 
 def test_answers_are_hidden_alike() -> None:
     world = make_world(3, E=25, R=2, facts=80, queries=30)
     graph = build_truth(world.split).graph
     entities = np.arange(25, dtype=np.int32)[::-1].copy()
-    listed = known_answers.on_cpu(graph, world.queries, 7, entities)
-    flagged = known_answers.on_device(AnswerMasks(graph), world.queries, 7, entities, torch.device("cpu"))
+    listed = ranking.on_cpu(graph, world.queries, 7, entities)
+    flagged = ranking.on_device(AnswerMasks(graph), world.queries, 7, entities, torch.device("cpu"))
     hidden = 0
     for first, (hide_listed, hide_flagged) in zip(range(0, 30, 7), zip(listed, flagged, strict=True), strict=True):
         rows = min(7, 30 - first)

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from blockhole.errors import EvaluationError
-from blockhole.evaluation.memory import parse_size, rows_within
-from blockhole.memory import peak_bytes, resident_bytes
+from blockhole.machine import parse_size, peak_bytes, resident_bytes, rows_within
 
 
 @pytest.mark.parametrize(
@@ -32,7 +31,7 @@ def test_the_process_holds_memory() -> None:
 
 def test_a_program_does_not_count_what_its_parent_held() -> None:
     held = np.ones(10**8)  # 800 MB
-    program = "from blockhole.memory import peak_bytes; print(peak_bytes())"
+    program = "from blockhole.machine import peak_bytes; print(peak_bytes())"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 6 * 10**8 < held.nbytes
 

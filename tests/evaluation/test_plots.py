@@ -5,13 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.evaluation.worlds import World, make_world
 
 from blockhole.errors import MissingExtra
 from blockhole.evaluation import plots
 from blockhole.evaluation.classification import evaluate_classification
-from blockhole.evaluation.ranking_report import evaluate_ranking
+from blockhole.evaluation.path_ranking import evaluate_ranking
 from blockhole.evaluation.truth import build_truth
+from tests.evaluation.worlds import World, make_world
 
 PNG = b"\x89PNG\r\n\x1a\n"
 

@@ -7,14 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from blockhole.data.load import load
-from blockhole.evaluation.splits import queries_of
-from blockhole.evaluation.truth import build_truth
-from blockhole.paths.answers import answer_sets
+from blockhole.data.dataset import load
+from blockhole.evaluation.truth import build_truth, queries_of
+from blockhole.queries.answers import answer_sets
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::blockhole.graph.readers.UnseenEntities")
+@pytest.mark.filterwarnings("ignore::blockhole.files.readers.UnseenEntities")
 @pytest.mark.parametrize(("name", "evaluated", "excluded"), [("wn11", 46_577, 0), ("fb13", 98_056, 11_501)])
 def test_published_counts(data_root: Path, name: str, evaluated: int, excluded: int) -> None:
     data = load(data_root / name)

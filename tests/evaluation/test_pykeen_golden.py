@@ -11,7 +11,7 @@ import torch
 
 from blockhole.evaluation.completion import evaluate_completion
 from blockhole.evaluation.truth import build_truth
-from blockhole.graph.readers import read_split
+from blockhole.files.readers import read_split
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.models.complex import ComplEx
 

@@ -7,20 +7,19 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from blockhole.errors import EvaluationError
+from blockhole.evaluation.path_ranking import RankingFigures, evaluate_ranking, ranking_figures
+from blockhole.evaluation.ranking import Ranks, TieRule, TiesCountAsWins, rank
+from blockhole.evaluation.truth import Reading, build_truth
+from blockhole.graph.knowledge_graph import SplitName
+from blockhole.models.catalogue import build_model
+from blockhole.models.settings import ModelSettings
+from blockhole.queries.answers import answer_sets
+from blockhole.queries.paths import PathQueries
 from tests.evaluation import oracle
 from tests.evaluation.integer_model import IntegerModel, constant_model
 from tests.evaluation.worlds import World, make_world, worlds
-
-from blockhole.errors import EvaluationError
-from blockhole.evaluation.ranking import rank
-from blockhole.evaluation.ranking_report import RankingFigures, evaluate_ranking, ranking_figures
-from blockhole.evaluation.ranks import Ranks, TieRule, TiesCountAsWins
-from blockhole.evaluation.truth import Reading, build_truth
-from blockhole.graph.split import SplitName
-from blockhole.models.catalogue import build_model
-from blockhole.models.settings import ModelSettings
-from blockhole.paths.answers import answer_sets
-from blockhole.paths.queries import PathQueries
 
 TIES: tuple[TieRule, ...] = ("half", "paper", "pessimistic")
 
@@ -44,7 +43,7 @@ def agree(ours: RankingFigures, theirs: oracle.Means) -> None:
     ties=st.sampled_from(TIES),
 )
 @settings(max_examples=150, deadline=None)
-@pytest.mark.filterwarnings("ignore::blockhole.evaluation.ranks.TiesCountAsWins")
+@pytest.mark.filterwarnings("ignore::blockhole.evaluation.ranking.TiesCountAsWins")
 def test_ranking_equals_the_definitions(world: World, reading: Reading, evaluated: SplitName, ties: TieRule) -> None:
     truth = build_truth(world.split, reading, evaluated)
     report = evaluate_ranking(world.model, world.queries, truth, ties=ties)

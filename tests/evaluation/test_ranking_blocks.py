@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from tests.evaluation.integer_model import IntegerModel
-from tests.evaluation.worlds import World, make_world, names
 
 from blockhole.errors import EvaluationError
 from blockhole.evaluation import ranking
 from blockhole.evaluation.ranking import rank, takes_whole_product
 from blockhole.evaluation.truth import build_truth
-from blockhole.graph.split import SplitGraph
-from blockhole.paths.queries import PathQueries
+from blockhole.graph.knowledge_graph import SplitGraph
+from blockhole.queries.paths import PathQueries
+from tests.evaluation.integer_model import IntegerModel
+from tests.evaluation.worlds import World, make_world, names
 
 STEP = 2.0**-33
 """Half of how far apart scores of unit vectors may be and still tie."""

@@ -4,16 +4,15 @@ import json
 
 import numpy as np
 import pytest
-from tests.evaluation.integer_model import IntegerModel
-from tests.evaluation.worlds import World, make_world
 
 from blockhole.evaluation.classification import evaluate_classification
-from blockhole.evaluation.comparison import compare
 from blockhole.evaluation.completion import evaluate_completion
-from blockhole.evaluation.ranking_report import evaluate_ranking
-from blockhole.evaluation.report import Report, Table, markdown, mean_intervals
+from blockhole.evaluation.path_ranking import evaluate_ranking
+from blockhole.evaluation.report import Report, Table, compare, markdown, mean_intervals
 from blockhole.evaluation.triples import evaluate_triples
 from blockhole.evaluation.truth import build_truth
+from tests.evaluation.integer_model import IntegerModel
+from tests.evaluation.worlds import World, make_world
 
 
 @pytest.fixture(scope="module")

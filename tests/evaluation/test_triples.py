@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.evaluation import oracle
-from tests.evaluation.worlds import World, make_world, worlds
 
 from blockhole.errors import EvaluationError
 from blockhole.evaluation.scorer import Scorer
-from blockhole.evaluation.triple_evidence import Evidence, measure_evidence
-from blockhole.evaluation.triples import FOLDS, best_threshold, evaluate_triples
-from blockhole.graph.split import SplitGraph
+from blockhole.evaluation.triples import FOLDS, Evidence, best_threshold, evaluate_triples, measure_evidence
+from blockhole.graph.knowledge_graph import SplitGraph
+from tests.evaluation import oracle
+from tests.evaluation.worlds import World, make_world, worlds
 
 
 @given(st.lists(st.tuples(st.integers(-3, 3).map(float), st.booleans()), min_size=1, max_size=12))

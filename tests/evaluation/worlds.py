@@ -8,12 +8,12 @@ from fractions import Fraction
 import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+
+from blockhole.graph.knowledge_graph import SplitGraph
+from blockhole.graph.vocabulary import Vocabulary
+from blockhole.queries.paths import PathQueries
 from tests.evaluation.integer_model import IntegerModel
 from tests.evaluation.oracle import Fact, Path, Query
-
-from blockhole.graph.split import SplitGraph
-from blockhole.graph.vocabulary import Vocabulary
-from blockhole.paths.queries import PathQueries
 
 
 @dataclass

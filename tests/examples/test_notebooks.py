@@ -9,6 +9,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbformat import NotebookNode
+
 from scripts.run_notebooks import EXAMPLES, clean, run
 
 NAMES = ("royal-family", "wn11")

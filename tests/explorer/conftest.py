@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, sync_playwright
+
 from tests.explorer.browser import CHROMIUM, Visit, launch, visiting
 from tests.explorer.world import make_runs
 from tests.serving.processes import serving

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, expect
+
 from tests.explorer.browser import Theme, Visit, visiting
 from tests.explorer.test_views import PLACES
 

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 from playwright.sync_api import expect
+
 from tests.explorer.browser import Visit
 
 THREE_ON = '"number 7"/next/next/next'

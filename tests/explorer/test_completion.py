@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from playwright.sync_api import Route, expect
+
 from tests.explorer.browser import Held, Visit
 from tests.explorer.world import BOLD, HUB, SCRIPT
 

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from playwright.sync_api import Browser, Page
 
-from blockhole.paths.language import Hop, PathQuery, write_name
+from blockhole.queries.language import Hop, PathQuery, write_name
 
 NAMES = st.text(st.sampled_from('ab/^"<>\\ *é😀:') | st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
 QUERIES = st.builds(PathQuery, NAMES, st.lists(st.builds(Hop, NAMES, st.booleans()), min_size=1, max_size=4).map(tuple))

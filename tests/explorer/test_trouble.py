@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Route, expect
+
 from tests.explorer.browser import Held, Visit
 from tests.serving.processes import serving
 

@@ -6,6 +6,7 @@ import json
 
 import pytest
 from playwright.sync_api import Browser, Route, expect
+
 from tests.explorer.browser import TWO_FRAMES, Theme, Visit, visiting
 from tests.explorer.world import BOLD, HUB, IMAGE, LONG, SCRIPT, SPOKES
 

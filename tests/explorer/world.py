@@ -5,9 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from tests.answering.toys import write_clockwork
-
 from blockhole.fitting import train
+from tests.answering.toys import write_clockwork
 
 SCRIPT = "<script>document.title='owned'</script>"
 IMAGE = "<img src=x onerror=\"document.title='owned'\">"

@@ -7,15 +7,14 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.graph.facts import Fact, any_name, fact_lists, graph_of
 
 from blockhole.errors import UnknownName
-from blockhole.graph import adjacency
-from blockhole.graph.encoding import Encoder
-from blockhole.graph.frames import to_polars
-from blockhole.graph.knowledge_graph import KnowledgeGraph
-from blockhole.graph.split import SplitGraph
+from blockhole.files.frames import to_polars
+from blockhole.files.readers import Encoder
+from blockhole.graph import knowledge_graph
+from blockhole.graph.knowledge_graph import KnowledgeGraph, SplitGraph
 from blockhole.graph.vocabulary import Vocabulary
+from tests.files.facts import Fact, any_name, fact_lists, graph_of
 
 KIN = Vocabulary(["William", "William IV", "Harry", "Elizabeth", "http://example.org/Alice", "fatherOf", "motherOf"])
 
@@ -37,8 +36,8 @@ def test_adjacency_holds_every_edge_both_ways(facts: list[Fact]) -> None:
 def test_sorting_by_columns_agrees_with_sorting_by_key(facts: list[Fact]) -> None:
     triples = graph_of(facts).triples
     columns = (triples[:, 0], triples[:, 1], triples[:, 2])
-    by_key = adjacency._sort_distinct(*columns, 50, 50)
-    by_columns = adjacency._sort_distinct(*columns, 2**31, 2**31)
+    by_key = knowledge_graph._sort_distinct(*columns, 50, 50)
+    by_columns = knowledge_graph._sort_distinct(*columns, 2**31, 2**31)
     assert all(np.array_equal(one, other) for one, other in zip(by_key, by_columns, strict=True))
 
 

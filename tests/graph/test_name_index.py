@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blockhole.graph.name_index import NameIndex
+from blockhole.graph.vocabulary import NameIndex
 
 NAMES = ["Zoë", "william", "William", "Wilhelm II", "Anne", "Queen Anne", "ß", "SS", "a\0b", ""]
 some_names = st.lists(st.text("abAB \0ßé", max_size=5), unique=True, max_size=12)

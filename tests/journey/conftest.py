@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from tests.journey.towns import FILE, write_turtle
 from tests.packaging.wheel import Installation, Outcome
 

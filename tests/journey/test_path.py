@@ -12,6 +12,7 @@ from pathlib import Path
 
 import httpx
 import numpy as np
+
 from tests.journey.conftest import Blockhole
 from tests.journey.towns import FILE, iri
 from tests.packaging.wheel import Installation, environment

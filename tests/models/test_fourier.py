@@ -14,15 +14,15 @@ from blockhole.models.circulant import block_circulant, circular_correlation
 from blockhole.models.complex import ComplEx
 from blockhole.models.contract import Model
 from blockhole.models.forms import complex_form, fourier_form, holographic_form, spatial_form, widened_form
-from blockhole.models.fourier import (
+from blockhole.models.hole import HolE
+from blockhole.models.spatial import (
+    BlockHolESpatial,
     Scaling,
     entity_to_fourier,
     entity_to_spatial,
     relation_to_fourier,
     relation_to_spatial,
 )
-from blockhole.models.hole import HolE
-from blockhole.models.spatial import BlockHolESpatial
 
 E, R = 7, 3
 SCALINGS: list[Scaling] = ["paths", "paper"]

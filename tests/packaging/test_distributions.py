@@ -9,9 +9,9 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
-from tests.packaging.wheel import EXTRAS, ROOT, build
 
 import blockhole
+from tests.packaging.wheel import EXTRAS, ROOT, build
 
 BESIDE_THE_PACKAGE = {
     ".gitignore", "CHANGELOG.md", "CITATION.cff", "LICENSE", "PKG-INFO", "README.md", "pyproject.toml",

@@ -7,9 +7,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.packaging.wheel import EXTRAS, Installation, environment, without
 
 import blockhole
+from tests.packaging.wheel import EXTRAS, Installation, environment, without
 
 QUERY = "William/^fatherOf/brotherOf/fatherOf"
 EVERY_EXTRA = tuple(sorted({module for modules in EXTRAS.values() for module in modules}))
@@ -92,8 +92,8 @@ def test_a_missing_extra_is_one_sentence_that_names_it(
 @pytest.mark.parametrize(
     ("feature", "program"),
     [
-        ("a pandas frame", "from blockhole.graph.frames import to_pandas; to_pandas(graph)"),
-        ("a networkx graph", "from blockhole.graph.frames import to_networkx; to_networkx(graph)"),
+        ("a pandas frame", "from blockhole.files.frames import to_pandas; to_pandas(graph)"),
+        ("a networkx graph", "from blockhole.files.frames import to_networkx; to_networkx(graph)"),
     ],
 )
 def test_frames_name_their_extra(

@@ -6,9 +6,9 @@ import re
 from datetime import date
 
 import yaml
-from tests.packaging.wheel import ROOT
 
 import blockhole
+from tests.packaging.wheel import ROOT
 
 SECTION = re.compile(r"^## \[(?P<version>\d+\.\d+\.\d+)\] - (?P<date>\d{4}-\d{2}-\d{2})$", re.MULTILINE)
 DOI = re.compile(r"10\.\d{4,9}/\S+")

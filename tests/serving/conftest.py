@@ -8,6 +8,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+
 from tests.answering.toys import train_clockwork
 from tests.serving.processes import ServerProcess, serving
 

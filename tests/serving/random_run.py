@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from blockhole.answering.calibration import save_calibration
+from blockhole.runs.checkpoint import TrainingState
+from blockhole.runs.config import TrainConfig
+from blockhole.runs.writer import RunWriter
+from blockhole.training.engines import AutogradEngine
 from tests.answering.toys import SIZES, make_engine, sigmoid_calibration
-
-from blockhole.answering.calibration_file import save_calibration
-from blockhole.training.autograd import AutogradEngine
-from blockhole.training.config import TrainConfig
-from blockhole.training.run_writer import RunWriter
-from blockhole.training.state import TrainingState
 
 
 def write_random_run(folder: Path, *, E: int, R: int, facts: int) -> Path:

@@ -9,9 +9,9 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.serving.processes import ServerProcess
 
 from blockhole.cli.main import main
+from tests.serving.processes import ServerProcess
 
 QUERY = '"number 3"/next/double'
 

@@ -13,16 +13,15 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.answering.toys import make_engine
 
 from blockhole.answering.engine import Engine, Question
 from blockhole.errors import BlockholeError, UnknownName
-from blockhole.graph.name_index import NameIndex
-from blockhole.serving.batching import LARGEST, Batcher
-from blockhole.serving.completion import similar
-from blockhole.serving.lanes import Lane
-from blockhole.serving.refusals import Refusal
+from blockhole.graph.vocabulary import NameIndex
+from blockhole.serving.lanes import LARGEST, Batcher, Lane
 from blockhole.serving.runs import Runs, ServedRun
+from blockhole.serving.schemas import Refusal
+from blockhole.serving.service import similar
+from tests.answering.toys import make_engine
 
 
 def test_a_lane_refuses_what_it_has_no_room_for_and_gives_up_in_time() -> None:

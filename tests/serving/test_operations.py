@@ -18,6 +18,7 @@ from typing import Any
 
 import httpx
 import pytest
+
 from tests.serving.processes import ServerProcess, serving, serving_with
 from tests.serving.random_run import write_random_run
 

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from blockhole.answering.engine import Engine
 from blockhole.cli.main import main
 from blockhole.serving.app import build_app
-from blockhole.serving.logs import logger
-from blockhole.serving.metrics import Metrics
+from blockhole.serving.observing import Metrics, logger
 from blockhole.serving.routes import State
 from blockhole.serving.runs import Runs, ServedRun
 from blockhole.serving.service import Service

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.serving.random_run import write_random_run
 
 from blockhole.cli.main import main
 from blockhole.serving.runs import names_of
+from tests.serving.random_run import write_random_run
 
 
 @pytest.fixture

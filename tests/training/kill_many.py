@@ -23,12 +23,12 @@ import polars  # noqa: F401 — so that no child has to
 import torch
 
 from blockhole.fitting import train
-from blockhole.graph.split import SplitGraph
+from blockhole.graph.knowledge_graph import SplitGraph
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.models.hop_compiled import hop_rows, hop_rows_back
-from blockhole.training.checkpoint import load_checkpoint
+from blockhole.runs.checkpoint import load_checkpoint
+from blockhole.runs.run import Run, is_run
 from blockhole.training.kernels.adagrad_compiled import move_rows
-from blockhole.training.run import Run, is_run
 
 SETTINGS: dict[str, Any] = {
     "model.blocks": 2,

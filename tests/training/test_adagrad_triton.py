@@ -7,7 +7,7 @@ from collections.abc import Callable
 _PROGRAM = """
 import torch
 from torch import nn
-from blockhole.training.config import OptimizerConfig
+from blockhole.runs.config import OptimizerConfig
 from blockhole.training.kernels.adagrad_triton import adagrad_step
 from blockhole.training.optimizers import build_optimizer
 

@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 
 from blockhole.fitting import train
-from blockhole.training.autograd import AutogradEngine
-from blockhole.training.averaging import AveragedEngine
-from blockhole.training.checkpoint import load_checkpoint
-from blockhole.training.run import Run
+from blockhole.runs.checkpoint import load_checkpoint
+from blockhole.runs.run import Run
+from blockhole.training.engines import AutogradEngine, AveragedEngine
 
 from .worlds import config, random_data, random_split, tiny_model
 

@@ -10,10 +10,10 @@ import pytest
 
 from blockhole.data.dataset import DataSet
 from blockhole.fitting import plan_memory, train
-from blockhole.graph.split import SplitGraph
+from blockhole.graph.knowledge_graph import SplitGraph
 from blockhole.graph.vocabulary import Vocabulary
-from blockhole.paths.builder import build_paths
-from blockhole.training.config_sources import gather, validate
+from blockhole.queries.path_sets import build_paths
+from blockhole.runs.config import gather, validate
 
 SHORT = {"training.epochs": 1}
 

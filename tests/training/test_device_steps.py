@@ -10,16 +10,12 @@ import torch
 
 from blockhole.errors import ConfigError
 from blockhole.fitting import train
-from blockhole.paths.answer_masks import hold_by_masks
-from blockhole.paths.answers import answers, holds
-from blockhole.paths.queries import PathQueries
-from blockhole.training.autograd import AutogradEngine
-from blockhole.training.batch import Batch
-from blockhole.training.corruptions import KnownCorruptions, corrupt_once
-from blockhole.training.draws import Purpose
-from blockhole.training.keyed_draws import KeyedDraws
-from blockhole.training.order import EpochOrder
-from blockhole.training.path_tensors import PathTensors
+from blockhole.queries.answer_masks import hold_by_masks
+from blockhole.queries.answers import answers, holds
+from blockhole.queries.paths import PathQueries
+from blockhole.training.batches import Batch, EpochOrder, KnownCorruptions, PathTensors, corrupt_once
+from blockhole.training.draws import KeyedDraws, Purpose
+from blockhole.training.engines import AutogradEngine
 
 from .worlds import config, random_data, random_queries, random_split, tiny_model
 

@@ -8,10 +8,9 @@ import pytest
 import torch
 
 from blockhole.errors import ConfigError
-from blockhole.training.autograd import AutogradEngine
-from blockhole.training.batch import Batch
-from blockhole.training.config_sources import gather, validate
-from blockhole.training.dropout import Dropout
+from blockhole.runs.config import gather, validate
+from blockhole.training.batches import Batch
+from blockhole.training.engines import AutogradEngine, Dropout
 
 from .worlds import config, random_split, tiny_model
 

@@ -21,17 +21,13 @@ from blockhole.models.complex import ComplEx
 from blockhole.models.distmult import DistMult
 from blockhole.models.rescal import RESCAL
 from blockhole.models.transe import TransE
-from blockhole.training.autograd import AutogradEngine
-from blockhole.training.batch import Batch
-from blockhole.training.config import LossConfig, OptimizerConfig, PenaltyConfig, TrainConfig, TrainingConfig
-from blockhole.training.corruptions import Corruptions
-from blockhole.training.draws import Purpose
-from blockhole.training.kernels.drawn_objects import draw_objects
+from blockhole.runs.config import LossConfig, OptimizerConfig, PenaltyConfig, TrainConfig, TrainingConfig
+from blockhole.training.batches import Batch, Corruptions
+from blockhole.training.draws import KeyedDraws, Purpose
+from blockhole.training.engines import AutogradEngine
 from blockhole.training.kernels.fused_arrays import Rows
 from blockhole.training.kernels.fused_cpu import FusedEngine, supports
-from blockhole.training.kernels.fused_loops import logistic
-from blockhole.training.kernels.occurrences import count_occurrences, sort_occurrences
-from blockhole.training.keyed_draws import KeyedDraws
+from blockhole.training.kernels.fused_loops import count_occurrences, draw_objects, logistic, sort_occurrences
 
 ENTITIES, RELATIONS, SEED = 40, 3, 7
 OptimizerKind = Literal["adagrad", "rowwise_adagrad"]

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from blockhole.runs.config import LossConfig
 from blockhole.training import losses
-from blockhole.training.config import LossConfig
 from blockhole.training.losses import Pairs, logistic_loss, self_adversarial_weights, softmax_loss
-from blockhole.training.penalties import cubed_norm, dura_weight, squared_norm
+from blockhole.training.objective import cubed_norm, dura_weight, squared_norm
 
 
 def draw(*shape: int, seed: int = 0) -> Tensor:

@@ -11,13 +11,11 @@ import numpy as np
 import pytest
 
 from blockhole.data.packing import pack
+from blockhole.files.writers import write_graph
 from blockhole.fitting import plan_memory
-from blockhole.graph.knowledge_graph import KnowledgeGraph
-from blockhole.graph.split import SplitGraph
+from blockhole.graph.knowledge_graph import KnowledgeGraph, SplitGraph
 from blockhole.graph.vocabulary import Vocabulary
-from blockhole.graph.writers import write_graph
-from blockhole.training.config import TrainConfig
-from blockhole.training.config_sources import gather, validate
+from blockhole.runs.config import TrainConfig, gather, validate
 from blockhole.training.memory_needed import COPIES, GPU_PROGRAM, PROGRAM, memory_needed
 
 E, R, T = 1000, 7, 5000

@@ -11,15 +11,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blockhole.graph.knowledge_graph import KnowledgeGraph
-from blockhole.graph.split import SplitGraph
-from blockhole.paths.answers import answers
-from blockhole.training.batch import Batch
-from blockhole.training.corruptions import corrupt_paths
-from blockhole.training.draws import Purpose
-from blockhole.training.exclusion import Exclusion
-from blockhole.training.keyed_draws import KeyedDraws
-from blockhole.training.negatives import Negatives, NegativeSampler, RelationObjects
+from blockhole.graph.knowledge_graph import KnowledgeGraph, SplitGraph
+from blockhole.queries.answers import answers
+from blockhole.training.batches import Batch, corrupt_paths
+from blockhole.training.draws import KeyedDraws, Purpose
+from blockhole.training.negatives import Exclusion, Negatives, NegativeSampler, RelationObjects
 
 from .worlds import config, random_queries, random_split
 

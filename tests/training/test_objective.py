@@ -12,10 +12,10 @@ from torch import Tensor, nn
 
 from blockhole.models.bilinear import BlockBilinear
 from blockhole.models.contract import Model
-from blockhole.paths.answers import answers
-from blockhole.training.autograd import AutogradEngine
-from blockhole.training.batch import Batch
-from blockhole.training.config import TrainConfig
+from blockhole.queries.answers import answers
+from blockhole.runs.config import TrainConfig
+from blockhole.training.batches import Batch
+from blockhole.training.engines import AutogradEngine
 from blockhole.training.negatives import Negatives, NegativeSampler
 from blockhole.training.objective import Objective
 

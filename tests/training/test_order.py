@@ -10,18 +10,17 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from blockhole.errors import DataError
-from blockhole.paths.answers import holds
-from blockhole.paths.queries import PathQueries
-from blockhole.paths.walks import sample_walks
-from blockhole.training import device_walks
-from blockhole.training.device_walks import WalkSampler
-from blockhole.training.order import EpochOrder, EpochPlan, Plan
-from blockhole.training.path_tensors import PathTensors
+from blockhole.queries.answers import holds
+from blockhole.queries.paths import PathQueries
+from blockhole.queries.walks import sample_walks
+from blockhole.training import positives as positives_module
+from blockhole.training.batches import EpochOrder, EpochPlan, PathTensors, Plan
 from blockhole.training.positives import (
     WALKS_PER_EDGE,
     FreshWalks,
     Reverse,
     StoredPositives,
+    WalkSampler,
     added_walks,
     with_reversed,
 )
@@ -152,7 +151,7 @@ def test_stored_positives_are_the_same_in_every_epoch() -> None:
 
 @pytest.mark.parametrize("chunk", [7, 1 << 22])
 def test_walks_sampled_on_a_device_are_those_of_the_host(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device_walks, "CHUNK", chunk)
+    monkeypatch.setattr(positives_module, "CHUNK", chunk)
     for seed, lengths in ((0, (2, 5)), (2**63 - 1, (1, 1)), (12345, (3, 4))):
         split = random_split(seed=seed % 97)
         graph = split.graph("train")

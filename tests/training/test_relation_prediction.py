@@ -7,10 +7,10 @@ import torch
 
 from blockhole.errors import ConfigError
 from blockhole.models.bilinear import BlockBilinear
-from blockhole.training.autograd import AutogradEngine
-from blockhole.training.batch import Batch
-from blockhole.training.config_sources import gather, validate
-from blockhole.training.relation_prediction import relation_loss
+from blockhole.runs.config import gather, validate
+from blockhole.training.batches import Batch
+from blockhole.training.engines import AutogradEngine
+from blockhole.training.objective import relation_loss
 
 from .worlds import config, random_split, tiny_model
 

@@ -11,12 +11,11 @@ import torch
 
 from blockhole.errors import ConfigError, NotARun, RunError
 from blockhole.fitting import train
-from blockhole.training.autograd import AutogradEngine
-from blockhole.training.checkpoint import load_checkpoint
-from blockhole.training.devices import choose_device
-from blockhole.training.engines import build_engine
+from blockhole.machine import choose_device
+from blockhole.runs.checkpoint import load_checkpoint
+from blockhole.runs.run import Run
+from blockhole.training.engines import AutogradEngine, build_engine
 from blockhole.training.kernels.fused_cpu import FusedEngine
-from blockhole.training.run import Run
 
 from .worlds import config, random_data, tiny_model
 

@@ -11,18 +11,18 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
-from tests.paths.graphs import make_graph
 
 import blockhole
 from blockhole.data.packing import pack
 from blockhole.errors import ConfigError
+from blockhole.files.writers import write_graph
 from blockhole.graph.knowledge_graph import KnowledgeGraph
-from blockhole.graph.writers import write_graph
-from blockhole.paths.answers import holds
-from blockhole.paths.queries import PathQueries
-from blockhole.training.batch import Batch
+from blockhole.queries.answers import holds
+from blockhole.queries.paths import PathQueries
+from blockhole.training.batches import Batch
 from blockhole.training.positives import FreshWalks, Reverse
 from blockhole.training.streaming import ROUNDS, StreamedPositives, shuffled
+from tests.queries.graphs import make_graph
 
 CPU = torch.device("cpu")
 RNG = np.random.default_rng(0)

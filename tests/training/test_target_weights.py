@@ -11,12 +11,11 @@ import torch
 
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
-from blockhole.training.autograd import AutogradEngine
-from blockhole.training.batch import Batch
+from blockhole.training.batches import Batch
+from blockhole.training.engines import AutogradEngine
 from blockhole.training.losses import Pairs
 from blockhole.training.negatives import ALL_ENTITIES, Negatives, NegativeSampler
-from blockhole.training.objective import Objective
-from blockhole.training.target_weights import target_weights
+from blockhole.training.objective import Objective, target_weights
 
 from .worlds import config, random_split, tiny_model
 

@@ -15,18 +15,15 @@ from torch import Tensor
 
 from blockhole.errors import ConfigError, DataError, TrainingDiverged
 from blockhole.fitting import train
-from blockhole.graph.split import SplitGraph
+from blockhole.graph.knowledge_graph import SplitGraph
 from blockhole.models.contract import Model
-from blockhole.paths.queries import PathQueries
-from blockhole.training.batch import Batch
-from blockhole.training.checkpoint import load_checkpoint
-from blockhole.training.config import TrainConfig
-from blockhole.training.config_sources import parse_assignment
+from blockhole.queries.paths import PathQueries
+from blockhole.runs.checkpoint import TrainingState, load_checkpoint
+from blockhole.runs.config import TrainConfig, parse_assignment
+from blockhole.runs.run import Run
+from blockhole.training.batches import Batch, PathTensors
 from blockhole.training.interruption import interruptible
-from blockhole.training.path_tensors import PathTensors
 from blockhole.training.positives import StoredPositives
-from blockhole.training.run import Run
-from blockhole.training.state import TrainingState
 from blockhole.training.trainer import Trainer
 
 from .worlds import config, random_data, random_queries, random_split, tiny_model

@@ -12,20 +12,17 @@ from numpy.typing import NDArray
 
 from blockhole.data.dataset import DataSet
 from blockhole.fitting import train
-from blockhole.graph.split import SplitGraph
+from blockhole.graph.knowledge_graph import SplitGraph
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.models.contract import Model
-from blockhole.training import unseen as module
-from blockhole.training.autograd import AutogradEngine
-from blockhole.training.batch import Batch
-from blockhole.training.checkpoint import load_checkpoint
-from blockhole.training.engine import Engine
-from blockhole.training.engines import build_engine
+from blockhole.runs.checkpoint import load_checkpoint
+from blockhole.runs.run import Run
+from blockhole.training import trainer as module
+from blockhole.training.batches import Batch, PathTensors
+from blockhole.training.engines import AutogradEngine, Engine, build_engine
 from blockhole.training.kernels.fused_cpu import FusedEngine
-from blockhole.training.path_tensors import PathTensors
 from blockhole.training.positives import FreshWalks, StoredPositives
-from blockhole.training.run import Run
-from blockhole.training.unseen import give_mean_to_unseen, seen_entities
+from blockhole.training.trainer import give_mean_to_unseen, seen_entities
 
 from .worlds import config, random_queries, random_split, tiny_model
 

@@ -8,14 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockhole.data.dataset import DataSet
-from blockhole.graph.split import SplitGraph
+from blockhole.graph.knowledge_graph import SplitGraph
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.models.catalogue import build_model
 from blockhole.models.contract import Model
 from blockhole.models.settings import ModelSettings
-from blockhole.paths.queries import PathQueries
-from blockhole.training.config import TrainConfig
-from blockhole.training.config_sources import gather, validate
+from blockhole.queries.paths import PathQueries
+from blockhole.runs.config import TrainConfig, gather, validate
 
 
 def random_split(entities: int = 12, relations: int = 3, facts: int = 40, seed: int = 0) -> SplitGraph:

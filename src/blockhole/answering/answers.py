@@ -1,4 +1,4 @@
-"""What a query gives back: answers in order, each known or predicted, as plain objects and as frames."""
+"""What a query gives back: answers in order, each known or predicted, as plain objects, frames and JSON."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ from blockhole.errors import MissingExtra
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
+
+
+# What a query gives back: answers in order, each known or predicted, as plain objects and as frames.
+
 
 Status = Literal["known", "predicted"]
 """known: the path leads there over facts of the graph; predicted: only the model says so."""
@@ -92,3 +96,16 @@ def answers_frame(many: Sequence[Answers]) -> pl.DataFrame:
             "status": pl.String,
         },
     )
+
+
+# Answers as they leave the program: what the command line prints with --json, and what the server sends.
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class AnswersReport:
+    """The answers to a query, best first, and how long they took to find."""
+
+    query: str
+    answers: tuple[Answer, ...]
+    milliseconds: float

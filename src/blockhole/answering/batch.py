@@ -12,10 +12,10 @@ import torch
 from numpy.typing import NDArray
 
 from blockhole.answering.answers import Status
-from blockhole.answering.exact import ExactIndex
+from blockhole.answering.index import ExactIndex
 from blockhole.answering.vectors import norms
-from blockhole.paths.answers import AnswerSets, answer_sets
-from blockhole.paths.queries import PathQueries
+from blockhole.queries.answers import AnswerSets, answer_sets
+from blockhole.queries.paths import PathQueries
 
 if TYPE_CHECKING:
     from blockhole.answering.engine import Candidates, Engine

@@ -1,20 +1,28 @@
-"""Scores as probabilities: for each path length a curve from evidence to probability, fitted on validation queries.
-
-The evidence for an answer is its score over the norm of the query vector, φ(s, p, o) / ‖q‖. Norms differ from query to
-query and tell nothing about an answer, so a score means more once they are gone; within a query the order is the same.
-
-Two kinds of curve compete, and the one with the smaller Brier score on queries held out is kept: Platt's sigmoid (1999)
-needs little data, isotonic regression (Zadrozny and Elkan, KDD 2002) assumes no shape.
-"""
+"""Scores as probabilities: for each path length a curve from evidence to probability, kept beside the weights."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
+from shlex import quote
 from typing import Annotated, Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
+
+from blockhole.runs.derived import read_derived, weights_id
+from blockhole.saving import replacing
+
+# Scores as probabilities: for each path length a curve from evidence to probability, fitted on validation queries.
+#
+# The evidence for an answer is its score over the norm of the query vector, φ(s, p, o) / ‖q‖. Norms differ from query
+# to query and tell nothing about an answer, so a score means more once they are gone; within a query the order is the
+# same.
+#
+# Two kinds of curve compete, and the one with the smaller Brier score on queries held out is kept: Platt's sigmoid
+# (1999) needs little data, isotonic regression (Zadrozny and Elkan, KDD 2002) assumes no shape.
+
 
 Floats = NDArray[np.float64]
 
@@ -158,3 +166,35 @@ def fit_isotonic(evidence: Floats, label: NDArray[np.bool_]) -> IsotonicCurve:
 
 
 _FITS: Mapping[Kind, Callable[[Floats, NDArray[np.bool_]], Curve]] = {"platt": fit_platt, "isotonic": fit_isotonic}
+
+
+# The calibration in a run's folder, kept for the weights it was fitted for.
+
+
+CALIBRATION = "calibration.json"
+
+
+@final
+class _File(BaseModel):
+    """The contents of calibration.json."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    weights: str
+    calibration: Calibration
+
+
+def save_calibration(calibration: Calibration, folder: Path) -> Path:
+    """Keep a calibration beside the weights it was fitted for."""
+    path = folder / CALIBRATION
+    text = _File(weights=weights_id(folder), calibration=calibration).model_dump_json(indent=1)
+    with replacing(path) as temporary:
+        temporary.write_text(text + "\n", encoding="utf-8")
+    return path
+
+
+def load_calibration(folder: Path) -> Calibration | None:
+    """The calibration of the run in `folder`; None where there is none, or one of other weights."""
+    remedy = f"make it again with: blockhole calibrate {quote(str(folder))}"
+    stored = read_derived(folder / CALIBRATION, _File, remedy)
+    return stored.calibration if stored is not None and stored.weights == weights_id(folder) else None

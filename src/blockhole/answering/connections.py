@@ -1,8 +1,9 @@
-"""Which relation paths connect two entities."""
+"""Which relation paths connect two entities, and how long an answer is looked for."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from time import monotonic
 from typing import NamedTuple, final
 
 import numpy as np
@@ -11,11 +12,30 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from blockhole.answering.answers import Status
-from blockhole.answering.deadline import Deadline
 from blockhole.answering.engine import Engine, check_top
 from blockhole.answering.vectors import norms
-from blockhole.errors import ConfigError
-from blockhole.paths.language import Hop
+from blockhole.errors import ConfigError, OutOfTime
+from blockhole.queries.language import Hop
+
+# How long an answer is looked for.
+
+
+@final
+class Deadline:
+    """A moment `seconds` from now; searches that can take long look at it as they go."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._end = monotonic() + seconds
+
+    def check(self) -> None:
+        """Raise `OutOfTime` when the moment has passed."""
+        if monotonic() > self._end:
+            raise OutOfTime(f"no answer was found within {self.seconds:g} s; ask for shorter paths, or again later.")
+
+
+# Which relation paths connect two entities.
+
 
 LONGEST = 4
 _PREFIXES = 20_000
@@ -141,3 +161,13 @@ def _named(engine: Engine, scored: _Scored) -> Connection:
     if scored.known:
         return Connection(path, len(scored.path), scored.score, 1.0, "known")
     return Connection(path, len(scored.path), scored.score, scored.probability, "predicted")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class PathsReport:
+    """The relation paths that connect two entities."""
+
+    source: str
+    target: str
+    paths: tuple[Connection, ...]

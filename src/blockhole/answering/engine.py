@@ -16,19 +16,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from blockhole.answering.answers import Answer, Answers, Status
-from blockhole.answering.approximate import ApproximateIndex
 from blockhole.answering.batch import find_answers
-from blockhole.answering.calibration import Calibration
-from blockhole.answering.calibration_file import load_calibration
-from blockhole.answering.exact import ExactIndex
-from blockhole.answering.index_file import LoadedIndex, load_index
+from blockhole.answering.calibration import Calibration, load_calibration
+from blockhole.answering.index import ApproximateIndex, ExactIndex, LoadedIndex, load_index
 from blockhole.answering.known import KnownFacts
 from blockhole.answering.vectors import Vectors, norms
 from blockhole.errors import BlockholeWarning, ConfigError, QueryError, RunError, UnknownName
 from blockhole.graph.knowledge_graph import KnowledgeGraph
-from blockhole.paths.language import PathQuery, encode, parse
-from blockhole.paths.queries import PathQueries
-from blockhole.training.run import Run
+from blockhole.queries.language import PathQuery, encode, parse
+from blockhole.queries.paths import PathQueries
+from blockhole.runs.run import Run
 
 Candidates = Literal["typed", "all"]
 """Which entities can be answers: those that the last relation takes in the graph, or every one."""

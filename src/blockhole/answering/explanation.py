@@ -5,16 +5,127 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from blockhole.answering.answers import Status
 from blockhole.answering.engine import Engine, check_top
 from blockhole.answering.known import KnownFacts
-from blockhole.answering.trellis import best_chains
-from blockhole.paths.language import PathQuery
+from blockhole.answering.vectors import norms
+from blockhole.queries.language import PathQuery
+
+if TYPE_CHECKING:
+    from blockhole.answering.engine import Engine
+
+
+# The most probable chains through known and predicted edges: a beam from either end, then the k best paths between.
+#
+# A layer of the trellis holds the entities that may stand after a hop; an edge between layers has the probability of
+# that hop, 1 where it is a fact. The best chains through the trellis are found exactly (Viterbi's algorithm, k best).
+
+
+Ids = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+def best_chains(
+    engine: Engine, source: int, path: list[int], target: int, top: int, beam: int
+) -> list[tuple[list[int], list[float]]]:
+    """At most `top` chains s, e1, …, o, best first, each with the probability of every hop."""
+    inverses = [engine.graph.inverse(relation) for relation in reversed(path)]
+    ahead = _beams(engine, source, path[:-1], beam)
+    behind = _beams(engine, target, inverses[:-1], beam)[::-1]
+    ends = np.array([source]), np.array([target])
+    layers = [ends[0], *(np.union1d(a, b) for a, b in zip(ahead, behind, strict=True)), ends[1]]
+    if not all(map(len, layers)):
+        return []  # a hop that no fact and no candidate makes
+    steps = [_hop_probability(engine, layers[i], layers[i + 1], relation) for i, relation in enumerate(path)]
+    return [
+        (
+            [int(layer[place]) for layer, place in zip(layers, places, strict=True)],
+            [float(step[places[i], places[i + 1]]) for i, step in enumerate(steps)],
+        )
+        for places in _k_best(steps, top)
+    ]
+
+
+def _beams(engine: Engine, start: int, path: list[int], beam: int) -> list[Ids]:
+    """For each hop of the path the `beam` entities most probably reached after it; shapes [≤ beam]."""
+    beams: list[Ids] = []
+    entities, probability = np.array([start]), np.ones(1)
+    for relation in path:
+        entities, probability = _advance(engine, entities, probability, relation, beam)
+        beams.append(entities)
+    return beams
+
+
+def _advance(engine: Engine, sources: Ids, probability: Floats, relation: int, beam: int) -> tuple[Ids, Floats]:
+    """The entities most probable after one more hop from `sources`, which have the given probabilities."""
+    candidates = engine.known.candidates(relation)
+    row, reached, hop = _predicted(engine, sources, relation, candidates, beam)
+    for i, source in enumerate(sources.tolist()):
+        facts = engine.graph.adjacency.neighbours(source, relation)[:beam].astype(np.int64)
+        row = np.concatenate([row, np.full(len(facts), i)])
+        reached, hop = np.concatenate([reached, facts]), np.concatenate([hop, np.ones(len(facts))])
+    total = probability[row] * hop
+    entities, place = np.unique(reached, return_inverse=True)
+    best = np.zeros(len(entities))
+    np.maximum.at(best, place, total)
+    kept = np.lexsort((entities, -best))[:beam]
+    return entities[kept], best[kept]
+
+
+def _predicted(
+    engine: Engine, sources: Ids, relation: int, candidates: NDArray[np.int32], beam: int
+) -> tuple[Ids, Ids, Floats]:
+    """The candidates that the model ranks first after one hop from each source, with their probabilities."""
+    vector = engine.vectors.walk(engine.vectors.rows(sources), [relation])
+    row, column = engine.index.subset(candidates).shortlists(vector, beam)
+    entity = candidates[column].astype(np.int64)
+    score = (vector[torch.from_numpy(row)] * engine.vectors.candidates(entity)).sum(dim=1).numpy()
+    return row, entity, engine.probability(score / norms(vector)[row], 1)
+
+
+def _hop_probability(engine: Engine, sources: Ids, targets: Ids, relation: int) -> Floats:
+    """The probability of the hop between any two entities of neighbouring layers, 1 for facts: [S, T]."""
+    vector = engine.vectors.walk(engine.vectors.rows(sources), [relation])
+    evidence = (vector @ engine.vectors.candidates(targets).T).numpy() / norms(vector)[:, None]
+    probability = engine.probability(evidence.reshape(-1), 1).reshape(evidence.shape)
+    for i, source in enumerate(sources.tolist()):
+        probability[i, np.isin(targets, engine.graph.adjacency.neighbours(source, relation))] = 1.0
+    return probability
+
+
+def _k_best(steps: list[Floats], top: int) -> list[list[int]]:
+    """The places in every layer of the `top` most probable chains through `steps`, best first.
+
+    Each place keeps its `top` best beginnings: total[i, j] is the log-probability of the j-th best that ends at i.
+    """
+    total = np.zeros((1, 1))
+    back: list[tuple[NDArray[np.intp], int]] = []
+    for step in steps:
+        with np.errstate(divide="ignore"):
+            extended = (total[:, :, None] + np.log(step)[:, None, :]).reshape(-1, step.shape[1])
+        order = np.argsort(-extended, axis=0, kind="stable")[:top]
+        back.append((order, total.shape[1]))
+        total = np.take_along_axis(extended, order, axis=0).T
+    chains = []
+    for rank in range(total.shape[1]):
+        if not np.isfinite(total[0, rank]):
+            break
+        place, beginning, places = 0, rank, [0]
+        for order, width in reversed(back):
+            place, beginning = divmod(int(order[beginning, place]), width)
+            places.append(place)
+        chains.append(places[::-1])
+    return chains
+
+
+# Why an answer is one: chains of intermediate entities from the source to it, each hop known or predicted.
+
 
 PLAUSIBLE = 0.01
 """Chains less probable than this explain nothing and are left out."""

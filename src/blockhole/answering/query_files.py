@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from blockhole.answering.answers import Answers, answers_frame
 from blockhole.errors import ConfigError, DataError, MalformedFile, QueryError
-from blockhole.graph.replacing import replacing
-from blockhole.paths.language import Hop, PathQuery, parse
+from blockhole.queries.language import Hop, PathQuery, parse
+from blockhole.saving import replacing
 
 if TYPE_CHECKING:
     from blockhole.answering.engine import Engine

@@ -13,9 +13,9 @@ from blockhole.errors import DamagedRun, RunError
 from blockhole.models.catalogue import build_model
 from blockhole.models.contract import Model
 from blockhole.models.settings import ModelSettings
-from blockhole.paths.queries import PathQueries
-from blockhole.training.checkpoint import load_best_weights
-from blockhole.training.run import Run
+from blockhole.queries.paths import PathQueries
+from blockhole.runs.checkpoint import load_best_weights
+from blockhole.runs.run import Run
 
 
 @final

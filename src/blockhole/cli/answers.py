@@ -25,9 +25,9 @@ def answers(
     A query is a source and then relations, separated by /. ^ before a relation takes it backwards; a name with spaces
     or slashes goes into double quotes or < >.
     """
-    from blockhole.data.load import load
-    from blockhole.paths.answers import answers as exact_answers
-    from blockhole.paths.language import encode, parse
+    from blockhole.data.dataset import load
+    from blockhole.queries.answers import answers as exact_answers
+    from blockhole.queries.language import encode, parse
 
     parsed = parse(query)  # a query that cannot be read should not wait for the graph
     facts = load(data).split

@@ -13,7 +13,7 @@ from blockhole.cli.output import JsonFlag, print_json, stdout
 if TYPE_CHECKING:
     from blockhole.answering.answers import Status
     from blockhole.answering.engine import Candidates, Engine
-    from blockhole.paths.language import PathQuery
+    from blockhole.queries.language import PathQuery
 
 app = typer.Typer(add_completion=False)
 
@@ -56,8 +56,8 @@ def ask(
         check_answers_file(out)
     engine = Engine.open(run)
     if facts is not None:
-        from blockhole.answering.new_entities import with_facts
-        from blockhole.graph.readers import read_graph
+        from blockhole.answering.new_facts import with_facts
+        from blockhole.files.readers import read_graph
 
         engine = with_facts(engine, read_graph(facts))
     if file is not None and out is not None:
@@ -82,7 +82,7 @@ def _answer(
     from dataclasses import asdict
     from time import perf_counter
 
-    from blockhole.answering.reports import AnswersReport
+    from blockhole.answering.answers import AnswersReport
 
     began = perf_counter()
     answers = engine.ask(query, top=top, candidates=candidates, only=only)

@@ -20,7 +20,7 @@ def ask_database(
     json: JsonFlag = False,
 ) -> None:
     """Print the best answers among all entities. No run is needed here: all comes from the database."""
-    from blockhole.answering.export.database_queries import DatabaseQueries
+    from blockhole.answering.export import DatabaseQueries
 
     answers = DatabaseQueries(address, table).ask(query, top)
     if json:

@@ -26,11 +26,10 @@ def calibrate(
 ) -> None:
     """Fit probabilities on the validation facts, and keep them in the run for ask, check and explain."""
     from blockhole.answering.calibrating import calibrate as fit
-    from blockhole.answering.calibrating import measure
+    from blockhole.answering.calibrating import data_of, measure
     from blockhole.answering.engine import Engine
-    from blockhole.answering.run_data import data_of
-    from blockhole.data.load import load
-    from blockhole.training.run import Run
+    from blockhole.data.dataset import load
+    from blockhole.runs.run import Run
 
     if plots is not None:
         from blockhole.evaluation.plots import check_drawing

@@ -43,8 +43,8 @@ def compare(
 ) -> None:
     """Measure several runs on the same queries, and each one's difference from the first (paired bootstrap)."""
     from blockhole.cli.measuring import Wanted, check_outputs, draw, measure, with_data, write_report
-    from blockhole.evaluation.comparison import compare as compare_reports
-    from blockhole.training.run import Run
+    from blockhole.evaluation.report import compare as compare_reports
+    from blockhole.runs.run import Run
 
     if len(set(runs)) < 2:
         raise typer.BadParameter("a comparison needs two different runs or more", param_hint="RUN")

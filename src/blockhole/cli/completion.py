@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import final
 
 from blockhole.graph.knowledge_graph import KnowledgeGraph
-from blockhole.graph.name_index import NameIndex
-from blockhole.graph.vocabulary import Vocabulary
-from blockhole.paths.language import last_part, write_name
+from blockhole.graph.vocabulary import NameIndex, Vocabulary
+from blockhole.queries.language import last_part, write_name
 
 _SHOWN = 50
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from blockhole.data.dataset import DataSet
-    from blockhole.graph.split import SplitGraph
+    from blockhole.graph.knowledge_graph import SplitGraph
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, help="List, fetch, describe, split, build, convert and pack data sets."
@@ -34,8 +34,7 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the folder
 @app.command("list")
 def list_data_sets(as_json: JsonFlag = False) -> None:
     """Show the named data sets, their sizes, and where they are on this machine."""
-    from blockhole.data.catalogue import catalogue
-    from blockhole.data.fetch import find
+    from blockhole.data.catalogue import catalogue, find
 
     rows: list[dict[str, Any]] = []
     for entry in catalogue().values():
@@ -58,8 +57,8 @@ def fetch_data_set(
     name: Annotated[str, typer.Argument(help="A name that `blockhole data list` shows.")], as_json: JsonFlag = False
 ) -> None:
     """Download a named data set, verify it, and keep it in the cache."""
-    from blockhole.data.fetch import locate
-    from blockhole.data.load import find_entry
+    from blockhole.data.catalogue import locate
+    from blockhole.data.dataset import find_entry
 
     folder = locate(find_entry(name))
     if as_json:
@@ -71,7 +70,7 @@ def fetch_data_set(
 @app.command("stats")
 def describe_data_set(source: Source, as_json: JsonFlag = False) -> None:
     """Count the entities, relations, facts and path queries of a data set."""
-    from blockhole.data.load import load
+    from blockhole.data.dataset import load
 
     stats = _describe(load(source))
     if as_json:
@@ -98,9 +97,8 @@ def split_facts(
     """
     from numpy.random import default_rng
 
+    from blockhole.data.dataset import check_destination, find_source, load, store
     from blockhole.data.edge_split import split_edges
-    from blockhole.data.load import find_source, load
-    from blockhole.data.store import check_destination, store
     from blockhole.errors import DataError
 
     check_destination(out, find_source(source), overwrite=overwrite)
@@ -124,10 +122,8 @@ def build_path_queries(
     as_json: JsonFlag = False,
 ) -> None:
     """Sample path queries over a data set, as Guu et al. 2015 did, and write both to a folder."""
-    from blockhole.data.load import find_source, load
-    from blockhole.data.store import check_destination, store
-    from blockhole.paths.builder import build_paths
-    from blockhole.paths.splits import PATH_PARTS
+    from blockhole.data.dataset import check_destination, find_source, load, store
+    from blockhole.queries.path_sets import PATH_PARTS, build_paths
 
     start = time.perf_counter()
     span = _parse_lengths(lengths)
@@ -154,7 +150,7 @@ def convert_graph(
     as_json: JsonFlag = False,
 ) -> None:
     """Convert a graph from one file format to another."""
-    from blockhole.graph.convert import convert
+    from blockhole.files.writers import convert
 
     written = convert(source, out)
     if as_json:
@@ -173,8 +169,7 @@ def pack_graph(
 ) -> None:
     """Pack a graph of any size into a folder that is worked on where it lies, without reading it into memory."""
     from blockhole.data.packing import pack
-    from blockhole.evaluation.memory import parse_size
-    from blockhole.memory import peak_bytes
+    from blockhole.machine import parse_size, peak_bytes
 
     start = time.perf_counter()
     with _telling(f"reading {source}") as tell:
@@ -199,8 +194,8 @@ def generate_family_trees(
     as_json: JsonFlag = False,
 ) -> None:
     """Write synthetic family trees of any size, for which every answer is known."""
+    from blockhole.data.dataset import check_destination, store
     from blockhole.data.family_tree import generate_family
-    from blockhole.data.store import check_destination, store
 
     check_destination(out, overwrite=overwrite)
     split = generate_family(people, seed)
@@ -238,7 +233,7 @@ def _parse_lengths(text: str) -> tuple[int, int]:
 
 
 def _describe(data: DataSet) -> dict[str, Any]:
-    from blockhole.paths.splits import PATH_PARTS
+    from blockhole.queries.path_sets import PATH_PARTS
 
     if not data.has_paths:
         return {**_sizes(data.split), "paths": None, "lengths": None}

@@ -12,7 +12,7 @@ from blockhole.cli.output import JsonFlag, print_json, stderr, stdout
 
 if TYPE_CHECKING:
     from blockhole.data.dataset import DataSet
-    from blockhole.training.run import Run
+    from blockhole.runs.run import Run
 
 app = typer.Typer(add_completion=False)
 
@@ -44,7 +44,7 @@ def demo(
 
     The edge Charles fatherOf William is held out of training: following edges, (b) leads to nobody and (c) to Harry.
     """
-    from blockhole.data.load import load
+    from blockhole.data.dataset import load
 
     family = load("family")
     report: dict[str, Any] = {"queries": QUERIES, "true": _true_answers(family), "models": {}}
@@ -62,7 +62,7 @@ def _train(family: DataSet, name: str, folder: Path, seed: int) -> Run:
 
     from blockhole.cli.training_progress import TrainingBar
     from blockhole.fitting import train
-    from blockhole.training.run import is_run
+    from blockhole.runs.run import is_run
 
     if is_run(folder):
         shutil.rmtree(folder)
@@ -78,8 +78,8 @@ def _train(family: DataSet, name: str, folder: Path, seed: int) -> Run:
 
 def _true_answers(family: DataSet) -> dict[str, list[str]]:
     """What each query leads to when no edge is missing."""
-    from blockhole.paths.answers import answers
-    from blockhole.paths.language import encode
+    from blockhole.queries.answers import answers
+    from blockhole.queries.language import encode
 
     graph = family.split.graph("train", "valid", "test")
     return {

@@ -46,7 +46,7 @@ def evaluate(
     Figures are in per cent, but those of completion, which are fractions as is usual there.
     """
     from blockhole.cli.measuring import Wanted, check_outputs, draw, measure, write_report
-    from blockhole.training.run import Run
+    from blockhole.runs.run import Run
 
     check_outputs(report, plots)
     opened = Run.open(run)

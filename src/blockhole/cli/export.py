@@ -37,17 +37,17 @@ def export(
         raise typer.BadParameter("only a database has partitions", param_hint="--partitions")
     from blockhole.answering.engine import Engine
     from blockhole.answering.vectors import Vectors
-    from blockhole.training.run import Run
+    from blockhole.runs.run import Run
 
     opened = Run.open(run)
     engine = Engine(Vectors.of(opened), opened.graph)
     if database:
-        from blockhole.answering.export.postgres import export_postgres
+        from blockhole.answering.export import export_postgres
 
         export_postgres(engine, to, table, partitions)
         place = f"table {table}"
     else:
-        from blockhole.answering.export.files import export_file
+        from blockhole.answering.export import export_file
 
         path = out or run / f"vectors.{to}"
         export_file(engine, to, path)  # type: ignore[arg-type] # one of _FILES, which are all kinds there are

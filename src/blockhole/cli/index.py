@@ -28,9 +28,9 @@ def index(
     """
     from time import perf_counter
 
-    from blockhole.answering.index_file import build_index
+    from blockhole.answering.index import build_index
     from blockhole.answering.vectors import Vectors
-    from blockhole.training.run import Run
+    from blockhole.runs.run import Run
 
     opened = Run.open(run)
     began = perf_counter()

@@ -21,8 +21,6 @@ VERBS: dict[str, tuple[str, str]] = {
     "show": ("blockhole.cli.show", "Say what a run is, with its training curves."),
     "evaluate": ("blockhole.cli.evaluate", "Measure a run: ranking, classification, triples, completion."),
     "compare": ("blockhole.cli.compare", "Compare runs side by side, with significance."),
-    "reproduce": ("blockhole.cli.reproduce", "Run the paper's experiments into records."),
-    "results": ("blockhole.cli.results", "Show the recorded figures beside the paper's."),
     "calibrate": ("blockhole.cli.calibrate", "Fit what turns a run's scores into probabilities."),
     "ask": ("blockhole.cli.ask", "Ranked answers to a path query, known and predicted."),
     "check": ("blockhole.cli.check", "Whether a path holds between two entities."),
@@ -33,6 +31,12 @@ VERBS: dict[str, tuple[str, str]] = {
     "index": ("blockhole.cli.index", "Build the index that answers are searched with."),
     "export": ("blockhole.cli.export", "Write a run's vectors for other tools and databases."),
 }
+
+MOVED = {
+    "reproduce": "python -m experiments reproduce",
+    "results": "python -m experiments results",
+}
+"""Verbs of version 0.1.0 that are elsewhere now."""
 
 
 def _print_version(wanted: bool) -> None:
@@ -99,19 +103,27 @@ def _plain_warnings() -> Iterator[None]:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line: exit 0, 1 for a failure the user can act on (one clear line), 2 for wrong usage."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if given and given[0] in MOVED:
+        sys.stderr.write(f"error: `blockhole {given[0]}` is now `{MOVED[given[0]]}`, in a copy of the repository.\n")
+        sys.exit(2)
+    run(*_application(given))
+
+
+def run(app: Callable[..., object], arguments: list[str], name: str) -> None:
+    """Run a Typer application under `name`; a failure that the user can act on ends it with one line and status 1."""
     from blockhole.errors import BlockholeError, FailedElsewhere
 
-    app, rest, name = _application(sys.argv[1:] if arguments is None else arguments)
     try:
         with _plain_warnings():
-            app(rest, prog_name=name)
+            app(arguments, prog_name=name)
     except FailedElsewhere:
         sys.exit(1)
     except BlockholeError as failure:
         sys.stderr.write(f"error: {failure}\n")
         sys.exit(1)
     except (MemoryError, RuntimeError) as failure:
-        from blockhole.memory import explain_out_of_memory
+        from blockhole.machine import explain_out_of_memory
 
         explanation = explain_out_of_memory(failure)
         if explanation is None:

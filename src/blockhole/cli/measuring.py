@@ -15,27 +15,22 @@ from numpy.typing import NDArray
 
 from blockhole.cli.measuring_options import Task
 from blockhole.cli.output import stderr
-from blockhole.data.load import load
+from blockhole.data.dataset import load
 from blockhole.errors import EvaluationError
-from blockhole.evaluation.alignment import Alignment, align
-from blockhole.evaluation.classification import ClassificationReport, evaluate_classification
+from blockhole.evaluation.classification import ClassificationReport, evaluate_classification, evaluate_order
 from blockhole.evaluation.completion import evaluate_completion
-from blockhole.evaluation.memory import parse_size
-from blockhole.evaluation.order import evaluate_order
-from blockhole.evaluation.ranking_report import RankingReport, evaluate_ranking
-from blockhole.evaluation.ranks import TieRule
+from blockhole.evaluation.path_ranking import RankingReport, evaluate_ranking
+from blockhole.evaluation.ranking import TieRule
 from blockhole.evaluation.report import Report, Table, markdown
-from blockhole.evaluation.splits import evaluated_facts, queries_of
 from blockhole.evaluation.triples import evaluate_triples
-from blockhole.evaluation.truth import Reading, Truth, build_truth
-from blockhole.graph.knowledge_graph import KnowledgeGraph
-from blockhole.graph.replacing import replacing
-from blockhole.graph.split import SplitGraph
-from blockhole.paths.guu import read_paths
-from blockhole.paths.language import encode, write_name
-from blockhole.paths.queries import PathQueries
-from blockhole.training.devices import choose_device
-from blockhole.training.run import Run
+from blockhole.evaluation.truth import Alignment, Reading, Truth, align, build_truth, evaluated_facts, queries_of
+from blockhole.graph.knowledge_graph import KnowledgeGraph, SplitGraph
+from blockhole.machine import choose_device, parse_size
+from blockhole.queries.language import encode, write_name
+from blockhole.queries.path_sets import read_paths
+from blockhole.queries.paths import PathQueries
+from blockhole.runs.run import Run
+from blockhole.saving import replacing
 
 
 @final

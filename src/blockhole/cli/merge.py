@@ -28,7 +28,7 @@ def merge(
 
     The merged run is evaluated, asked, calibrated and served like any other; it cannot be resumed.
     """
-    from blockhole.training.merged_run import merge_runs
+    from blockhole.runs.merging import merge_runs
 
     merged = merge_runs(runs, out, None if weights is None else _numbers(weights))
     report = {

@@ -26,9 +26,8 @@ def paths(
 
     from rich.table import Table
 
-    from blockhole.answering.connections import connections
+    from blockhole.answering.connections import PathsReport, connections
     from blockhole.answering.engine import Engine
-    from blockhole.answering.reports import PathsReport
 
     found = connections(Engine.open(run, calibrated=True), source, target, max_length=max_length, top=top)
     if json:

@@ -15,7 +15,7 @@ from blockhole.cli.answer_table import print_answers
 from blockhole.cli.completion import Completer
 from blockhole.cli.output import stderr, stdout
 from blockhole.errors import BlockholeError
-from blockhole.paths.language import last_part
+from blockhole.queries.language import last_part
 
 if TYPE_CHECKING:
     from blockhole.answering.answers import Status

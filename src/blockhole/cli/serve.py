@@ -41,7 +41,7 @@ def serve(
     from blockhole.errors import MissingExtra
 
     try:
-        from blockhole.serving.access import check_key, read_key
+        from blockhole.serving.front import check_key, read_key
         from blockhole.serving.server import serve as serve_runs
         from blockhole.serving.settings import ServerSettings
     except ModuleNotFoundError as missing:

@@ -11,7 +11,7 @@ import typer
 from blockhole.cli.output import JsonFlag, print_json, stdout
 
 if TYPE_CHECKING:
-    from blockhole.training.run import Run
+    from blockhole.runs.run import Run
 
 app = typer.Typer(add_completion=False)
 
@@ -25,7 +25,7 @@ def show(
     as_json: JsonFlag = False,
 ) -> None:
     """Say what a run is, how far it has come, and how its loss and validation figures went."""
-    from blockhole.training.run import Run
+    from blockhole.runs.run import Run
 
     opened = Run.open(run)
     report = _report(opened)
@@ -60,7 +60,7 @@ def _report(run: Run) -> dict[str, Any]:
 def _print(report: dict[str, Any]) -> None:
     from rich.table import Table
 
-    from blockhole.training.config_sources import flatten
+    from blockhole.runs.config import flatten
 
     table = Table(show_header=False, box=None)
     epochs, wanted = report["epochs"], report["config"]["training"]["epochs"]

@@ -11,8 +11,8 @@ import typer
 from blockhole.cli.output import JsonFlag, print_json, stdout
 
 if TYPE_CHECKING:
+    from blockhole.runs.run import Run
     from blockhole.training.memory_needed import MemoryNeeded
-    from blockhole.training.run import Run
 
 app = typer.Typer(add_completion=False)
 
@@ -54,8 +54,8 @@ def train(
     """
     from blockhole.cli.training_progress import TrainingBar
     from blockhole.fitting import train as fit
-    from blockhole.training.config_sources import parse_assignment
-    from blockhole.training.distributed.launch import speaks
+    from blockhole.runs.config import parse_assignment
+    from blockhole.training.distributed.group import speaks
 
     flags = {
         "training.on": on,
@@ -103,7 +103,7 @@ def train(
 
 
 def _report(run: Run) -> dict[str, Any]:
-    from blockhole.memory import peak_bytes
+    from blockhole.machine import peak_bytes
 
     state = run.state
     return {

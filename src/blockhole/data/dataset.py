@@ -1,16 +1,35 @@
-"""A data set: a split graph, and the path queries over it where there are any."""
+"""A data set: a split graph and its path queries; loaded by name, folder or file, and written to a folder."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from shlex import quote
-from typing import final
+from typing import TYPE_CHECKING, final
 
-from blockhole.errors import DataError
-from blockhole.graph.split import SplitGraph
-from blockhole.paths.queries import PathQueries
-from blockhole.paths.splits import PATH_PARTS, PathSplits
+from blockhole.data.catalogue import NamedDataSet, catalogue, locate
+from blockhole.errors import DataError, UnknownDataSet, nearest_or_all
+from blockhole.files.formats import split_files
+from blockhole.files.readers import Encoder, read_facts, read_split
+from blockhole.files.writers import write_split
+from blockhole.graph.knowledge_graph import SplitGraph
+from blockhole.queries.path_sets import (
+    HOP_SEPARATOR,
+    INVERSE,
+    PATH_PARTS,
+    PathSplits,
+    find_part_files,
+    write_path_splits,
+)
+from blockhole.queries.paths import PathQueries
+from blockhole.saving import replacing_folder
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+# A data set: a split graph, and the path queries over it where there are any.
 
 
 @final
@@ -50,7 +69,7 @@ class DataSet:
                     f"{self.name} has no {part} path queries; build them with "
                     f"`blockhole data build {quote(self.name)} --seed 0 --out FOLDER` and use FOLDER as the data set."
                 )
-            from blockhole.paths.guu import read_paths
+            from blockhole.queries.path_sets import read_paths
 
             self._parts[part] = read_paths(self.part_files[part], self.split.entities, self.split.relations)
         return self._parts[part]
@@ -58,3 +77,96 @@ class DataSet:
     def __repr__(self) -> str:
         paths = "with" if self.has_paths else "without"
         return f"DataSet({self.name!r}, {len(self.split.train)} train facts, {paths} path queries)"
+
+
+# Data sets published as path queries only, as Guu et al. 2015 did: the facts are the queries of length 1.
+
+
+def split_of_parts(part_files: Mapping[str, Path]) -> SplitGraph:
+    """The split graph behind the parts of path queries: train, and dev and test of both kinds."""
+    encoder = Encoder()
+    splits = []
+    for prefix in ("train", "dev", "test"):
+        facts, _ = encoder.encode(_facts(path for part, path in part_files.items() if part.startswith(prefix)))
+        splits.append(facts)
+    entities, relations = encoder.vocabularies()
+    return SplitGraph(entities, relations, *splits)
+
+
+def _facts(files: Iterator[Path]) -> Iterator[pl.DataFrame]:
+    import polars as pl
+
+    path = pl.col("relation")
+    for file in files:
+        for block in read_facts(file):
+            several = path.str.contains(HOP_SEPARATOR, literal=True)
+            yield block.filter(~(several | path.str.starts_with(INVERSE)))
+
+
+# One way in: a name of the catalogue, a folder, or a file becomes a `DataSet`.
+
+
+def load(source: str | Path) -> DataSet:
+    """Load a data set by name, from a folder, or from one file, whose facts then are all train.
+
+    A name of the catalogue means that data set even where a file or folder has the same name: write `./wn11` for
+    the folder. A folder holds train, valid (or dev) and test files of any supported format, and in its folder
+    `paths` the five parts of path queries, where there are any; or it holds these five parts and nothing else.
+    """
+    place = find_source(source)
+    beside = find_part_files(place)
+    if len(beside) == len(PATH_PARTS) and split_files(place).keys() == {"train"}:
+        return DataSet(str(source), split_of_parts(beside), part_files=beside)
+    return DataSet(str(source), read_split(place), part_files=find_part_files(place / "paths"))
+
+
+def find_source(source: str | Path) -> Path:
+    """The file or folder behind a name or path; a named data set is fetched when it is nowhere on this machine."""
+    is_path = isinstance(source, Path) or source not in catalogue()
+    if is_path and Path(source).exists():
+        return Path(source)
+    return locate(find_entry(str(source)))
+
+
+def find_entry(name: str) -> NamedDataSet:
+    """The entry of a name in the catalogue; raises `UnknownDataSet` with the nearest names."""
+    entries = catalogue()
+    if name in entries:
+        return entries[name]
+    hint = nearest_or_all(name, entries, "the data sets are", count=2)
+    raise UnknownDataSet(
+        f"there is no data set, file or folder {name!r}; {hint} A file or a folder of facts can be given too."
+    )
+
+
+# Data sets written to a folder, so that the folder can be given wherever a data set is wanted.
+
+
+ORIGIN = "origin.json"
+"""How a folder was made; its presence says that we wrote the folder, so that we may write it again."""
+
+
+def check_destination(folder: Path, source: Path | None = None, *, overwrite: bool) -> None:
+    """Refuse to replace a folder that we did not write, or one that holds the `source` being read."""
+    if source is not None and source.resolve().is_relative_to(folder.resolve()):
+        raise DataError(f"{folder} holds the data set that is read; name another folder.")
+    if overwrite or not folder.exists():
+        return
+    if not folder.is_dir():
+        raise DataError(f"{folder} is a file; name a new folder, or give --overwrite to replace it.")
+    if any(folder.iterdir()) and not (folder / ORIGIN).is_file():
+        raise DataError(
+            f"{folder} is a folder that holds other things; name a new folder, or give --overwrite to replace it."
+        )
+
+
+def store(split: SplitGraph, folder: Path, *, origin: Mapping[str, object], paths: PathSplits | None = None) -> None:
+    """Write facts, names and path queries in the layout of the published data; all of it appears at once, or nothing.
+
+    `origin` says in plain values how they were made, and `paths/` holds the five parts of path queries.
+    """
+    with replacing_folder(folder) as fresh:
+        write_split(split, fresh)
+        if paths is not None:
+            write_path_splits(paths, fresh / "paths", split.entities, split.relations)
+        (fresh / ORIGIN).write_text(json.dumps(origin, indent=2) + "\n", encoding="utf-8")

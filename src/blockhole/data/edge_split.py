@@ -6,10 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockhole.errors import DataError
-from blockhole.graph.split import SplitGraph
+from blockhole.graph.knowledge_graph import SplitGraph
 from blockhole.graph.vocabulary import Vocabulary
-from blockhole.paths.distinct import query_codes
-from blockhole.paths.queries import PathQueries
+from blockhole.queries.paths import PathQueries, query_codes
 
 
 def split_edges(

@@ -13,18 +13,43 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from blockhole.data.fact_counts import estimate_facts
-from blockhole.data.store import ORIGIN, check_destination
+from blockhole.data.dataset import ORIGIN, check_destination
 from blockhole.errors import DataError
-from blockhole.graph.array_files import GrowingArray
-from blockhole.graph.encoding import encode_each
-from blockhole.graph.folders import listed_names, openke_files, split_files
-from blockhole.graph.packed import ENTITIES, FORMAT, RECORD, RELATIONS, is_packed
-from blockhole.graph.packed_adjacency import adjacency_bytes, write_adjacency
-from blockhole.graph.readers import read_facts, warn_of_negatives
-from blockhole.graph.replacing import replacing_folder
-from blockhole.graph.split import SplitName
-from blockhole.memory import resident_bytes
+from blockhole.files.formats import (
+    Layout,
+    compressed_size,
+    format_of,
+    listed_names,
+    openke_files,
+    require_file,
+    split_files,
+    text_blocks,
+)
+from blockhole.files.readers import encode_each, read_facts, warn_of_negatives
+from blockhole.graph.knowledge_graph import SplitName
+from blockhole.machine import resident_bytes
+from blockhole.packed.adjacency import GrowingArray, adjacency_bytes, write_adjacency
+from blockhole.packed.folder import ENTITIES, FORMAT, RECORD, RELATIONS, is_packed
+from blockhole.saving import replacing_folder
+
+# How many facts a file holds, without reading it: told by Parquet, guessed from the first lines of a text.
+
+
+def estimate_facts(path: Path) -> int:
+    """The number of rows of a Parquet file; of a text, its size over the mean size of a line in its first block."""
+    require_file(path)
+    file_format = format_of(path)
+    if file_format.layout is Layout.PARQUET:
+        import polars as pl
+
+        return int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
+    sample = next((block.data for block in text_blocks(path, file_format.compression)), b"\n")
+    lines = max(1, sample.count(b"\n"))
+    return -(-path.stat().st_size * lines // compressed_size(sample, file_format.compression))
+
+
+# Packing a graph: from files of facts of any size to a folder that is worked on where it lies, in bounded memory.
+
 
 DEFAULT_MEMORY = 3_000_000_000
 """Bytes the process may hold while it packs, when nothing else is said."""
@@ -95,7 +120,7 @@ def _write_facts(
     source: Path, files: dict[SplitName, Path], folder: Path, memory: int, tell: Callable[[str], object]
 ) -> tuple[int, int, int]:
     """Facts and names; how many train facts, entities and relations there are."""
-    from blockhole.graph.packed_names import PackedNames
+    from blockhole.packed.names import PackedNames
 
     listed = [listed_names(source / name) if source.is_dir() else () for name in ("entities.txt", "relations.txt")]
     with (

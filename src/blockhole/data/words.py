@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from blockhole.data.dataset import DataSet
 from blockhole.errors import DataError
-from blockhole.graph.split import SplitGraph
+from blockhole.graph.knowledge_graph import SplitGraph
 from blockhole.graph.vocabulary import Vocabulary
-from blockhole.paths.queries import PathQueries
-from blockhole.paths.splits import PATH_PARTS, PathSplits
+from blockhole.queries.path_sets import PATH_PARTS, PathSplits
+from blockhole.queries.paths import PathQueries
 
 WORD = "word"
 """The relation from an entity to a word of its name; the words are entities called `word:…`."""

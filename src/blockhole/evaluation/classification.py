@@ -1,4 +1,4 @@
-"""Path QA classification: does the path hold? φ ≥ 0 says yes."""
+"""Path QA classification: does the path hold? φ ≥ 0 says yes. And the order of relations, Table 4 of the paper."""
 
 from __future__ import annotations
 
@@ -11,13 +11,75 @@ import torch
 from numpy.typing import NDArray
 
 from blockhole.errors import EvaluationError
-from blockhole.evaluation.accuracy import Accuracy, accuracy_metrics, accuracy_table, measure_accuracy
-from blockhole.evaluation.report import Table, Timing
+from blockhole.evaluation.report import Interval, Table, Timing, mean, share_interval, spell_interval
 from blockhole.evaluation.scorer import Scorer
 from blockhole.evaluation.truth import Reading, Truth
 from blockhole.models.contract import Model
-from blockhole.paths.answers import holds
-from blockhole.paths.queries import PathQueries
+from blockhole.queries.answers import holds
+from blockhole.queries.paths import PathQueries
+
+# Accuracy of yes or no: on what is true, on what is false, and on both together.
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """Shares of right answers, in per cent; None where there is nothing to judge.
+
+    `accuracy` is over positives and negatives together, each counting once.
+    """
+
+    positives: int
+    negatives: int
+    accuracy: float | None
+    accuracy_positive: float | None
+    accuracy_negative: float | None
+    intervals: dict[str, Interval]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field, as JSON takes it."""
+        names = ("positives", "negatives", "accuracy", "accuracy_positive", "accuracy_negative")
+        bounds = {name: list(interval) for name, interval in self.intervals.items()}
+        return {**{name: getattr(self, name) for name in names}, "intervals": bounds}
+
+
+def accuracy_metrics(label: NDArray[np.bool_], judged: NDArray[np.bool_]) -> dict[str, NDArray[np.float64]]:
+    """100 for each right answer, 0 for each wrong one: over all, over the true, over the false; [N] each at most."""
+    right = 100.0 * (label == judged)
+    return {"accuracy": right, "accuracy_positive": right[label], "accuracy_negative": right[~label]}
+
+
+def measure_accuracy(label: NDArray[np.bool_], judged: NDArray[np.bool_], seed: int = 0) -> Accuracy:
+    """Compare what was `judged` true [N] with what is: `label` [N]."""
+    metrics = accuracy_metrics(label, judged)
+    means = {name: mean(values) for name, values in metrics.items()}
+    bounds = {
+        name: share_interval(int(np.count_nonzero(values)), len(values), seed)
+        for name, values in metrics.items()
+        if len(values)
+    }
+    return Accuracy(int(label.sum()), int((~label).sum()), **means, intervals=bounds)
+
+
+def accuracy_table(title: str, first: str, parts: dict[str, Accuracy]) -> Table:
+    """A row for each part."""
+    header = (first, "accuracy", "95 %", "on positives", "on negatives", "positives", "negatives")
+    rows = tuple(
+        (
+            name,
+            part.accuracy,
+            spell_interval(part.intervals.get("accuracy")),
+            part.accuracy_positive,
+            part.accuracy_negative,
+            part.positives,
+            part.negatives,
+        )
+        for name, part in parts.items()
+    )
+    return Table(title, header, rows)
+
+
+# Path QA classification: does the path hold? φ ≥ 0 says yes.
 
 
 @final
@@ -120,3 +182,42 @@ def classify(
         by_length[length] = measure_accuracy(label[part], score[part] >= 0, seed)
     total = measure_accuracy(label, score >= 0, seed)
     return ClassificationReport(split, truth.reading, total, by_length, timing, score, label)
+
+
+# The order of relations: queries with …/a/b/… against the same with …/b/a/… (Table 4 of the paper).
+
+
+def swap_adjacent(queries: PathQueries, first: int, second: int) -> tuple[PathQueries, PathQueries]:
+    """The queries whose path holds `first`/`second`, and the same with the first such pair the other way round."""
+    here, following = queries.path[:, :-1], queries.path[:, 1:]
+    inside = np.arange(1, queries.path.shape[1]) < queries.length[:, None]
+    pair = (here == first) & (following == second) & inside
+    chosen = np.flatnonzero(pair.any(axis=1))
+    position = pair[chosen].argmax(axis=1)
+    found = queries.take(chosen)
+    path = found.path.copy()
+    row = np.arange(len(chosen))
+    path[row, position], path[row, position + 1] = second, first
+    return found, PathQueries(found.source, path, found.length, found.target)
+
+
+def evaluate_order(
+    model: Model,
+    queries: PathQueries,
+    truth: Truth,
+    first: int,
+    second: int,
+    *,
+    split: str = "all",
+    device: torch.device | str = "cpu",
+    seed: int = 0,
+) -> ClassificationReport:
+    """Classify the queries that hold in G(F*) along …/first/second/…, and their swapped paths where those do not."""
+    found, swapped = swap_adjacent(queries, first, second)
+    true = holds(truth.graph, found, device)
+    names = [truth.graph.relation_name(relation) for relation in (first, second)]
+    pair = "/".join(f"^{name}" if inverse else name for name, inverse in names)
+    if not true.any():
+        raise EvaluationError(f"no query of the split {split} has {pair} in its path; choose another pair or split.")
+    title = f"{split} with {pair}"
+    return classify(model, found.take(true), swapped.take(true), truth, split=title, device=device, seed=seed)

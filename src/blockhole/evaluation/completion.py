@@ -11,13 +11,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from blockhole.evaluation.bootstrap import Interval
-from blockhole.evaluation.ranking import rank
-from blockhole.evaluation.ranks import Ranks, TieRule
-from blockhole.evaluation.report import Table, Timing, mean_intervals, spell_interval
+from blockhole.evaluation.ranking import Ranks, TieRule, rank
+from blockhole.evaluation.report import Interval, Table, Timing, mean_intervals, spell_interval
 from blockhole.evaluation.truth import Reading, Truth
 from blockhole.models.contract import Model
-from blockhole.paths.queries import PathQueries
+from blockhole.queries.paths import PathQueries
 
 Side = Literal["head", "tail"]
 

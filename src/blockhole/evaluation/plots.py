@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockhole.errors import MissingExtra
-from blockhole.graph.replacing import replacing
+from blockhole.saving import replacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from blockhole.evaluation.classification import ClassificationReport
-    from blockhole.evaluation.ranking_report import RankingReport
+    from blockhole.evaluation.path_ranking import RankingReport
 
 Bins = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]
 """Of bins of probability that are not empty: the mean of what was said, the share that is true, and the size."""

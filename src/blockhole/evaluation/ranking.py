@@ -11,24 +11,119 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Literal, NamedTuple
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, NamedTuple, final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from blockhole.errors import EvaluationError
-from blockhole.evaluation import known_answers
-from blockhole.evaluation.memory import rows_within
-from blockhole.evaluation.ranks import Ranks
+from blockhole.errors import BlockholeWarning, EvaluationError
 from blockhole.evaluation.scorer import Columns, Scorer
 from blockhole.evaluation.truth import Truth
-from blockhole.memory import resident_bytes
+from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.machine import resident_bytes, rows_within
 from blockhole.models.contract import Model
-from blockhole.paths.answer_masks import AnswerMasks
-from blockhole.paths.answers import holds
-from blockhole.paths.queries import PathQueries
+from blockhole.queries.answer_masks import AnswerMasks
+from blockhole.queries.answers import AnswerSets, answer_sets, holds
+from blockhole.queries.paths import PathQueries
+
+# Where the true answer of each query came out among its negatives, and what follows under each rule for ties.
+
+
+TieRule = Literal["half", "paper", "pessimistic"]
+
+_LOST: dict[TieRule, float] = {"half": 0.5, "paper": 0.0, "pessimistic": 1.0}
+"""The share of the tied negatives that counts as ranked above the true answer."""
+
+
+class TiesCountAsWins(BlockholeWarning):
+    """The paper's rule was applied to scores with ties, which it counts as wins."""
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranks:
+    """For each query the negatives in N(q): how many there are, score higher than the true answer, or tie with it.
+
+    Shapes: better, tied, negatives [N] int64, in the order of the queries.
+    """
+
+    better: NDArray[np.int64]
+    tied: NDArray[np.int64]
+    negatives: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.negatives)
+
+    @property
+    def evaluated(self) -> NDArray[np.bool_]:
+        """Which queries have a negative at all; the others count in no metric; shape [N]."""
+        return self.negatives > 0
+
+    def take(self, index: NDArray[np.intp] | NDArray[np.bool_]) -> Ranks:
+        """The ranks of the queries at `index` (positions or mask)."""
+        return Ranks(self.better[index], self.tied[index], self.negatives[index])
+
+    def rank(self, ties: TieRule = "half") -> NDArray[np.float64]:
+        """1 + |better| + a share of |tied|: ½ by default, the mean of the best and the worst possible; shape [N]."""
+        return 1.0 + self.better + _LOST[ties] * self.tied
+
+    def quantile(self, ties: TieRule = "half") -> NDArray[np.float64]:
+        """The share of negatives below the true answer, Eq. (mq); NaN where there are none; shape [N]."""
+        below = self.negatives - self.better - _LOST[ties] * self.tied
+        quantile = np.full(len(self), np.nan)
+        np.divide(below, self.negatives, out=quantile, where=self.evaluated)
+        return quantile
+
+    def hit(self, top: int, ties: TieRule = "half") -> NDArray[np.bool_]:
+        """Whether the true answer ranks `top` or better among itself and the negatives; shape [N]."""
+        return self.rank(ties) <= top
+
+
+# The known answers ⟦q⟧ of a block of queries, taken out of its scores.
+
+
+Hide = Callable[[Tensor], Tensor]
+"""Sets the scores [B, C] of each query's answers to -∞, in place; how many answers each query has, [B]."""
+
+
+def on_cpu(graph: KnowledgeGraph, queries: PathQueries, size: int, entities: NDArray[np.int32]) -> Iterator[Hide]:
+    """One `Hide` for each block of `size` queries whose scores have the columns `entities`, by listing answers."""
+    column = np.zeros(graph.num_entities, dtype=np.int64)
+    column[entities] = np.arange(len(entities))
+    for sets in answer_sets(graph, queries, batch_size=size):
+        yield partial(_hide_listed, sets, column)
+
+
+def _hide_listed(sets: AnswerSets, column: NDArray[np.int64], scores: Tensor) -> Tensor:
+    flat = column[sets.entities]
+    flat += sets.row * scores.shape[1]
+    scores.numpy().reshape(-1)[flat] = -np.inf
+    return torch.from_numpy(np.diff(sets.indptr))
+
+
+def on_device(
+    masks: AnswerMasks, queries: PathQueries, size: int, entities: NDArray[np.int32], device: torch.device
+) -> Iterator[Hide]:
+    """The same by flags on a device."""
+    columns = torch.from_numpy(entities.astype(np.int64)).to(device)
+    for first in range(0, len(queries), size):
+        block = queries.take(slice(first, first + size))
+        ids = (torch.from_numpy(ids.astype(np.int64)) for ids in (block.source, block.path, block.length))
+        yield partial(_hide_flagged, masks(*ids), columns)
+
+
+def _hide_flagged(mask: Tensor, columns: Tensor, scores: Tensor) -> Tensor:
+    known = mask.index_select(1, columns)
+    scores.masked_fill_(known, -torch.inf)
+    return known.sum(dim=1)
+
+
+# Ranks of true answers among type-matching candidates, exact whatever the batch size, memory cap or device.
+
 
 TOLERANCE = 2.0**-32
 """Two scores tie when they differ by at most this times ‖query vector‖ times the candidates' root mean square norm."""
@@ -137,7 +232,7 @@ class _Ranking:
             yield group.rows[first : first + size], self._rank_block(block, target, columns, group.candidates, hide)
 
     def _rank_block(
-        self, block: PathQueries, target: Tensor, columns: Columns, candidates: int, hide: known_answers.Hide
+        self, block: PathQueries, target: Tensor, columns: Columns, candidates: int, hide: Hide
     ) -> tuple[Tensor, Tensor, Tensor]:
         vector = self._scorer.embed(block)
         if not torch.isfinite(vector).all():
@@ -151,10 +246,10 @@ class _Ranking:
         better, tied = _count(vector, columns, rough, target)
         return better, tied, candidates - answers - unlisted.to(answers.dtype)
 
-    def _hides(self, members: PathQueries, size: int, entities: NDArray[np.int32]) -> Iterator[known_answers.Hide]:
+    def _hides(self, members: PathQueries, size: int, entities: NDArray[np.int32]) -> Iterator[Hide]:
         if self._masks is None:
-            return known_answers.on_cpu(self._graph, members, size, entities)
-        return known_answers.on_device(self._masks, members, size, entities, self._scorer.device)
+            return on_cpu(self._graph, members, size, entities)
+        return on_device(self._masks, members, size, entities, self._scorer.device)
 
     def _block_size(self, group: _Group) -> int:
         """Queries in a block: as many as the cache likes, the memory cap allows and `batch` says."""

@@ -13,8 +13,8 @@ from torch import Tensor
 from blockhole.errors import EvaluationError
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.models.contract import Model
-from blockhole.paths.language import Hop, PathQuery, write_name
-from blockhole.paths.queries import PathQueries
+from blockhole.queries.language import Hop, PathQuery, write_name
+from blockhole.queries.paths import PathQueries
 
 _CHUNK = 8192
 """Rows embedded at a time when nothing but their number matters; it bounds memory, not results."""

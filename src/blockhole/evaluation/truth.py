@@ -1,4 +1,4 @@
-"""The ground truth F* that an evaluation is made against."""
+"""What an evaluation is made against: the ground truth F*, the query sets by name, and a data set in a model's ids."""
 
 from __future__ import annotations
 
@@ -8,8 +8,15 @@ from typing import Literal, final
 import numpy as np
 from numpy.typing import NDArray
 
-from blockhole.graph.knowledge_graph import KnowledgeGraph
-from blockhole.graph.split import SplitGraph, SplitName
+from blockhole.data.dataset import DataSet
+from blockhole.errors import EvaluationError
+from blockhole.graph.knowledge_graph import KnowledgeGraph, SplitGraph, SplitName
+from blockhole.graph.vocabulary import Vocabulary
+from blockhole.queries.path_sets import PATH_PARTS
+from blockhole.queries.paths import PathQueries
+
+# The ground truth F* that an evaluation is made against.
+
 
 Reading = Literal["all", "split"]
 """Which facts are true: train + valid + test (the paper's), or train + the evaluated split (Guu's and CoKE's)."""
@@ -57,3 +64,93 @@ def build_truth(
     if further is not None:
         graph = KnowledgeGraph(graph.entities, graph.relations, np.concatenate([graph.triples, further]))
     return truth_of(graph, reading)
+
+
+# The query sets a data set can be evaluated on, by name.
+
+
+_PARTS: dict[str, tuple[str, ...]] = {
+    "deduction": ("test_deduction",),
+    "induction": ("test_induction",),
+    "all": ("test_deduction", "test_induction"),
+    "dev_deduction": ("dev_deduction",),
+    "dev_induction": ("dev_induction",),
+    "dev": ("dev_deduction", "dev_induction"),
+    "paths": PATH_PARTS,
+}
+
+_OF_VALID = ("valid", "dev_deduction", "dev_induction", "dev")
+SPLITS = ("base", "deduction", "induction", "all", *_OF_VALID, "paths")
+"""`base` and `valid` are the test and valid facts as queries of length 1, `paths` all five parts of path queries."""
+
+
+def evaluated_facts(split: str) -> SplitName:
+    """The facts that a split of queries was drawn from, besides train: what F* = "split" adds.
+
+    Those of queries that are no split of the data, such as a file's, are the test facts.
+    """
+    return "valid" if split in _OF_VALID else "test"
+
+
+def queries_of(data: DataSet, split: str) -> PathQueries:
+    """The queries of a split, at least one."""
+    if split in _PARTS:
+        queries = PathQueries.concatenate([data.paths(part) for part in _PARTS[split]])
+    elif split in ("base", "valid"):
+        queries = PathQueries.from_triples(data.split.test if split == "base" else data.split.valid)
+    else:
+        raise EvaluationError(f"there is no split {split!r}; the splits are {', '.join(SPLITS)}.")
+    if len(queries) == 0:
+        raise EvaluationError(
+            f"the split {split} of {data.name} is empty; choose another split, or data that has it: "
+            "`blockhole data split` sets facts aside."
+        )
+    return queries
+
+
+# The ids of a data set in the vocabularies a model was trained with.
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Alignment:
+    """For every id of a data set the id of the same name in the model: entity [E], relation [2R], inverses included."""
+
+    entities: Vocabulary
+    relations: Vocabulary
+    entity: NDArray[np.int32]
+    relation: NDArray[np.int32]
+
+    def split(self, split: SplitGraph) -> SplitGraph:
+        """The same facts under the model's ids."""
+        parts = (split.train, split.valid, split.test, split.valid_negatives, split.test_negatives)
+        return SplitGraph(self.entities, self.relations, *map(self._triples, parts))
+
+    def _triples(self, triples: NDArray[np.int32]) -> NDArray[np.int32]:
+        source, relation, target = triples.T
+        return np.column_stack([self.entity[source], self.relation[relation], self.entity[target]])
+
+    def queries(self, queries: PathQueries) -> PathQueries:
+        """The same queries under the model's ids."""
+        inside = np.arange(queries.path.shape[1]) < queries.length[:, None]
+        path = np.where(inside, self.relation[queries.path], np.int32(0))
+        return PathQueries(self.entity[queries.source], path, queries.length, self.entity[queries.target])
+
+
+def align(split: SplitGraph, entities: Vocabulary, relations: Vocabulary, name: str = "the data") -> Alignment:
+    """Match the names of a data set, called `name` in errors, with the model's; all must be known to the model."""
+    known_entities = _matching(split.entities, entities)
+    known_relations = _matching(split.relations, relations)
+    if known_entities < len(split.entities) or known_relations < len(split.relations):
+        raise EvaluationError(
+            f"the model was trained on other data: it knows {known_entities:,} of the {len(split.entities):,} entities "
+            f"and {known_relations:,} of the {len(split.relations):,} relations of {name}; evaluate it on the data it "
+            "was trained on, or train a model on this."
+        )
+    named = relations.ids(split.relations)
+    both = np.concatenate([named, named + np.int32(len(relations))])
+    return Alignment(entities, relations, entities.ids(split.entities), both)
+
+
+def _matching(names: Vocabulary, known: Vocabulary) -> int:
+    return len(names) if names == known else sum(name in known for name in names)

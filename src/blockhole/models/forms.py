@@ -7,15 +7,14 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from blockhole.models import fourier
+from blockhole.models import spatial
 from blockhole.models.bilinear import BlockBilinear
 from blockhole.models.blockhole import BlockHolE
 from blockhole.models.circulant import reverse
 from blockhole.models.complex import ComplEx
 from blockhole.models.contract import Model
-from blockhole.models.fourier import Scaling
 from blockhole.models.hole import HolE
-from blockhole.models.spatial import BlockHolESpatial
+from blockhole.models.spatial import BlockHolESpatial, Scaling
 
 AnyModel = TypeVar("AnyModel", bound=Model)
 
@@ -27,8 +26,8 @@ def fourier_form(model: BlockHolESpatial, scaling: Scaling = "paths") -> BlockHo
     With `scaling="paper"` the parameters are the paper's and scores are equal for single relations only.
     """
     b, m = model.blocks, model.block_size
-    entity = fourier.entity_to_fourier(model.entity.view(-1, b, m), scaling)
-    relation = fourier.relation_to_fourier(model.relation.view(-1, b, b, m), scaling)
+    entity = spatial.entity_to_fourier(model.entity.view(-1, b, m), scaling)
+    relation = spatial.relation_to_fourier(model.relation.view(-1, b, b, m), scaling)
     form = BlockHolE(model.num_entities, model.num_relations, blocks=b, block_size=m, tied=model.tied)
     return _with_parameters(form, entity, relation)
 
@@ -41,8 +40,8 @@ def spatial_form(model: BlockHolE, scaling: Scaling = "paths") -> BlockHolESpati
     conjugate-symmetric has no spatial form of its size and raises ValueError: use `widened_form`.
     """
     b, m = model.geometry.blocks, model.geometry.freqs
-    entity = fourier.entity_to_spatial(_stored_entity(model), scaling)
-    relation = fourier.relation_to_spatial(_stored_relation(model), scaling)
+    entity = spatial.entity_to_spatial(_stored_entity(model), scaling)
+    relation = spatial.relation_to_spatial(_stored_relation(model), scaling)
     form = BlockHolESpatial(model.num_entities, model.num_relations, blocks=b, block_size=m, tied=model.tied)
     return _with_parameters(form, entity, relation)
 
@@ -50,8 +49,8 @@ def spatial_form(model: BlockHolE, scaling: Scaling = "paths") -> BlockHolESpati
 @torch.no_grad()
 def widened_form(model: BlockHolE) -> BlockHolESpatial:
     """Spatial BlockHolE of the same b and block size 2m + 1 with the scores of any Fourier BlockHolE."""
-    entity = fourier.widen_entity(_stored_entity(model))
-    relation = fourier.widen_relation(_stored_relation(model))
+    entity = spatial.widen_entity(_stored_entity(model))
+    relation = spatial.widen_relation(_stored_relation(model))
     form = BlockHolESpatial(
         model.num_entities,
         model.num_relations,
@@ -66,9 +65,9 @@ def widened_form(model: BlockHolE) -> BlockHolESpatial:
 def complex_form(model: HolE) -> ComplEx:
     """ComplEx of the same n with the scores of a HolE, along paths too."""
     size = model.entity.shape[1]
-    entity = fourier.entity_to_fourier(model.entity.view(-1, 1, size))
+    entity = spatial.entity_to_fourier(model.entity.view(-1, 1, size))
     # HolE's matrix is circ(w)ᵀ, BlockHolE's circ(w): hence the reversal.
-    relation = fourier.relation_to_fourier(reverse(model.relation).view(-1, 1, 1, size))
+    relation = spatial.relation_to_fourier(reverse(model.relation).view(-1, 1, 1, size))
     form = ComplEx(model.num_entities, model.num_relations, dim=size, tied=model.tied)
     return _with_parameters(form, entity, relation)
 
@@ -76,8 +75,8 @@ def complex_form(model: HolE) -> ComplEx:
 @torch.no_grad()
 def holographic_form(model: ComplEx) -> HolE:
     """HolE of dimension 2n + 1 with the scores of a ComplEx, along paths too."""
-    entity = fourier.widen_entity(_stored_entity(model))
-    relation = reverse(fourier.widen_relation(_stored_relation(model)))
+    entity = spatial.widen_entity(_stored_entity(model))
+    relation = reverse(spatial.widen_relation(_stored_relation(model)))
     form = HolE(model.num_entities, model.num_relations, dim=entity.shape[-1], tied=model.tied)
     return _with_parameters(form, entity, relation)
 

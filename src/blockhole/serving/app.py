@@ -5,21 +5,51 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from http import HTTPStatus
+from pathlib import Path
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
-from starlette.types import ASGIApp
+from starlette.responses import FileResponse, Response
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Scope
 
 from blockhole import __version__
-from blockhole.serving.access import ApiKey
-from blockhole.serving.explorer_files import mount_explorer
-from blockhole.serving.front import Front, failure_json
-from blockhole.serving.refusals import Refusal, too_large
+from blockhole.serving.front import ApiKey, Front, failure_json
 from blockhole.serving.routes import State, router
-from blockhole.serving.schemas import Place, Problem
+from blockhole.serving.schemas import Place, Problem, Refusal, too_large
 from blockhole.serving.settings import ServerSettings
+
+# The explorer page and its files.
+
+
+FOLDER = Path(__file__).with_name("explorer")
+_FRESH = {"Cache-Control": "no-cache"}
+"""Browsers ask whether a file has changed before they use it again: page and server always fit."""
+
+
+class _FreshFiles(StaticFiles):
+    """Static files; only plain ones inside the folder, symbolic links out of it are not followed."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
+        response.headers.update(_FRESH)
+        return response
+
+
+def mount_explorer(app: FastAPI) -> None:
+    """Serve the page at / and its files below /static."""
+    page = FOLDER / "index.html"
+
+    @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
+    async def explorer() -> Response:
+        return FileResponse(page, headers=_FRESH)
+
+    app.mount("/static", _FreshFiles(directory=FOLDER))
+
+
+# The application: routes, the explorer page, and one shape for every failure.
+
 
 _KINDS = {
     400: "malformed",

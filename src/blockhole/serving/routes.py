@@ -11,16 +11,28 @@ from pydantic_core import to_json
 from starlette.responses import PlainTextResponse, Response
 
 from blockhole import __version__
+from blockhole.answering.answers import AnswersReport
+from blockhole.answering.connections import PathsReport
 from blockhole.answering.engine import Verdict
 from blockhole.answering.explanation import Explanation
-from blockhole.answering.neighbourhood import Neighbourhood
-from blockhole.answering.reports import AnswersReport, PathsReport
-from blockhole.serving.logs import log
-from blockhole.serving.metrics import CONTENT_TYPE, Metrics
-from blockhole.serving.refusals import Refusal, refusing
-from blockhole.serving.results import EntitiesReport, Health, RelationsReport, RunReport, RunsReport
+from blockhole.answering.known import Neighbourhood
+from blockhole.serving.observing import CONTENT_TYPE, Metrics, log
 from blockhole.serving.runs import Runs
-from blockhole.serving.schemas import AskBody, CheckBody, ExplainBody, Failure, PathsBody, Success
+from blockhole.serving.schemas import (
+    AskBody,
+    CheckBody,
+    EntitiesReport,
+    ExplainBody,
+    Failure,
+    Health,
+    PathsBody,
+    Refusal,
+    RelationsReport,
+    RunReport,
+    RunsReport,
+    Success,
+    refusing,
+)
 from blockhole.serving.service import Service
 from blockhole.serving.settings import MAX_NAMES, MAX_NEIGHBOURS, MAX_TEXT
 

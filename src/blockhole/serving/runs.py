@@ -10,15 +10,13 @@ from pathlib import Path
 from typing import final
 
 from blockhole.answering.engine import Engine, Question
-from blockhole.answering.next_relations import NextRelations
+from blockhole.answering.known import NextRelations
 from blockhole.errors import ConfigError
 from blockhole.graph.knowledge_graph import KnowledgeGraph
-from blockhole.graph.name_index import NameIndex
-from blockhole.paths.language import Hop, PathQuery
-from blockhole.serving.refusals import Refusal
-from blockhole.serving.results import RunReport
-from blockhole.serving.schemas import Place, Problem
-from blockhole.training.run import Run
+from blockhole.graph.vocabulary import NameIndex
+from blockhole.queries.language import Hop, PathQuery
+from blockhole.runs.run import Run
+from blockhole.serving.schemas import Place, Problem, Refusal, RunReport
 
 
 @final

@@ -1,14 +1,30 @@
-"""The bodies of requests, and the two shapes of responses: one for success, one for everything else."""
+"""The bodies of requests and responses: one shape for success, one for every refusal."""
 
 from __future__ import annotations
 
-from typing import Annotated, Generic, Literal, TypeVar
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Annotated, Generic, Literal, TypeVar, final
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from blockhole.answering.answers import Status
 from blockhole.answering.connections import LONGEST
-from blockhole.serving.settings import MAX_ANSWERS, MAX_CHAINS, MAX_PATHS, MAX_TEXT
+from blockhole.errors import (
+    BlockholeError,
+    ConfigError,
+    OutOfTime,
+    QueryError,
+    QuerySyntaxError,
+    RunError,
+    UndefinedPath,
+    UnknownName,
+)
+from blockhole.serving.settings import MAX_ANSWERS, MAX_BODY, MAX_CHAINS, MAX_PATHS, MAX_TEXT
+
+# The bodies of requests, and the two shapes of responses: one for success, one for everything else.
+
 
 Result = TypeVar("Result")
 
@@ -107,3 +123,160 @@ class Failure(BaseModel):
 
     error: Problem
     request_id: str
+
+
+# Results that only the server gives: runs, completions, relations that may follow.
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """A run that is served; `example` is a query that the facts answer, None where there are no facts."""
+
+    name: str
+    model: str
+    data: str | None
+    entities: int
+    relations: int
+    facts: int
+    parameters: int
+    epochs: int
+    calibrated: bool
+    loaded: str
+    example: str | None
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RunsReport:
+    """The runs that are served; `default` answers where none is named."""
+
+    default: str
+    runs: tuple[RunReport, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A known name, as it is and as queries hold it."""
+
+    name: str
+    text: str
+    match: Literal["prefix", "within", "similar"]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class EntitiesReport:
+    """Names that what was typed may become: those that begin so, then those that hold it, then similar ones."""
+
+    prefix: str
+    entities: tuple[Completion, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RelationReport:
+    """A relation that may come next; `known` if facts lead on over it, `entities` how many have a fact of it."""
+
+    name: str
+    inverse: bool
+    text: str
+    known: bool
+    entities: int
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RelationsReport:
+    """Relations that make sense after the beginning of a query, None for the beginning itself."""
+
+    after: str | None
+    relations: tuple[RelationReport, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Health:
+    """That the server answers."""
+
+    status: Literal["ready"]
+    version: str
+
+
+# Why a request gets no answer: status, kind and sentence.
+
+
+RETRY = {"Retry-After": "1"}
+
+_STATUS: tuple[tuple[type[BlockholeError], int, str], ...] = (
+    # The first that fits counts, so a class stands before those it derives from.
+    (QuerySyntaxError, 400, "syntax"),
+    (UnknownName, 404, "unknown_name"),
+    (QueryError, 422, "query"),
+    (UndefinedPath, 422, "query"),
+    (ConfigError, 422, "invalid"),
+    (RunError, 422, "run"),
+    (OutOfTime, 503, "timeout"),
+    (BlockholeError, 422, "invalid"),
+)
+
+
+@final
+class Refusal(Exception):
+    """A response of another status than 200."""
+
+    def __init__(self, status: int, problem: Problem, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(problem.message)
+        self.status = status
+        self.problem = problem
+        self.headers = dict(headers or {})
+
+    @classmethod
+    def of(cls, failure: BlockholeError, fields: Mapping[str, str | None]) -> Refusal:
+        """What the command line would print of a failure, with the place in the one of `fields` that caused it."""
+        status, kind = next((status, kind) for each, status, kind in _STATUS if isinstance(failure, each))
+        place: Place | None = None
+        nearest: tuple[str, ...] = ()
+        if isinstance(failure, QuerySyntaxError):
+            place = _place(fields, failure.text, failure.column)
+        elif isinstance(failure, UnknownName):
+            nearest = failure.nearest
+            text, column = (failure.name, 0) if failure.text is None else (failure.text, failure.column)
+            place = _place(fields, text, column)
+        message = str(failure).partition("\n")[0]  # the lines behind it draw the place for people
+        problem = Problem(kind=kind, message=message, place=place, nearest=nearest)
+        return cls(status, problem, RETRY if status == 503 else None)
+
+
+def _place(fields: Mapping[str, str | None], text: str, column: int | None) -> Place | None:
+    for field, value in fields.items():
+        if value == text:
+            return Place(field=field, text=text, column=column)
+    return None
+
+
+def busy() -> Refusal:
+    """The queue is full."""
+    message = "the server has as many requests as it can hold; ask again in a second."
+    return Refusal(503, Problem(kind="busy", message=message), RETRY)
+
+
+def out_of_time(seconds: float) -> Refusal:
+    """The time that a request may take is over."""
+    message = f"no answer was found within {seconds:g} s; ask for shorter paths, or again later."
+    return Refusal(503, Problem(kind="timeout", message=message), RETRY)
+
+
+def too_large() -> Refusal:
+    """A body beyond the limit."""
+    return Refusal(413, Problem(kind="too_large", message=f"a request's body may have {MAX_BODY:,} bytes at most."))
+
+
+@contextmanager
+def refusing(fields: Mapping[str, str | None]) -> Iterator[None]:
+    """Turn failures that the user caused into refusals that point at the one of `fields` they are about."""
+    try:
+        yield
+    except BlockholeError as failure:
+        raise Refusal.of(failure, fields) from None

@@ -18,12 +18,11 @@ from uvicorn import Config, Server
 
 from blockhole.errors import ConfigError
 from blockhole.serving.app import build_app
-from blockhole.serving.logs import log, write_json_logs
-from blockhole.serving.metrics import Metrics
+from blockhole.serving.observing import Metrics, log, write_json_logs
 from blockhole.serving.protocol import impatient
-from blockhole.serving.refusals import Refusal
 from blockhole.serving.routes import State
 from blockhole.serving.runs import Runs, ServedRun, names_of
+from blockhole.serving.schemas import Refusal
 from blockhole.serving.service import Service
 from blockhole.serving.settings import ServerSettings
 

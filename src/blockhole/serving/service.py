@@ -2,27 +2,71 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
+from heapq import nlargest
 from time import perf_counter
 from typing import Literal, final
 
-from blockhole.answering.connections import connections
-from blockhole.answering.deadline import Deadline
+from rapidfuzz.distance import OSA
+from rapidfuzz.process import extract
+
+from blockhole.answering.answers import AnswersReport
+from blockhole.answering.connections import Deadline, PathsReport, connections
 from blockhole.answering.engine import Engine, Question, Verdict, check_top, not_calibrated
 from blockhole.answering.explanation import Explanation, explain
-from blockhole.answering.neighbourhood import Neighbourhood, neighbourhood
-from blockhole.answering.reports import AnswersReport, PathsReport
+from blockhole.answering.known import Neighbourhood, neighbourhood
 from blockhole.errors import ConfigError, QueryError, RunError
-from blockhole.paths.language import Hop, PathQuery, encode_hop, encode_prefix, parse, write_name
-from blockhole.serving.batching import Batcher
-from blockhole.serving.completion import similar
-from blockhole.serving.lanes import Lane
-from blockhole.serving.metrics import Metrics
-from blockhole.serving.refusals import refusing
-from blockhole.serving.results import Completion, EntitiesReport, RelationReport, RelationsReport
+from blockhole.graph.vocabulary import NameIndex
+from blockhole.queries.language import Hop, PathQuery, encode_hop, encode_prefix, parse, write_name
+from blockhole.serving.lanes import Batcher, Lane
+from blockhole.serving.observing import Metrics
 from blockhole.serving.runs import ServedRun
-from blockhole.serving.schemas import AskBody, CheckBody, ExplainBody, PathsBody
+from blockhole.serving.schemas import (
+    AskBody,
+    CheckBody,
+    Completion,
+    EntitiesReport,
+    ExplainBody,
+    PathsBody,
+    RelationReport,
+    RelationsReport,
+    refusing,
+)
 from blockhole.serving.settings import MAX_ANSWERS, MAX_CHAINS, MAX_NAMES, MAX_NEIGHBOURS, MAX_PATHS, ServerSettings
+
+# Entity names that what was typed may become.
+
+
+_CHUNK = 10_000
+"""Names compared at a time: Python's lock is held for a few milliseconds, and then others have their turn."""
+_SHORTEST = 3
+_ALIKE = 0.7
+
+
+def similar(index: NameIndex, typed: str, count: int) -> list[int]:
+    """At most `count` ids of names that begin almost as `typed`: letters swapped, wrong, missing or too many.
+
+    Beginnings one letter longer than what was typed are compared, for the rest of the name is yet to come.
+    """
+    wanted = typed.casefold()
+    if not _SHORTEST <= len(wanted) <= 64:
+        return []
+    best = nlargest(count, _alike(index, wanted, count), key=lambda found: (found[0], -found[1]))
+    return index.ids([place for _, place in best])
+
+
+def _alike(index: NameIndex, wanted: str, count: int) -> Iterator[tuple[float, int]]:
+    """The best of each chunk of names, as likeness and place."""
+    for first in range(0, len(index), _CHUNK):
+        beginnings = [name[: len(wanted) + 1] for name in index.folded[first : first + _CHUNK]]
+        found = extract(wanted, beginnings, scorer=OSA.normalized_similarity, score_cutoff=_ALIKE, limit=count)
+        for _, likeness, place in found:
+            yield likeness, first + place
+
+
+# What the routes ask for: questions in the shapes of requests, results in those of the command line.
+
 
 LANES = {
     "/api/ask": "ask",

@@ -1,18 +1,309 @@
-"""Which engine trains what."""
+"""Engines: loss, gradient and optimizer step of one batch; and which engine trains what."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Protocol, final
+
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.models.bilinear import BlockBilinear
 from blockhole.models.contract import Model
-from blockhole.training.autograd import AutogradEngine
-from blockhole.training.config import TrainConfig
-from blockhole.training.engine import Engine
-from blockhole.training.kernels.captured import CapturedEngine
+from blockhole.runs.config import TrainConfig
+from blockhole.training.batches import Batch
+from blockhole.training.draws import Purpose, generator, shift, splitmix64
 from blockhole.training.kernels.fused_cpu import FusedEngine, supports
+from blockhole.training.losses import Pairs
+from blockhole.training.negatives import ALL_ENTITIES, NegativeSampler
+from blockhole.training.objective import Objective, target_weights
+from blockhole.training.optimizers import build_optimizer
+
+# What the training loop asks of an engine.
+
+
+class Engine(Protocol):
+    """Loss, gradient and optimizer step of one batch, on the parameters of a model it was given.
+
+    Four engines exist: `training/engines.py` (any model, loss and device), `training/distributed/engine.py` (the same
+    on several processes), `training/kernels/fused_cpu.py` (the bilinear family with the logistic loss, compiled loops)
+    and `training/engines.py` (steps of the first, replayed on CUDA). `training/engines.py` adds a mean over
+    epochs to any of them, which the loop asks for; else it does not know which one it runs.
+    """
+
+    def step(self, batch: Batch) -> Tensor:
+        """Take one optimizer step; the mean loss per positive before it, penalty included, as a 0-d tensor."""
+
+    def optimizer_state(self) -> dict[str, Tensor]:
+        """Everything beyond the model's parameters that the next step depends on; saved in checkpoints."""
+
+    def load_optimizer_state(self, state: dict[str, Tensor]) -> None:
+        """Continue from a saved state."""
+
+
+# Dropout whose masks are functions of names: seed, epoch, batch, positive and coordinate, on every device.
+
+
+_BITS = 24
+
+
+@final
+class Dropout:
+    """Sets a share `rate` of the coordinates of a query vector to 0 and scales the others by 1 / (1 - rate).
+
+    A positive's mask hangs on the batch it stands in and on its ends, not on its row there, so that a batch cut into
+    parts drops the same. The key of the batch lies on the device: a recorded step reads it where `begin` left it.
+    """
+
+    def __init__(self, rate: float, width: int, seed: int, device: torch.device) -> None:
+        self._seed = seed
+        self._scale = 1 / (1 - rate)
+        self._threshold = round(rate * 2**_BITS)
+        self._column = torch.arange(width, device=device)
+        self._key = torch.zeros((), dtype=torch.int64, device=device)
+
+    def begin(self, batch: Batch) -> None:
+        """Fix the key of the draws that follow."""
+        self._key.fill_(int(generator(self._seed, Purpose.DROPOUT, batch.epoch, batch.index).integers(2**63)))
+
+    def draw(self, source: Tensor, target: Tensor) -> Tensor:
+        """What the query vectors of these positives are multiplied with: [batch], [batch] → [batch, width]."""
+        positive = splitmix64(self._key ^ ((source << 32) | target))
+        drawn = shift(splitmix64(positive[:, None] + self._column), 64 - _BITS)
+        return drawn.ge(self._threshold).float() * self._scale
+
+
+# The engine for any model, loss and device: gradients by autograd, on the rows a batch touches.
+
+
+@final
+class AutogradEngine:
+    """One step: draw negatives, gather the entity rows that occur, differentiate, update those rows.
+
+    The objective is evaluated with the entity table replaced by the gathered rows, so no gradient of all E rows is
+    ever made; only the full softmax, which touches them all, works on the table itself. Where only some entities are
+    `seen` (absent: all), it gathers those: the others rival no answer and keep their rows. With `whole_table` nothing
+    is gathered where objects are drawn either: finding the rows that occur makes a GPU wait for its host.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        config: TrainConfig,
+        graph: KnowledgeGraph,
+        seen: NDArray[np.int64] | None = None,
+        *,
+        whole_table: bool = False,
+    ) -> None:
+        self._model = model
+        self._objective = Objective(model, config.loss, config.penalty)
+        self._sampler = NegativeSampler(config.loss, graph, config.training.seed, seen)
+        self._seen = None if seen is None else _Seen.of(seen, model)
+        self._whole_table = whole_table
+        self._optimizer = build_optimizer(config.optimizer, dict(model.named_parameters()))
+        self._dense = {name: value for name, value in model.named_parameters() if name != "entity"}
+        rate, (_, width) = config.loss.query_dropout, model.entity.shape
+        self._dropout = Dropout(rate, width, config.training.seed, model.entity.device) if rate else None
+        self._target_weight = target_weights(graph, config.loss.rare_weight, model.entity.device)
+
+    @property
+    def recordable(self) -> bool:
+        """Whether `advance` is a function of what lies on the device alone, and reads nothing back to the host."""
+        return self._sampler.stays_on_device and (self._sampler.draws_nothing or self._whole_table)
+
+    def step(self, batch: Batch) -> Tensor:
+        """See Engine."""
+        self.begin(batch)
+        return self.advance(batch)
+
+    def begin(self, batch: Batch) -> None:
+        """Leave on the device what the step needs to know of the batch beside its ids."""
+        self._sampler.begin(batch)
+        if self._dropout is not None:
+            self._dropout.begin(batch)
+
+    def advance(self, batch: Batch) -> Tensor:
+        """The step itself, after `begin`: on a GPU, where it is `recordable`, it can be recorded and replayed."""
+        kept = None if self._dropout is None else self._dropout.draw(batch.source, batch.target)
+        negatives = self._sampler.drawn(batch)
+        entity: Tensor = self._model.entity
+        touched, source, target = None, batch.source, batch.target
+        if negatives.objects is not None and not self._whole_table:
+            touched, (source, target, objects) = _renumber(source, target, negatives.objects)
+            negatives = replace(negatives, objects=objects)
+        elif negatives.objects is None and self._seen is not None:
+            touched = self._seen.ids
+            source, target = self._seen.position[source], self._seen.position[target]
+            if negatives is not ALL_ENTITIES:
+                cells = negatives.excluded
+                negatives = replace(negatives, excluded=Pairs(cells.row, self._seen.position[cells.column]))
+        if touched is not None:
+            entity = entity.detach().index_select(0, touched).requires_grad_()
+        weight = None if self._target_weight is None else self._target_weight[batch.target]
+        loss = self._objective.on_rows(entity, source, batch.path, target, negatives, kept=kept, weight=weight)
+        gradients = torch.autograd.grad(loss, [entity, *self._dense.values()])
+        self._optimizer.begin_step()
+        self._optimizer.update("entity", touched, gradients[0])
+        for name, gradient in zip(self._dense, gradients[1:], strict=True):
+            self._optimizer.update(name, None, gradient)
+        return loss.detach()
+
+    def optimizer_state(self) -> dict[str, Tensor]:
+        """See Engine."""
+        return self._optimizer.state
+
+    def load_optimizer_state(self, state: Mapping[str, Tensor]) -> None:
+        """See Engine."""
+        for name, value in self._optimizer.state.items():
+            value.copy_(state[name])
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The entities that take part in training, ascending [count], and the position of each id among them [E]."""
+
+    ids: Tensor
+    position: Tensor
+
+    @classmethod
+    def of(cls, seen: NDArray[np.int64], model: Model) -> _Seen:
+        # An id that is not seen gets a position past the end, at which indexing fails instead of reading another row.
+        position = np.full(model.num_entities, len(seen))
+        position[seen] = np.arange(len(seen))
+        device = model.entity.device
+        return cls(torch.from_numpy(seen).to(device), torch.from_numpy(position).to(device))
+
+
+def _renumber(*ids: Tensor) -> tuple[Tensor, list[Tensor]]:
+    """The distinct ids, ascending, and each given tensor with its ids replaced by their positions there."""
+    distinct, position = torch.unique(torch.cat([part.flatten() for part in ids]), return_inverse=True)
+    flat = position.split([part.numel() for part in ids])
+    return distinct, [part.reshape(original.shape) for part, original in zip(flat, ids, strict=True)]
+
+
+# An engine whose steps are replayed as CUDA graphs.
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Capture:
+    """A recorded step: it reads `batch`, whose tensors never move, and leaves its loss in `loss`."""
+
+    graph: torch.cuda.CUDAGraph
+    batch: Batch
+    loss: Tensor
+
+
+@final
+class CapturedEngine:
+    """Runs another engine's step once per shape of batch, records it, and from then on replays the recording.
+
+    A step is some hundred small kernels around two large ones; launched one by one from Python they take as long as
+    the large ones compute. Replaying a recording launches them all at once. The wrapped engine must be `recordable`.
+    """
+
+    def __init__(self, engine: AutogradEngine) -> None:
+        self._engine = engine
+        self._captures: dict[torch.Size, _Capture] = {}
+        self._warm: set[torch.Size] = set()
+
+    def step(self, batch: Batch) -> Tensor:
+        """See Engine."""
+        shape = batch.path.shape
+        if shape not in self._warm:
+            # The first step of a shape compiles kernels and fills caches, which a recording must not do.
+            self._warm.add(shape)
+            return self._engine.step(batch)
+        capture = self._captures.get(shape)
+        self._engine.begin(batch)
+        if capture is None:
+            capture = self._captures[shape] = self._record(batch)
+        for static, given in zip(capture.batch.tensors(), batch.tensors(), strict=True):
+            static.copy_(given)
+        capture.graph.replay()
+        return capture.loss.clone()
+
+    def _record(self, batch: Batch) -> _Capture:
+        static = batch.clone()
+        graph = torch.cuda.CUDAGraph()
+        pool = next(iter(self._captures.values())).graph.pool() if self._captures else None
+        torch.cuda.synchronize()
+        with torch.cuda.graph(graph, pool=pool):
+            loss = self._engine.advance(static)
+        return _Capture(graph, static, loss)
+
+    def optimizer_state(self) -> dict[str, Tensor]:
+        """See Engine."""
+        return self._engine.optimizer_state()
+
+    def load_optimizer_state(self, state: dict[str, Tensor]) -> None:
+        """See Engine."""
+        self._engine.load_optimizer_state(state)
+
+
+# A running mean of the weights over epochs, which is what a run is measured by and read out as.
+
+
+@final
+class AveragedEngine:
+    """An engine, and beside it a_t = a_{t-1} + (w_t - a_{t-1}) / min(t, K) of the weights w_t after epoch t.
+
+    That is the plain mean of the first K epochs, and then one that forgets: what an epoch leaves behind by chance, by
+    the batches it ended with, is averaged out. Training does not see the mean; checkpoints keep it with the optimizer.
+    """
+
+    def __init__(self, engine: Engine, model: Model, window: int) -> None:
+        self._engine = engine
+        self._model = model
+        self._window = window
+        self._mean = {name: torch.zeros_like(value.detach()) for name, value in model.named_parameters()}
+
+    def step(self, batch: Batch) -> Tensor:
+        """See Engine."""
+        return self._engine.step(batch)
+
+    def optimizer_state(self) -> dict[str, Tensor]:
+        """See Engine."""
+        return self._engine.optimizer_state() | {f"{name}.average": mean for name, mean in self._mean.items()}
+
+    def load_optimizer_state(self, state: Mapping[str, Tensor]) -> None:
+        """See Engine."""
+        own = {f"{name}.average": mean for name, mean in self._mean.items()}
+        self._engine.load_optimizer_state({name: value for name, value in state.items() if name not in own})
+        for name, mean in own.items():
+            mean.copy_(state[name])
+
+    @torch.no_grad()
+    def close_epoch(self, epoch: int) -> None:
+        """Take the weights after epoch number `epoch`, from 1, into the mean."""
+        for name, parameter in self._model.named_parameters():
+            self._mean[name].lerp_(parameter, 1 / min(epoch, self._window))
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """Within the block the model has the mean as its weights."""
+        last = {name: value.detach().clone() for name, value in self._model.named_parameters()}
+        self._put(self._mean)
+        try:
+            yield
+        finally:
+            self._put(last)
+
+    @torch.no_grad()
+    def _put(self, weights: Mapping[str, Tensor]) -> None:
+        # In place: compiled loops and recorded steps know the tables by their addresses.
+        for name, parameter in self._model.named_parameters():
+            parameter.copy_(weights[name])
+
+
+# Which engine trains what.
+
 
 FEW_ENTITIES = 2**18
 """Entities up to which a GPU passes over the whole table sooner than its host can say which rows occur in a batch."""
@@ -24,7 +315,7 @@ def build_engine(
     """The fastest engine for this model, these settings and the device the model is on.
 
     `graph` is the train graph, which negatives are checked against; `threads` are the fused engine's;
-    `seen` are the entities that take part (absent: all), see `training/unseen.py`.
+    `seen` are the entities that take part (absent: all), see `training/trainer.py`.
     """
     optimizer = config.optimizer
     if isinstance(model, BlockBilinear) and optimizer.kind != "adam" and supports(model, config):

@@ -8,9 +8,9 @@ from typing import final
 
 import torch
 
-from blockhole.graph.split import SplitGraph
+from blockhole.graph.knowledge_graph import SplitGraph
 from blockhole.models.catalogue import build_model
-from blockhole.training.config import TrainConfig
+from blockhole.runs.config import TrainConfig
 from blockhole.training.positives import WALKS_PER_EDGE
 
 PROGRAM = 700_000_000 if torch.version.cuda is None else 1_250_000_000

@@ -2,20 +2,155 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import Protocol, final
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.nn import functional
 
+from blockhole.compiled import triton_installed
+from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.models.bilinear import BlockBilinear
 from blockhole.models.contract import Model, rows
+from blockhole.runs.config import LossConfig, PenaltyConfig
 from blockhole.training import losses
-from blockhole.training.config import LossConfig, PenaltyConfig
-from blockhole.training.contrast import Contrast, WholeTable
+from blockhole.training.kernels import softmax
 from blockhole.training.negatives import ALL_ENTITIES, Negatives
-from blockhole.training.penalties import cubed_norm, squared_norm, summed_norm
-from blockhole.training.relation_prediction import relation_loss
+
+# Where the candidates are that queries are contrasted with: in one table, or in parts that other processes hold.
+
+
+class Contrast(Protocol):
+    """What the objective asks of the entity table beyond the rows of sources and targets."""
+
+    def object_scores(self, query: Tensor, negatives: Negatives) -> Tensor:
+        """⟨q, c⟩ of the objects drawn for each positive: query [batch, width] → [batch, count]."""
+
+    def shared_softmax(self, own: Tensor, query: Tensor, negatives: Negatives, weight: Tensor | None) -> Tensor:
+        """`losses.softmax_loss` beside the objects that a batch shares, or all entities: own [batch, 1 + x] → []."""
+
+    def full_softmax(self, query: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
+        """The mean of w (logsumexp_e⟨q, c_e⟩ - ⟨q, c_t⟩) over all entities.
+
+        Shapes: query [batch, width], target [batch], weight [batch] (absent: 1) → [].
+        """
+
+
+@final
+class WholeTable:
+    """The table that the model itself holds; ids count in it."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._reads_rows = isinstance(model, BlockBilinear)  # whose candidates are the rows as they are stored
+
+    def object_scores(self, query: Tensor, negatives: Negatives) -> Tensor:
+        """See Contrast."""
+        assert negatives.objects is not None
+        if self._reads_rows and query.is_cuda and query.dtype == torch.float32 and triton_installed():
+            from blockhole.training.kernels.scores_triton import object_scores
+
+            return object_scores(query, self._model.entity, negatives.objects)
+        objects = self._model.candidates(negatives.objects.flatten()).view(*negatives.objects.shape, -1)
+        return torch.einsum("bw,bnw->bn", query, objects)
+
+    def shared_softmax(self, own: Tensor, query: Tensor, negatives: Negatives, weight: Tensor | None) -> Tensor:
+        """See Contrast."""
+        rivals = self._model.candidates(negatives.objects)
+        log_weight = query.new_zeros(len(rivals)) if negatives.log_weight is None else negatives.log_weight.to(query)
+        return losses.softmax_loss(own, query, rivals, log_weight, negatives.excluded, weight=weight)
+
+    def full_softmax(self, query: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
+        """See Contrast."""
+        return softmax.softmax_loss(query, self._model.candidates(), target, weight)
+
+
+# What large parameters cost: λ times a norm of what a positive touches, averaged over the batch.
+
+
+def dura_weight(per_entity: float, positives_per_entity: float) -> float:
+    """The weight per positive of a prior with this strength per entity, 0.02 at most.
+
+    The more positives speak for an entity, the less each has to carry: a weight that serves a sparse graph wipes out a
+    dense one. Weights beyond 0.02 help some graphs (WN11 up to 0.1) and ruin others (FB13), so they have to be named.
+    """
+    return min(0.02, per_entity / positives_per_entity)
+
+
+def squared_norm(vectors: Tensor) -> Tensor:
+    """Σ ‖x‖² over the rows: [count, width] → []."""
+    return vectors.square().sum()
+
+
+def summed_norm(table: Tensor, index: Tensor) -> Tensor:
+    """Σ_i ‖table[index_i]‖², each row times how often it occurs, so that none is copied: [count, width], [n] → []."""
+    times = table.new_zeros(len(table)).index_add_(0, index, table.new_ones(len(index)))
+    return times @ table.square().sum(dim=1)
+
+
+def cubed_norm(vectors: Tensor, parts: int) -> Tensor:
+    """Σ ‖x‖₃³ over the rows, with the modulus of complex numbers: [count, width] → [].
+
+    A row of `parts` = 2 holds real parts, then imaginary parts (Lacroix et al. 2018, N3).
+    """
+    if parts == 1:
+        return vectors.abs().pow(3).sum()
+    # |z|³ = (|z|²)^{3/2}: its derivative is finite at 0, where that of |z| is not.
+    return vectors.reshape(len(vectors), parts, -1).square().sum(dim=1).pow(1.5).sum()
+
+
+# Predicting the relation of an edge from its two ends, as a further loss.
+
+
+def relation_loss(model: BlockBilinear, source: Tensor, relation: Tensor, target: Tensor) -> Tensor:
+    """The mean of  log Σ_r' exp φ(s, r', o) - φ(s, r, o), over all relations and their inverses (Chen et al. 2021).
+
+    φ is linear in the entries of W_r: with G = s ō (outer products by frequency), φ = Re Σ W_r[i, j, f] · G[i, j, f].
+    Shapes: source, relation, target [batch] → [].
+    """
+    logits = relation_features(model, source, target) @ _all_operators(model).T
+    return functional.cross_entropy(logits, relation)
+
+
+def relation_features(model: BlockBilinear, source: Tensor, target: Tensor) -> Tensor:
+    """The vector whose inner product with a flattened W_r is φ(s, r, o): [batch], [batch] → [batch, part·b·b·m]."""
+    shape = model.geometry.entity_shape
+    s, o = (rows(model.entity, ids).view(len(ids), *shape) for ids in (source, target))
+    s, o = s[:, :, :, None, :], o[:, :, None, :, :]
+    # Plain products: torch.einsum makes one tiny matrix product of each row and frequency, and takes most of a step.
+    if model.geometry.parts == 1:
+        return (s * o).flatten(1)
+    # s ō = (s.re o.re + s.im o.im) + i (s.im o.re - s.re o.im); the real part of W·G takes the imaginary part negative.
+    (s_re, s_im), (o_re, o_im) = s.unbind(dim=1), o.unbind(dim=1)
+    return torch.stack((s_re * o_re + s_im * o_im, s_re * o_im - s_im * o_re), dim=1).flatten(1)
+
+
+def _all_operators(model: BlockBilinear) -> Tensor:
+    """Every W_r, inverses included: [2R, part·b·b·m]."""
+    ids = torch.arange(2 * model.num_relations, device=model.entity.device)
+    return model.operator(ids).flatten(1)
+
+
+# How much the loss of a positive weighs, by how often the train graph names its target.
+
+
+def target_weights(graph: KnowledgeGraph, rare: float, device: torch.device) -> Tensor | None:
+    """w(o) = rare + (1 - rare) · count(o) / max count, with count(o) the facts that o is an end of: [E], at most 1.
+
+    Few facts fix the row of a rare target, and are fitted by heart: a smaller weight leaves more of that row to the
+    penalty, which all positives carry alike (Zhang et al. 2020 train so, with rare = 0.1). Absent where rare is 1.
+    """
+    if rare == 1:
+        return None
+    count = np.bincount(graph.triples[:, [0, 2]].ravel(), minlength=graph.num_entities)
+    weight: NDArray[np.float32] = (rare + (1 - rare) * count / count.max()).astype(np.float32)
+    return torch.from_numpy(weight).to(device)
+
+
+# The loss of one batch as a function of a model: scores, negatives and penalties put together.
 
 
 @final

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from blockhole.compiled import numba_installed, triton_installed
-from blockhole.training.config import OptimizerConfig
+from blockhole.runs.config import OptimizerConfig
 
 
 class Optimizer(Protocol):

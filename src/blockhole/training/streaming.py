@@ -12,12 +12,11 @@ from torch import Tensor
 
 from blockhole.errors import ConfigError
 from blockhole.graph.knowledge_graph import KnowledgeGraph
-from blockhole.paths.queries import PathQueries
-from blockhole.paths.walks import Walker, split_mix
-from blockhole.training.batch import Batch
-from blockhole.training.config import TrainConfig
+from blockhole.queries.paths import PathQueries
+from blockhole.queries.walks import Walker, split_mix
+from blockhole.runs.config import TrainConfig
+from blockhole.training.batches import Batch, PathTensors
 from blockhole.training.draws import Purpose, generator
-from blockhole.training.path_tensors import PathTensors
 from blockhole.training.positives import WALKS_PER_EDGE, Reverse
 
 ROUNDS = 4

@@ -15,17 +15,15 @@ from torch import Tensor
 from blockhole.compiled import available_threads
 from blockhole.errors import ConfigError
 from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.machine import choose_device
 from blockhole.models.catalogue import build_model
 from blockhole.models.contract import Model
-from blockhole.training.config import TrainConfig
-from blockhole.training.devices import choose_device
-from blockhole.training.distributed.launch import launched
-from blockhole.training.engine import Engine
-from blockhole.training.engines import build_engine
-from blockhole.training.run_writer import RunWriter, Writer
+from blockhole.runs.config import TrainConfig
+from blockhole.runs.writer import RunWriter, Writer
+from blockhole.training.distributed.group import launched
+from blockhole.training.engines import Engine, build_engine
 from blockhole.training.streaming import Sharing
-from blockhole.training.trainer import Validate
-from blockhole.training.unseen import give_mean_to_unseen
+from blockhole.training.trainer import Validate, give_mean_to_unseen
 
 
 class Workers(Protocol):
@@ -71,7 +69,7 @@ class Workers(Protocol):
         """`validate`, which takes a plain model, for the model these workers train."""
 
     def average_unseen(self, model: Model, seen: NDArray[np.int64]) -> None:
-        """See `training/unseen.py`."""
+        """See `training/trainer.py`."""
 
     def finish(
         self, model: Model, best: dict[str, Tensor] | None, writer: Writer | None, *, complete: bool

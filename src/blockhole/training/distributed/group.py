@@ -1,14 +1,18 @@
-"""The processes of one launch: how they agree, fail together, and divide the work."""
+"""The processes of one launch: how they meet, agree, fail together, and divide the work."""
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from time import monotonic, sleep
 from typing import final
+from uuid import uuid4
 
 import numpy as np
 import torch
@@ -22,21 +26,117 @@ from torch.distributed.tensor import DTensor
 from blockhole.compiled import available_threads
 from blockhole.errors import BlockholeError, ConfigError, FailedElsewhere, RunError
 from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.machine import choose_device
 from blockhole.models.catalogue import build_model
 from blockhole.models.contract import Model
-from blockhole.training.config import TrainConfig
-from blockhole.training.devices import choose_device
-from blockhole.training.distributed.digest import first_difference, settings_digest, versions
+from blockhole.runs.config import TrainConfig
+from blockhole.runs.writer import Writer
+from blockhole.training.distributed.checkpoints import ShardedRunWriter, build_sharded_model
 from blockhole.training.distributed.engine import ShardedEngine
-from blockhole.training.distributed.launch import Launch
-from blockhole.training.distributed.meeting import store_of_attempt
-from blockhole.training.distributed.mesh import EntityMesh, MeshShape, inside
-from blockhole.training.distributed.run_writer import ShardedRunWriter
-from blockhole.training.distributed.table import build_sharded_model
-from blockhole.training.engine import Engine
-from blockhole.training.run_writer import Writer
-from blockhole.training.trainer import Validate
-from blockhole.training.unseen import set_other_rows, sum_of_rows
+from blockhole.training.distributed.mesh import (
+    EntityMesh,
+    MeshShape,
+    first_difference,
+    inside,
+    settings_digest,
+    versions,
+)
+from blockhole.training.engines import Engine
+from blockhole.training.trainer import Validate, set_other_rows, sum_of_rows
+
+# How torchrun says that it has started this process, and which of its processes it is.
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Process `rank` of `processes`, `local_rank` of `local_processes` on this host."""
+
+    rank: int
+    processes: int
+    local_rank: int
+    local_processes: int
+
+
+def launched() -> Launch | None:
+    """The launch this process belongs to; absent where no launcher has started it."""
+    environment = os.environ
+    if not {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= environment.keys():
+        return None
+    return Launch(
+        rank=int(environment["RANK"]),
+        processes=int(environment["WORLD_SIZE"]),
+        local_rank=int(environment.get("LOCAL_RANK", "0")),
+        local_processes=int(environment.get("LOCAL_WORLD_SIZE", "1")),
+    )
+
+
+def speaks() -> bool:
+    """Whether this process is the one of its launch that prints."""
+    launch = launched()
+    return launch is None or launch.rank == 0
+
+
+# How the processes of one attempt find each other in a launcher's store that earlier attempts have written to.
+
+
+WITHIN = timedelta(minutes=10)
+_PAUSE = 0.02
+
+
+def store_of_attempt(shared: Store, rank: int, processes: int, within: timedelta = WITHIN) -> Store:
+    """The part of the launcher's store that belongs to this attempt alone.
+
+    The store outlives an attempt that failed, and with it the addresses of processes that are gone. No number of the
+    launcher's tells attempts apart: on several hosts each launcher counts its own restarts. So process 0 makes up a
+    name for the attempt. Every other process leaves a word that nobody has used before, and finds the name under it;
+    words that earlier processes left are answered too, and read by none.
+    """
+    meeting = PrefixStore("blockhole/meeting", shared)
+    name = _tell_name(meeting, processes, within) if rank == 0 else _learn_name(meeting, rank, within)
+    return PrefixStore(f"blockhole/{name}", shared)
+
+
+def _tell_name(meeting: Store, processes: int, within: timedelta) -> str:
+    """Process 0: answer until every other process has read the name."""
+    name, end = uuid4().hex, monotonic() + within.total_seconds()
+    answered: dict[int, str] = {}
+    absent = set(range(1, processes))
+    while absent:
+        for rank in sorted(absent):
+            if meeting.check([f"{name}/{rank}"]):
+                absent.remove(rank)
+            elif meeting.check([f"word/{rank}"]) and (word := meeting.get(f"word/{rank}").decode()) != answered.get(
+                rank
+            ):
+                meeting.set(f"name/{word}", name)
+                answered[rank] = word
+        if absent and monotonic() > end:
+            raise RunError(
+                f"process {min(absent)} of the run has not come within {within.total_seconds():.0f} s; "
+                "see that every host has started its processes."
+            )
+        sleep(_PAUSE if absent else 0)
+    return name
+
+
+def _learn_name(meeting: Store, rank: int, within: timedelta) -> str:
+    word = uuid4().hex
+    meeting.set(f"word/{rank}", word)
+    try:
+        meeting.wait([f"name/{word}"], within)
+    except RuntimeError:
+        raise RunError(
+            f"process 0 of the run has not come within {within.total_seconds():.0f} s; "
+            "see that every host has started its processes."
+        ) from None
+    name: str = meeting.get(f"name/{word}").decode()
+    meeting.set(f"{name}/{rank}", "")
+    return name
+
+
+# The processes of one launch: how they agree, fail together, and divide the work.
+
 
 SPEAKS_WITHIN = timedelta(seconds=5)
 """How long a process that failed waits for process 0 to say so, before it speaks itself."""

@@ -1,18 +1,31 @@
-"""The processes of a run as a grid, data × entities: who has which positives, and who holds which rows."""
+"""The processes of a run as a grid, data × entities: who holds what, and how much is sent."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import json
+import os
+import socket
+import struct
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import final
+from pathlib import Path
+from typing import Any, final
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch import distributed as dist
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor, Placement, Replicate, Shard
 
+from blockhole.data.dataset import DataSet
 from blockhole.errors import ConfigError
+from blockhole.graph.vocabulary import Vocabulary
+from blockhole.runs.config import TrainConfig
+
+# The processes of a run as a grid, data × entities: who has which positives, and who holds which rows.
+
 
 DATA, ENTITIES = "data", "entities"
 
@@ -151,3 +164,129 @@ def _put_together(rows: Tensor, num_entities: int, mesh: DeviceMesh, placements:
 def inside(ids: Tensor, held: range) -> Tensor:
     """Which ids are among those held: bool of the same shape."""
     return (ids >= held.start) & (ids < held.stop)
+
+
+# Digests of what processes must have in common before they train together.
+
+
+PACKAGE = Path(__file__).resolve().parents[2]
+
+OWN_SETTINGS: dict[str, Any] = {"data": True, "training": {"threads", "device"}}
+"""Settings that each process may have for itself; what data it reads is compared by contents, not by its path."""
+
+
+def versions() -> dict[str, str]:
+    """What is installed, as far as training depends on it; BlockHolE by its source, which tells checkouts apart."""
+    modules = {path.relative_to(PACKAGE).as_posix(): path.read_bytes() for path in sorted(PACKAGE.rglob("*.py"))}
+    source = _digest(part for name, text in modules.items() for part in (name.encode(), text))
+    return {"BlockHolE": source, "torch": torch.__version__, "NumPy": np.__version__}
+
+
+def settings_digest(config: TrainConfig) -> str:
+    """A digest of the settings that must be equal."""
+    return _digest([json.dumps(config.model_dump(mode="json", exclude=OWN_SETTINGS), sort_keys=True).encode()])
+
+
+def data_digests(data: DataSet, *, paths: bool) -> dict[str, str]:
+    """Digests of names, facts and, if asked, train paths, by what they are of."""
+    split = data.split
+    digests = {
+        "kind of graph (packed, or not)": str(split.packed),
+        "entity names": _digest_names(split.entities),
+        "relation names": _digest_names(split.relations),
+        "train facts": _digest([np.ascontiguousarray(split.train).data]),
+        "validation facts": _digest([np.ascontiguousarray(split.valid).data]),
+    }
+    if paths:
+        queries = data.paths("train")
+        arrays = (queries.source, queries.path, queries.length, queries.target)
+        digests["path queries"] = _digest(np.ascontiguousarray(array).data for array in arrays)
+    return digests
+
+
+def first_difference(seen: Sequence[Mapping[str, str]]) -> tuple[str, list[int]] | None:
+    """The first thing of which processes have another digest than process 0, and those processes; absent: none."""
+    for what, expected in seen[0].items():
+        others = [rank for rank, digests in enumerate(seen) if digests.get(what) != expected]
+        if others:
+            return what, others
+    return None
+
+
+def _digest_names(names: Vocabulary) -> str:
+    return _digest(name.encode() + b"\0" for name in names.names)
+
+
+def _digest(parts: Iterable[bytes | memoryview]) -> str:
+    total = hashlib.sha256()
+    for part in parts:
+        total.update(part)
+    return total.hexdigest()
+
+
+# How much a process sends in one step: counted from the sizes of what is reduced, and read off its sockets.
+
+
+FLOAT = INT = 4
+_BYTES_SENT = 200
+"""Where tcp_info has tcpi_bytes_sent, and after it tcpi_bytes_retrans, in Linux since 4.19."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class StepSizes:
+    """What a step of one process is made of, in numbers of rows and of floats per row.
+
+    `queries` of its part of the batch, with `ends` distinct sources and targets in all; `per_query` figures that are
+    reduced for each: maximum, sum and true score by `loss_parallel`, the first two by the other softmax losses, the
+    scores of the objects drawn for it by the logistic loss. `touched` rows of its shard (all of them with the full
+    softmax); `width` of an entity, `candidate_width` of a query vector, and `dense` parameters beside the entities.
+    """
+
+    queries: int
+    ends: int
+    per_query: int
+    touched: int
+    width: int
+    candidate_width: int
+    dense: int
+
+
+def step_bytes(shape: MeshShape, sizes: StepSizes) -> float:
+    """The bytes that a process sends in a step, without headers.
+
+    A ring reduces n floats over g processes by sending 2(g - 1)/g · 4n bytes from each. Along the entities: the rows of
+    sources and targets, the gradients of the queries, and the figures of each query. Along the data: the gradients of
+    the touched rows and of all other parameters, and the loss.
+    """
+    along_entities = sizes.ends * sizes.width + sizes.queries * (sizes.per_query + sizes.candidate_width)
+    along_data = sizes.touched * sizes.width + sizes.dense + 1
+    return FLOAT * (_ring(shape.entities) * along_entities + _ring(shape.data) * along_data)
+
+
+def batch_bytes(shape: MeshShape, batch: int, hops: int) -> int:
+    """The bytes that a process sends for a batch of a packed graph, without headers: the rows made by each, to all.
+
+    A row has source, relations and target; parts are filled up to the largest.
+    """
+    return (shape.size - 1) * -(-batch // shape.size) * (2 + hops) * INT
+
+
+def _ring(processes: int) -> float:
+    return 2 * (processes - 1) / processes
+
+
+def bytes_sent() -> int:
+    """The bytes that this process has sent over the TCP connections it has, each once, by Linux's count."""
+    total = 0
+    for descriptor in os.listdir("/proc/self/fd"):
+        try:
+            if not os.readlink(f"/proc/self/fd/{descriptor}").startswith("socket:"):
+                continue
+            with socket.socket(fileno=os.dup(int(descriptor))) as connection:
+                info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _BYTES_SENT + 16)
+        except OSError:  # closed meanwhile, or not TCP
+            continue
+        sent, again = struct.unpack_from("QQ", info, _BYTES_SENT)
+        total += sent - again
+    return total

@@ -14,12 +14,10 @@ from torch import Tensor
 from blockhole.compiled import numba_installed
 from blockhole.models.bilinear import BlockBilinear
 from blockhole.models.contract import Model
-from blockhole.training.batch import Batch
-from blockhole.training.config import TrainConfig
-from blockhole.training.corruptions import Corruptions
-from blockhole.training.draws import Purpose
+from blockhole.runs.config import TrainConfig
+from blockhole.training.batches import Batch, Corruptions
+from blockhole.training.draws import KeyedDraws, Purpose
 from blockhole.training.kernels.fused_arrays import CHUNKS, Rows, Rule, Tables, Work, allocate_work
-from blockhole.training.keyed_draws import KeyedDraws
 
 TURNS = 3
 """How often a thread comes back for more of a loop: often enough to even out, seldom enough to cost nothing."""
@@ -98,7 +96,7 @@ class FusedEngine:
 
     def step(self, batch: Batch) -> Tensor:
         """See Engine."""
-        from blockhole.training.kernels.occurrences import sort_occurrences
+        from blockhole.training.kernels.fused_loops import sort_occurrences
 
         rows = self._rows(batch)
         count, tables, work = rows.positives, self._tables, self._room(rows)
@@ -127,7 +125,7 @@ class FusedEngine:
 
     def _rows(self, batch: Batch) -> Rows:
         """The batch with its negatives, all ids checked: compiled loops do not, and would write outside the tables."""
-        from blockhole.training.kernels.drawn_objects import draw_objects
+        from blockhole.training.kernels.fused_loops import draw_objects
 
         source, path, target = (np.ascontiguousarray(ids.numpy()) for ids in (batch.source, batch.path, batch.target))
         self._draws.begin(batch.source.device, batch.epoch, batch.index)
@@ -144,7 +142,7 @@ class FusedEngine:
 
     def _room(self, batch: Rows) -> Work:
         """Work arrays are kept from step to step, grown when a batch needs more: fresh memory costs page faults."""
-        from blockhole.training.kernels.occurrences import count_occurrences
+        from blockhole.training.kernels.fused_loops import count_occurrences
 
         (rows, hops), slots = batch.path.shape, batch.objects.shape[1]
         most, longest = self._capacity

@@ -1,32 +1,160 @@
-"""The compiled loops of one training step: hops, scores, gradients and Adagrad, fused.
-
-One step has three phases. The first two are cut into pieces whose bounds do not depend on the number of threads,
-and no two pieces write the same number: the weights after a step are the same bit for bit for any number of threads.
-
-1. `walk`, over chunks of rows: q_h = q_{h-1} W_{r_h}; the scores ⟨q_k, e_o⟩ of the target and, for a positive, of
-   its negatives; the gradient back along the path. Query vectors and source gradients stay in batch buffers, the
-   relations' gradients in sums of the chunk's own.
-2. `update_entities`, over the occurrences of entities in the batch sorted by row: the gradient of a row is gathered
-   from the buffers, then its optimizer step is taken.
-3. `update_relations`, over relations: the chunks' sums are added in order, then the step is taken.
-
-The geometry (parts, b, m) is constant in a compiled step: at m = 25 a hop whose loops have a known length is seven
-times as fast as one that learns it at run time. Helpers are inlined for the same reason. A hop never reads and
-writes one array: the compiler could not tell the rows apart, and would not vectorise it.
-"""
+"""The compiled loops of one training step: draws, hops, scores, gradients and Adagrad, fused."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from blockhole.compiled import FAST, njit
-from blockhole.training.kernels.fused_arrays import CHUNKS, PIECE, Floats, Keys, Rows, Rule, Tables, Work
-from blockhole.training.kernels.occurrences import PLACE_MASK, ROW_SHIFT, slot_bits
-from blockhole.training.kernels.prefetch import prefetch_row
+from blockhole.training.kernels.fused_arrays import CHUNKS, PIECE, Floats, Ids, Keys, Rows, Rule, Tables, Work
+
+# Asking the processor for a row before it is needed, which plain Python loops cannot say.
+
+
+CACHE_LINE = 64
+
+if TYPE_CHECKING:
+
+    def prefetch_row(table: NDArray[np.float32], row: int | np.int64) -> None:
+        """Begin to load table[row] into the caches; `table` is C-contiguous, [rows, width]."""
+
+else:
+    from llvmlite import ir
+    from numba.core import cgutils, types
+    from numba.extending import intrinsic
+
+    @intrinsic
+    def prefetch_row(typing_context: Any, table: Any, row: Any) -> Any:
+        """Begin to load table[row] into the caches; `table` is C-contiguous, [rows, width]."""
+
+        def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            table_type, row_type = signature.args
+            array = context.make_array(table_type)(context, builder, arguments[0])
+            row_bytes = builder.extract_value(array.strides, 0)
+            number = context.cast(builder, arguments[1], row_type, types.intp)
+            start = builder.add(builder.ptrtoint(array.data, row_bytes.type), builder.mul(number, row_bytes))
+            byte_pointer, int32 = ir.IntType(8).as_pointer(), ir.IntType(32)
+            signature_of_prefetch = ir.FunctionType(ir.VoidType(), [byte_pointer, int32, int32, int32])
+            llvm_prefetch = cgutils.get_or_insert_function(builder.module, signature_of_prefetch, "llvm.prefetch.p0")
+            zero, line = row_bytes.type(0), row_bytes.type(CACHE_LINE)
+            with cgutils.for_range_slice(builder, zero, row_bytes, line, inc=True) as (offset, _):
+                address = builder.inttoptr(builder.add(start, offset), byte_pointer)
+                # For reading, with the most locality, into the data caches.
+                builder.call(llvm_prefetch, [address, int32(0), int32(3), int32(1)])
+            return context.get_dummy_value()
+
+        return types.void(table, row), emit
+
+
+# Where each entity occurs in a batch: occurrences sorted by row, so that every row has one owner.
+
+
+ROW_SHIFT, PLACE_MASK = np.uint64(32), np.uint64(2**32 - 1)
+"""A key is entity << 32 | place, and a place is x << slot_bits | slot: slot `slot` of row x of the batch."""
+
+DIGIT_BITS = 11
+"""Most bits of a row that one pass looks at: 2048 counters fit the nearest cache."""
+
+
+@njit(inline="always")
+def slot_bits(slots: int) -> np.uint64:
+    """How many bits the slots of a row take: its objects 0 … slots - 1, and `slots` for its source."""
+    bits = np.uint64(0)
+    while slots >> bits:
+        bits += np.uint64(1)
+    return bits
+
+
+def count_occurrences(rows: int, positives: int, slots: int) -> int:
+    """How many keys a batch has: all slots and the source of a positive, the target and the source of other rows."""
+    return positives * (slots + 1) + (rows - positives) * 2
+
+
+@njit
+def sort_occurrences(batch: Rows, keys: Keys, spare: Keys, num_entities: int) -> Keys:
+    """The keys of a batch, ascending by entity, then by place; they end in `keys` or in `spare`.
+
+    A radix sort, lowest digit first: two passes over the 16 bits of WN11's ids.
+    """
+    source, objects = batch.source, batch.objects
+    count, slots = objects.shape
+    shift = slot_bits(slots)
+    at = 0
+    for x in range(count):
+        place = np.uint64(x) << shift
+        for slot in range(slots if x < batch.positives else 1):
+            keys[at] = (np.uint64(objects[x, slot]) << ROW_SHIFT) | place | np.uint64(slot)
+            at += 1
+        keys[at] = (np.uint64(source[x]) << ROW_SHIFT) | place | np.uint64(slots)
+        at += 1
+    bits = 1
+    while (num_entities - 1) >> bits:
+        bits += 1
+    passes = (bits + DIGIT_BITS - 1) // DIGIT_BITS
+    digit_bits = (bits + passes - 1) // passes
+    mask = np.uint64((1 << digit_bits) - 1)
+    start = np.empty((1 << digit_bits) + 1, np.int64)
+    for number in range(passes):
+        shift = ROW_SHIFT + np.uint64(number * digit_bits)
+        start[:] = 0
+        for key in keys:
+            start[((key >> shift) & mask) + np.uint64(1)] += 1
+        for value in range(1 << digit_bits):
+            start[value + 1] += start[value]
+        for key in keys:
+            digit = (key >> shift) & mask
+            spare[start[digit]] = key
+            start[digit] += 1
+        keys, spare = spare, keys
+    return keys
+
+
+# The objects of positives, drawn by a compiled loop: the numbers that `KeyedDraws.draw` gives, without its tensors.
+#
+# Seven tensors of the batch's size are what `splitmix.below` writes on its way to one; where the loops of a step take a
+# tenth of a second per epoch, they took a tenth of that, on one thread.
+
+
+STEP, FIRST, SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+HALF = np.uint64(32)
+
+
+@njit
+def draw_objects(key: int, entities: Ids, target: Ids, out: Ids) -> None:
+    """out [positive, 1 + k]: the target, then k of the `entities`, all as likely; see `splitmix.below`."""
+    choices = np.uint64(len(entities))
+    counter = np.uint64(key)
+    for x in range(len(target)):
+        out[x, 0] = target[x]
+        for slot in range(1, out.shape[1]):
+            z = counter * STEP
+            z = (z ^ (z >> np.uint64(30))) * FIRST
+            z = (z ^ (z >> np.uint64(27))) * SECOND
+            z = z ^ (z >> np.uint64(31))
+            out[x, slot] = entities[((z >> HALF) * choices) >> HALF]
+            counter += np.uint64(1)
+
+
+# The compiled loops of one training step: hops, scores, gradients and Adagrad, fused.
+#
+# One step has three phases. The first two are cut into pieces whose bounds do not depend on the number of threads,
+# and no two pieces write the same number: the weights after a step are the same bit for bit for any number of threads.
+#
+# 1. `walk`, over chunks of rows: q_h = q_{h-1} W_{r_h}; the scores ⟨q_k, e_o⟩ of the target and, for a positive, of
+#    its negatives; the gradient back along the path. Query vectors and source gradients stay in batch buffers, the
+#    relations' gradients in sums of the chunk's own.
+# 2. `update_entities`, over the occurrences of entities in the batch sorted by row: the gradient of a row is gathered
+#    from the buffers, then its optimizer step is taken.
+# 3. `update_relations`, over relations: the chunks' sums are added in order, then the step is taken.
+#
+# The geometry (parts, b, m) is constant in a compiled step: at m = 25 a hop whose loops have a known length is seven
+# times as fast as one that learns it at run time. Helpers are inlined for the same reason. A hop never reads and
+# writes one array: the compiler could not tell the rows apart, and would not vectorise it.
+
 
 TILE = 8
 """Rows whose entities are read twice, for scores and for gradients, and should still be in the nearest cache."""

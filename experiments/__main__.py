@@ -1,0 +1,212 @@
+"""`python -m experiments`: run the paper's experiments, and this project's, into records; show what was recorded."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from blockhole.cli.main import run
+from blockhole.cli.output import JsonFlag, print_json, print_tables, stdout
+
+if TYPE_CHECKING:
+    from experiments.declared import Table
+    from experiments.records import Record
+
+app = typer.Typer(
+    name="experiments",
+    no_args_is_help=True,
+    add_completion=False,
+    help="The paper's tables and figures, and what beats them: run, recorded, shown beside the published figures.",
+)
+tables = typer.Typer(
+    no_args_is_help=True,
+    help="Run the paper's experiments: each training leaves a record, and what has one is not run again.",
+)
+app.add_typer(tables, name="reproduce")
+
+DataOption = Annotated[list[str] | None, typer.Option(metavar="NAME", help="Data set (default: the declared ones).")]
+ColumnOption = Annotated[
+    list[str] | None, typer.Option(metavar="NAME", help="Column, such as complex-50 (default: all).")
+]
+SeedOption = Annotated[list[int] | None, typer.Option(min=0, help="Seed of a training (default: 0, 1 and 2).")]
+AssignOption = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any setting, such as training.epochs=5.")
+]
+SplitOption = Annotated[Literal["dev", "test"], typer.Option(help="Queries to measure; choose settings on dev.")]
+OutOption = Annotated[Path, typer.Option(metavar="FOLDER", help="The folder of records.")]
+DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")]
+ThreadsOption = Annotated[int | None, typer.Option(min=1, help="CPU threads (default: all).")]
+LimitOption = Annotated[float | None, typer.Option(min=0, help="Begin no training after so many seconds.")]
+
+RECORDS = Path("experiments") / "records"
+
+TRAINED_TABLES: dict[Table, str] = {
+    "ranking": "Table 3: path ranking with every model, trained on paths and on edges.",
+    "classification": "The accuracy figure: with the paper's training, and with path-corrupting negatives.",
+    "order": "Table 4: …/parents/religion/… against …/religion/parents/….",
+    "completion": "Knowledge graph completion on FB15k-237 and WN18RR.",
+    "triples": "Triple classification on WN11 and FB13.",
+}
+
+
+def _register(table: Table, line: str) -> None:
+    """Make the command of a table whose columns are trained models."""
+
+    @tables.command(table, help=line)
+    def reproduce(
+        data: DataOption = None,
+        column: ColumnOption = None,
+        seed: SeedOption = None,
+        assign: AssignOption = None,
+        split: SplitOption = "test",
+        out: OutOption = RECORDS,
+        device: DeviceOption = "auto",
+        threads: ThreadsOption = None,
+        limit_seconds: LimitOption = None,
+        json: JsonFlag = False,
+    ) -> None:
+        from blockhole.errors import ConfigError, RunError
+        from blockhole.runs.config import parse_assignment
+        from experiments.declared import experiments
+        from experiments.material import Material
+        from experiments.records import current_commit, read_record, record_file
+        from experiments.runner import Runner
+
+        names = [f"{table}/{name}/{each}" for name in data or ("*",) for each in column or ("*",)]
+        overrides = dict(parse_assignment(text) for text in assign or ())
+        chosen = experiments(names, seeds=seed, split=split, overrides=overrides)
+        runner = Runner(Material(), out, device, current_commit(), _say, threads)
+        if overrides and (replaced := runner.replaced(chosen)):
+            raise ConfigError(
+                f"{replaced[0]} has other settings, and --set would replace it; name a folder with --out."
+            )
+        with _resumable():
+            failed = runner.run(chosen, float("inf") if limit_seconds is None else limit_seconds)
+        files = [record_file(out, experiment.name) for experiment in chosen]
+        _print([read_record(file) for file in files if file.is_file()], table, split, json)
+        if failed:
+            raise RunError(f"{len(failed)} of {len(chosen)} experiments failed, {failed[0]} first; see above.")
+
+
+for _table, _line in TRAINED_TABLES.items():
+    _register(_table, _line)
+
+
+@tables.command("time")
+def reproduce_time(
+    data: Annotated[str, typer.Option(metavar="NAME", help="Data set.")] = "wn11",
+    column: ColumnOption = None,
+    dimension: Annotated[list[int] | None, typer.Option(min=8, help="An n; a multiple of every b.")] = None,
+    rounds: Annotated[int | None, typer.Option(min=1, help="Epochs timed, of which the best counts.")] = None,
+    out: OutOption = RECORDS,
+    json: JsonFlag = False,
+) -> None:
+    """The run-time figure: seconds of an epoch on one CPU thread against n, for b = 1, 2, 4, 8 and RESCAL."""
+    from experiments.material import Material
+    from experiments.records import current_commit, read_record
+    from experiments.timing import TimingPlan, record_curves, time_curves
+
+    plan = TimingPlan.of(column, dimension, rounds)
+    opened = Material().open(data, paths=False)
+    curves = time_curves(opened, plan, _say)
+    files = record_curves(opened, plan, curves, out, current_commit())
+    _print([read_record(file) for file in files], "time", "test", json)
+
+
+@tables.command("grid")
+def reproduce_grid(
+    data: Annotated[str, typer.Option(metavar="NAME", help="Data set.")] = "wn11",
+    model: Annotated[
+        list[str] | None, typer.Option(help="blockhole, complex, distmult or rescal (default: all four).")
+    ] = None,
+    study: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where the search is kept (default: runs/grid-NAME.db).")
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Trainings at a time, each in a process of its own.")] = 1,
+    quick: Annotated[bool, typer.Option("--quick", help="A subset that ends within an hour on two cores.")] = False,
+    prune: Annotated[bool, typer.Option("--prune", help="Stop trainings that stay behind the others.")] = False,
+    assign: AssignOption = None,
+    device: DeviceOption = "cpu",
+    json: JsonFlag = False,
+) -> None:
+    """The paper's grid search over λ, η and n or (b, m), by MQ on dev; the same command resumes a search."""
+    from blockhole.runs.config import parse_assignment
+    from experiments.grid import GridSearch, grid_tables
+
+    overrides = dict(parse_assignment(text) for text in assign or ())
+    file = study or Path("runs") / f"grid-{Path(data).name}{'-quick' if quick else ''}.db"
+    search = GridSearch.plan(data, model, file, quick=quick, prune=prune, overrides=overrides, device=device)
+    with _resumable():
+        report = search.run(jobs, _say)
+    if json:
+        print_json(report)
+    else:
+        print_tables(grid_tables(report))
+
+
+@contextmanager
+def _resumable() -> Iterator[None]:
+    """Ctrl-C ends the command; what is done is kept."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("interrupted; the same command goes on with what is not done yet.", err=True)
+        raise typer.Exit(1) from None
+
+
+def _say(line: str) -> None:
+    typer.echo(line, err=True)
+
+
+def _print(records: list[Record], table: str, split: Literal["dev", "test"], json: bool) -> None:
+    """The figures of these records: as JSON, or as tables."""
+    from experiments.records import summarise
+
+    summary = summarise(records, split)
+    if json:
+        result: dict[str, Any] = {table: summary[table]}
+        print_json(result)
+        return
+    from experiments.tables import recorded_tables
+
+    print_tables(recorded_tables(summary, table))
+
+
+@app.command("results")
+def show_results(
+    folder: Annotated[Path, typer.Option("--results", metavar="FOLDER", help="The folder of records.")] = RECORDS,
+    write: Annotated[bool, typer.Option("--write", help="Write results.md and its figures anew.")] = False,
+    docs: Annotated[Path, typer.Option(metavar="FOLDER", help="Where --write writes.")] = Path("docs"),
+    json: JsonFlag = False,
+) -> None:
+    """Show the figures of all records: means and deviations over seeds, with the paper's beside them.
+
+    Figures of test queries alone count; what has no record is missing.
+    """
+    from experiments.records import SHOWN_TABLES, read_records, summarise
+
+    records = list(read_records(folder))
+    summary = summarise(records)
+    if write:
+        from experiments.document import write_document
+
+        for file in write_document(records, docs):
+            typer.echo(f"wrote {file}", err=True)
+    if json:
+        print_json(summary)
+    elif not write:
+        from experiments.tables import claims_table, goals_table, tables_of
+
+        shown = [table for name in SHOWN_TABLES if summary[name] for table in tables_of(summary, name)]
+        print_tables([*shown, claims_table(summary), goals_table(summary)])
+        if empty := [name for name in SHOWN_TABLES if not summary[name]]:
+            stdout().print(f"{folder} has no records of {', '.join(empty)}.")
+
+
+if __name__ == "__main__":
+    run(app, sys.argv[1:], "python -m experiments")

@@ -1,0 +1,299 @@
+"""The results page and its figures, written from the records."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from blockhole.errors import MissingExtra
+from blockhole.evaluation.plots import COLOURS
+from blockhole.evaluation.report import Table, markdown
+from blockhole.saving import replacing
+from experiments.records import SHOWN_TABLES, Record, Summary, group_records, look_up, summarise
+from experiments.tables import MISSING, claims_table, goals_table, missing_seeds, tables_of
+from experiments.timing import BLOCKS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+# The paper's two figures from the records: classification accuracy as bars, run time against n.
+
+
+_BARS = ("blockhole-2x25", "blockhole-2x50", "rescal-50", "distmult-50", "complex-50")
+_TRAININGS = {"": "the paper's training", "-corrupted": "with path-corrupting negatives"}
+
+Data = dict[str, Any]
+
+
+def classification_data(summary: Summary) -> Data | None:
+    """Accuracy and deviation by data set, training and column, None where missing; None if all are."""
+    bars = {
+        data: {
+            suffix: {
+                column: [
+                    look_up(summary, "classification", data, f"{column}{suffix}", name)
+                    for name in ("accuracy", "accuracy_deviation")
+                ]
+                for column in _BARS
+            }
+            for suffix in _TRAININGS
+        }
+        for data in ("wn11", "fb13")
+    }
+    seen = any(bar[0] is not None for each in bars.values() for training in each.values() for bar in training.values())
+    return bars if seen else None
+
+
+def time_data(summary: Summary) -> Data | None:
+    """Points (n, seconds) of each curve, and its line; None if there are none."""
+    curves = {column: summary["time"]["wn11"][column] for column in BLOCKS if column in summary["time"].get("wn11", {})}
+    return {
+        column: {
+            "n": sorted(int(n) for n in curve["by_dimension"]),
+            "seconds": [curve["by_dimension"][str(n)]["seconds"] for n in sorted(map(int, curve["by_dimension"]))],
+            "line": [curve["intercept"], curve["slope"]],
+        }
+        for column, curve in curves.items()
+    } or None
+
+
+def digest(data: Data) -> str:
+    """What a figure carries to tell which data it shows."""
+    return "sha256:" + hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+
+
+def write_figures(summary: Summary, folder: Path) -> list[Path]:
+    """Draw what there are records for, as SVG; a figure whose records are gone is removed."""
+    written = []
+    for name, (gather, draw) in FIGURES.items():
+        file, data = folder / f"{name}.svg", gather(summary)
+        if data is None:
+            file.unlink(missing_ok=True)
+            continue
+        with _settled_svg():
+            figure = draw(data)
+            with replacing(file) as temporary:
+                figure.savefig(temporary, format="svg", metadata={"Date": None, "Description": digest(data)})
+        written.append(file)
+    return written
+
+
+@contextmanager
+def _settled_svg() -> Iterator[None]:
+    """Names inside the file are drawn from a fixed salt, so that the same data give the same bytes."""
+    try:
+        import matplotlib
+    except ImportError:
+        raise MissingExtra("drawing figures", "paper") from None
+    with matplotlib.rc_context({"svg.hashsalt": "blockhole"}):
+        yield
+
+
+def _draw_classification(data: Data) -> Figure:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    panels = figure.subplots(1, len(data), sharey=True)
+    for axes, (name, trainings) in zip(panels, data.items(), strict=True):
+        for i, (suffix, bars) in enumerate(trainings.items()):
+            known = [(place, *bar) for place, bar in enumerate(bars.values()) if bar[0] is not None]
+            if not known:
+                continue
+            place, height, error = zip(*known, strict=True)
+            axes.bar(
+                [each + 0.4 * i - 0.2 for each in place],
+                height,
+                0.38,
+                yerr=[each or 0.0 for each in error],
+                capsize=2,
+                color=COLOURS[i],
+                label=_TRAININGS[suffix],
+            )
+        axes.set_xticks(range(len(_BARS)), [column.replace("-", "\n", 1) for column in _BARS])
+        axes.set(title=name.upper(), xlim=(-0.6, len(_BARS) - 0.4), ylim=(0, 100))
+        axes.axhline(50, color="grey", linewidth=0.8, linestyle=":")
+        axes.spines[["top", "right"]].set_visible(False)
+    panels[0].set_ylabel("accuracy (%)")
+    shown = {label: bar for axes in panels for bar, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    panels[0].legend(shown.values(), shown.keys(), frameon=False, loc="upper right")
+    return figure
+
+
+def _draw_time(data: Data) -> Figure:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    lines, powers = figure.subplots(1, 2)
+    for colour, (column, curve) in zip(COLOURS, data.items(), strict=False):
+        powers.plot(curve["n"], curve["seconds"], "o-", color=colour, label=column, linewidth=1)
+        if column != "rescal":
+            intercept, slope = curve["line"]
+            lines.plot(curve["n"], curve["seconds"], "o", color=colour, label=column)
+            lines.plot(curve["n"], [intercept + slope * n for n in curve["n"]], color=colour, linewidth=1)
+    lines.set(title="BlockHolE, with lines of least squares", ylim=(0, None), xlim=(0, None))
+    powers.set(title="RESCAL beside them, both axes logarithmic", xscale="log", yscale="log")
+    timed = sorted({n for curve in data.values() for n in curve["n"]})
+    powers.set_xticks(timed, [str(n) for n in timed])
+    powers.minorticks_off()
+    powers.yaxis.set_major_formatter("{x:g}")
+    for axes in (lines, powers):
+        axes.set(xlabel="n", ylabel="seconds per epoch")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(alpha=0.3)
+        axes.legend(frameon=False)
+    return figure
+
+
+FIGURES = {"classification": (classification_data, _draw_classification), "time": (time_data, _draw_time)}
+"""Each figure of docs/figures: what it shows, and how it is drawn."""
+
+
+# docs/results.md and its figures, written from the records.
+
+
+DOCUMENT = "results.md"
+FIGURE_FOLDER = "figures"
+
+_INTRODUCTION = """\
+# Results
+
+Written by `blockhole results --write` from the records in `results/`; a test fails when it is stale. A figure is the
+mean over seeds ± their standard deviation; *missing* says that there is no record. Intervals are over queries: the
+means of the bounds that each seed's bootstrap gives. Records hold seed, settings, commit, device and wall time.
+
+All settings were chosen on dev queries, and test was measured with what had been chosen: once, but FB13's ranking,
+WN18RR and WN11's triples twice, since the first time was before their last choices on dev, and the order of relations
+four times, since three settings left one of its two sides short (`docs/experiments.md`).
+
+`blockhole reproduce ranking` (`classification`, `order`, `completion`, `triples`, `time`) makes the records again, on a
+GPU or on a CPU; `blockhole results --json` prints every mean and deviation.
+"""
+
+_TEXTS = {
+    "ranking": """\
+## Ranking (Table 3 of the paper)
+
+A column is a model and its size, trained on paths; with -edges after it, on edges alone. *Base* are the test facts as
+queries of length 1, *all* is deduction and induction together. F\\* = train + valid + test, a tie counts half, and
+queries without negatives are left out (the strict reading). *paper* is what Table 3 prints. Loss, penalty, rate and
+epochs were chosen for blockhole-2x25 on each data set, and are the same for all columns but *best*, edges having more
+epochs, and RESCAL and HolE on paths a smaller rate, since they diverge at that of the others. On WN11 *best* is
+trained on the words of entity names too, which no published result on this data uses; *best-without-words* is the
+same without them.
+
+The paper's P@10 of WN11's base and induction (80.9 and 54.9 for b = 2) are out of reach of every published system under
+the protocol it states; the best that Guu et al. measured on WN11's base is 27.3. The paper does not say whether P@10
+leaves out the queries without negatives; where there are some, the other reading stands beside.
+
+Other systems' figures are as they were printed. Guu et al. and CoKE take F\\* = train + test and break ties otherwise
+(`docs/explanation/protocol.md`).
+""",
+    "classification": """\
+## Classification (the accuracy figure of the paper)
+
+Paths of the test with two hops or more, against their reversed paths that do not hold; φ ≥ 0 says that a path holds.
+The plain columns have the paper's training, with random objects as negatives; -corrupted: with paths that do not hold
+as negatives too. The paper draws its figures and prints no numbers.
+""",
+    "order": """\
+## The order of relations (Table 4 of the paper)
+
+Every query of FB13 with …/parents/religion/… in its path, against the same with …/religion/parents/… where that does
+not hold. The plain columns have the paper's training; -corrupted: with paths that do not hold as negatives too.
+""",
+    "completion": """\
+## Completion
+
+Both sides of every test fact, ranked among all entities, other known answers removed; fractions of 1.
+""",
+    "triples": """\
+## Triple classification
+
+The labelled test triples of Socher et al. 2013. Each relation has one threshold, and one kind of evidence it is for:
+the score, or the share of the object or of the subject among those the relation takes; both are what is best on dev.
+*By score alone* leaves that choice out. The words of entity names are trained on, as by Socher et al. (NTN), not by
+the others.
+""",
+    "time": """\
+## Run time (the run-time figure of the paper)
+
+One epoch over WN11's train facts with the paper's training (five negatives, batches of 1,024) in the fused engine on
+one CPU thread, the best of several rounds. *slope* and *R²* are those of a line through the times; *exponent* is the
+slope on logarithmic axes: 1 for what is proportional to n, 2 for what is quadratic. Every n is a multiple of 128, so
+that blocks have 16 numbers or more; smaller ones are not on the line (`docs/experiments.md`).
+""",
+}
+
+
+def write_document(records: Sequence[Record], docs: Path) -> list[Path]:
+    """Write results.md and the figures below the folder `docs`; the files."""
+    file = docs / DOCUMENT
+    with replacing(file) as temporary:
+        temporary.write_text(document(records), encoding="utf-8")
+    return [file, *write_figures(summarise(records), docs / FIGURE_FOLDER)]
+
+
+def document(records: Sequence[Record]) -> str:
+    """The text of results.md."""
+    summary = summarise(records)
+    sections = [_INTRODUCTION, markdown([claims_table(summary), goals_table(summary)])]
+    for table in SHOWN_TABLES:
+        sections.append(_TEXTS[table])
+        if table in FIGURES and FIGURES[table][0](summary) is not None:
+            sections.append(f"![{table}]({FIGURE_FOLDER}/{table}.svg)\n")
+        sections.append(_below(tables_of(summary, table)))
+    sections += ["## Where the figures come from\n", _below([_provenance(records)])]
+    return "\n".join(section.rstrip("\n") + "\n" for section in sections)
+
+
+def _below(tables: Sequence[Table]) -> str:
+    """Tables under a heading of the document: their own headings one level lower."""
+    return markdown(tables).replace("## ", "### ")
+
+
+def _provenance(records: Sequence[Record]) -> Table:
+    rows = []
+    for (table, data, column), group in group_records(records).items():
+        rows.append(
+            (
+                f"{table}/{data}/{column}",
+                _seeds(group),
+                group[0].members,
+                group[0].parameters,
+                ", ".join(str(record.epochs) for record in group),
+                f"{sum(record.seconds for record in group):.0f}",
+                "; ".join(dict.fromkeys(record.device for record in group)),
+                "; ".join(dict.fromkeys(record.torch for record in group)),
+                "; ".join(dict.fromkeys(_commit(record) for record in group)),
+            )
+        )
+    header = (
+        "records",
+        "seeds",
+        "models merged",
+        "parameters",
+        "epochs",
+        "seconds, all seeds",
+        "device",
+        "torch",
+        "commit",
+    )
+    return Table("Records", header, tuple(rows))
+
+
+def _seeds(group: Sequence[Record]) -> str:
+    """The seeds that have a record, and those declared that have none."""
+    recorded = [record.seed for record in group]
+    absent = missing_seeds(group[0].table, recorded)
+    return ", ".join(map(str, recorded)) + (f" ({', '.join(map(str, absent))} {MISSING})" if absent else "")
+
+
+def _commit(record: Record) -> str:
+    if record.commit is None:
+        return "not known"
+    return record.commit[:10] + (" with changes" if record.dirty else "")

@@ -1,0 +1,320 @@
+"""Run declared experiments into records: train, measure, write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Any, final, get_args
+
+import numpy as np
+import torch
+
+from blockhole.data.dataset import DataSet
+from blockhole.data.words import words_of
+from blockhole.errors import EvaluationError, TrainingDiverged
+from blockhole.evaluation.classification import evaluate_classification, evaluate_order
+from blockhole.evaluation.completion import evaluate_completion
+from blockhole.evaluation.path_ranking import ranking_figures
+from blockhole.evaluation.ranking import Ranks, rank
+from blockhole.evaluation.triples import Evidence, evaluate_triples
+from blockhole.evaluation.truth import Reading, Truth, build_truth, queries_of
+from blockhole.fitting import fit
+from blockhole.machine import choose_device
+from blockhole.models.contract import Model
+from blockhole.models.merging import merge
+from blockhole.models.word_rows import lean_on_words
+from blockhole.queries.paths import PathQueries
+from blockhole.runs.checkpoint import TrainingState
+from blockhole.runs.run import Run
+from blockhole.training.batches import KnownCorruptions
+from experiments.declared import PATH_TABLES, Experiment, Split, Table
+from experiments.material import Material
+from experiments.records import Commit, Record, describe_device, read_record, record_file, write_record
+
+# What is measured for each table: a trained model and a data set in, figures as JSON takes them out.
+
+
+Figures = dict[str, Any]
+Measure = Callable[[Model, DataSet, Split, torch.device], Figures]
+
+SWAPPED = ("parents", "religion")
+"""The pair of relations of Table 4."""
+
+READING: dict[Split, Reading] = {"test": "all", "dev": "split"}
+"""F* of test queries is the paper's, train + valid + test. That of dev queries, which settings are chosen by, is
+train + valid: test facts stay out of every choice."""
+
+_QUERIES: dict[Split, dict[str, str]] = {
+    "test": {"base": "base", "deduction": "deduction", "induction": "induction", "all": "all"},
+    "dev": {"base": "valid", "deduction": "dev_deduction", "induction": "dev_induction", "all": "dev"},
+}
+"""The four parts of the ranking table, as `evaluation.splits` calls them."""
+
+
+def check_measurable(table: Table, data: DataSet) -> None:
+    """Refuse data that lacks what a table measures, before a model is trained on it."""
+    if table == "order" and (lacking := [name for name in SWAPPED if name not in data.split.relations]):
+        raise EvaluationError(f"{data.name} has no relation {lacking[0]!r}, which Table 4 asks about; FB13 has it.")
+    if table == "triples" and not (len(data.split.valid_negatives) and len(data.split.test_negatives)):
+        raise EvaluationError(
+            f"{data.name} has no lines labelled -1 in valid and test, which triple classification needs; "
+            "WN11 and FB13 have them."
+        )
+    if not (len(data.split.valid) and len(data.split.test)):
+        raise EvaluationError(f"{data.name} has no valid or no test facts to measure on; give data that has both.")
+
+
+def measure(table: Table, model: Model, data: DataSet, split: Split, device: torch.device) -> Figures:
+    """The figures of one experiment, each with its bootstrap interval."""
+    return _MEASURES[table](model, data, split, device)
+
+
+def _truth(data: DataSet, split: Split) -> Truth:
+    return build_truth(data.split, READING[split], "valid" if split == "dev" else "test")
+
+
+def _ranking(model: Model, data: DataSet, split: Split, device: torch.device) -> Figures:
+    """MQ and P@10 of base, deduction, induction and the last two together; of those also by path length."""
+    truth, names = _truth(data, split), _QUERIES[split]
+    parts = {part: queries_of(data, names[part]) for part in ("base", "deduction", "induction")}
+    ranks = {part: rank(model, queries, truth, device=device) for part, queries in parts.items()}
+    paths = (ranks["deduction"], ranks["induction"])
+    ranks["all"] = Ranks(
+        *(np.concatenate([getattr(part, name) for part in paths]) for name in ("better", "tied", "negatives"))
+    )
+    figures: Figures = {part: ranking_figures(each).to_dict() for part, each in ranks.items()}
+    length = np.concatenate([parts["deduction"].length, parts["induction"].length])
+    figures["all"]["by_length"] = {
+        str(hops): ranking_figures(ranks["all"].take(length == hops)).to_dict() for hops in np.unique(length).tolist()
+    }
+    return figures
+
+
+def _classification(model: Model, data: DataSet, split: Split, device: torch.device) -> Figures:
+    """Accuracy on the paths of two hops or more, and on their reversed paths that do not hold."""
+    queries = queries_of(data, _QUERIES[split]["all"])
+    report = evaluate_classification(model, queries, _truth(data, split), device=device)
+    by_length = {str(length): part.to_dict() for length, part in report.by_length.items()}
+    return {**report.total.to_dict(), "by_length": by_length}
+
+
+def _order(model: Model, data: DataSet, split: Split, device: torch.device) -> Figures:
+    """Accuracy on every query with parents/religion, and on the same with religion/parents that do not hold."""
+    names = ("train", "dev_deduction", "dev_induction")
+    queries = (
+        queries_of(data, "paths") if split == "test" else PathQueries.concatenate([data.paths(part) for part in names])
+    )
+    first, second = (data.split.relations.id(name) for name in SWAPPED)
+    report = evaluate_order(model, queries, _truth(data, split), first, second, device=device)
+    return report.total.to_dict()
+
+
+def _completion(model: Model, data: DataSet, split: Split, device: torch.device) -> Figures:
+    """Filtered MR, MRR and Hits@k of both sides of every fact."""
+    triples = data.split.valid if split == "dev" else data.split.test
+    report = evaluate_completion(model, triples, _truth(data, split), device=device).to_dict()
+    return {
+        name: report[name] for name in ("queries", "mr", "mrr", "hits_at_1", "hits_at_3", "hits_at_10", "intervals")
+    }
+
+
+def _triples(model: Model, data: DataSet, split: Split, device: torch.device) -> Figures:
+    """Accuracy on labelled triples, by rules from dev: from all of it for test, from nine tenths for the tenth.
+
+    `by_score` is the accuracy where the score is the only evidence.
+    """
+    report = evaluate_triples(model, data.split, on=split, evidence=get_args(Evidence), device=device)
+    by_score = evaluate_triples(model, data.split, on=split, device=device)
+    return {
+        **report.total.to_dict(),
+        "by_score": by_score.total.accuracy,
+        "by_relation": {name: part.accuracy for name, part in report.by_relation.items()},
+        "evidence": {name: report.rules[name].evidence for name in report.by_relation},
+    }
+
+
+_MEASURES: dict[Table, Measure] = {
+    "ranking": _ranking,
+    "classification": _classification,
+    "order": _order,
+    "completion": _completion,
+    "triples": _triples,
+}
+
+
+# Runs experiments one after the other, each into a record.
+
+
+Say = Callable[[str], None]
+
+_SECONDS_BETWEEN_LINES = 5.0
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """Trains and measures; `results` is the folder of records, `say` hears a line now and then."""
+
+    material: Material
+    results: Path
+    device: str
+    commit: Commit
+    say: Say
+    threads: int | None = None
+    known_corruptions: KnownCorruptions = field(default_factory=KnownCorruptions)
+
+    def run(self, experiments: Iterable[Experiment], limit_seconds: float = float("inf")) -> list[str]:
+        """Run what has no record of its settings yet; the names of those that failed.
+
+        Experiments that differ only in what is measured share one training. After `limit_seconds` no further
+        training begins.
+        """
+        start, failed = perf_counter(), []
+        for group in _same_training(experiments):
+            waiting = [experiment for experiment in group if not self._is_done(experiment)]
+            if not waiting:
+                continue
+            if perf_counter() - start > limit_seconds:
+                self.say(f"{waiting[0].name}: not begun, {limit_seconds:.0f} s are over")
+                break
+            try:
+                self._run_group(waiting)
+            except (TrainingDiverged, torch.OutOfMemoryError) as failure:
+                # Of this training's making; the others may still succeed.
+                failed += [experiment.name for experiment in waiting]
+                self.say(f"{waiting[0].name}: failed: {failure}")
+        return failed
+
+    def replaced(self, experiments: Iterable[Experiment]) -> list[Path]:
+        """The files of records that running the experiments would replace, since they have other settings."""
+        return [record_file(self.results, each.name) for each in experiments if self._has_record(each) is False]
+
+    def _is_done(self, experiment: Experiment) -> bool:
+        done = self._has_record(experiment)
+        if done is not None:
+            self.say(f"{experiment.name}: {'there already' if done else 'settings have changed, once more'}")
+        return bool(done)
+
+    def _has_record(self, experiment: Experiment) -> bool | None:
+        """Whether there is a record of the experiment as it is; None where there is none at all."""
+        file = record_file(self.results, experiment.name)
+        if not file.is_file():
+            return None
+        record = read_record(file)
+        beside = (record.members, record.words, record.lean) == (experiment.members, experiment.words, experiment.lean)
+        return beside and experiment.has_settings(record.settings)
+
+    def _run_group(self, group: list[Experiment]) -> None:
+        """One training, measured for each of the experiments."""
+        first, start = group[0], perf_counter()
+        device = choose_device(self.device)
+        paths = first.config.training.on == "paths" or any(each.table in PATH_TABLES for each in group)
+        data = self.material.open(first.data, paths=paths, words=first.words)
+        for experiment in group:
+            check_measurable(experiment.table, data)
+        runs = [self._train(first, seed, data, device) for seed in first.member_seeds]
+        model = runs[0].model
+        if first.members > 1:
+            # Their mean, not their sum: shares and probabilities need scores at the scale of one model.
+            model = merge([run.model for run in runs], [1 / first.members] * first.members)
+        if first.lean:
+            lean_on_words(model, words_of(data.split), first.lean)
+        for experiment in group:
+            figures = measure(experiment.table, model, data, experiment.split, device)
+            seconds = perf_counter() - start
+            record = self._record(experiment, model, [run.state for run in runs], figures, seconds, device)
+            file = write_record(self.results, experiment.name, record)
+            self.say(f"{experiment.name}: {seconds:.1f} s, {headline(figures)}, in {file}")
+
+    def _train(self, experiment: Experiment, seed: int, data: DataSet, device: torch.device) -> Run:
+        """One member of an experiment."""
+        here = {"device": str(device), "threads": self.threads, "seed": seed}
+        config = experiment.config.model_copy(update={"training": experiment.config.training.model_copy(update=here)})
+        run = fit(data, config, progress=_Lines(experiment.name, self.say), known_corruptions=self.known_corruptions)
+        if not run.complete:  # the training has taken Ctrl-C for a wish to end it, but all are meant
+            raise KeyboardInterrupt
+        return run
+
+    def _record(
+        self,
+        experiment: Experiment,
+        model: Model,
+        states: Sequence[TrainingState],
+        figures: dict[str, object],
+        seconds: float,
+        device: torch.device,
+    ) -> Record:
+        return Record(
+            table=experiment.table,
+            data=Path(experiment.data).name,
+            column=experiment.column,
+            seed=experiment.seed,
+            split=experiment.split,
+            truth=None if experiment.table == "triples" else READING[experiment.split],
+            settings=experiment.settings,
+            members=experiment.members,
+            words=experiment.words,
+            lean=experiment.lean,
+            parameters=model.parameter_count(),
+            epochs=states[-1].epoch,
+            best_epoch=states[-1].best_epoch,
+            loss=states[-1].loss,
+            seconds=round(seconds, 2),
+            training_seconds=round(sum(state.seconds for state in states), 2),
+            device=describe_device(device),
+            torch=torch.__version__,
+            commit=self.commit.hash,
+            dirty=self.commit.dirty,
+            figures=figures,
+        )
+
+
+def _same_training(experiments: Iterable[Experiment]) -> list[list[Experiment]]:
+    """The experiments in groups that differ in what is measured alone, in the order of each group's first."""
+    groups: dict[str, list[Experiment]] = {}
+    for experiment in experiments:
+        trained = experiment.model_dump_json(exclude={"table", "column", "split"})
+        groups.setdefault(trained, []).append(experiment)
+    return list(groups.values())
+
+
+def headline(figures: Mapping[str, object]) -> str:
+    """The figures of a record in a few words."""
+    parts = {part: each for part, each in figures.items() if isinstance(each, Mapping) and "mq" in each}
+    if parts:
+        return ", ".join(f"{part} {_shown(each['mq'])}/{_shown(each['p_at_10'])}" for part, each in parts.items())
+    names = ("accuracy", "accuracy_positive", "accuracy_negative", "mrr", "hits_at_10")
+    return ", ".join(f"{name} {_shown(figures[name], 2)}" for name in names if name in figures)
+
+
+def _shown(figure: object, digits: int = 1) -> str:
+    return f"{figure:.{digits}f}" if isinstance(figure, float) else "–"
+
+
+@final
+class _Lines:
+    """Training progress as lines, not oftener than every few seconds."""
+
+    def __init__(self, name: str, say: Say) -> None:
+        self._name = name
+        self._say = say
+        self._start = self._last = perf_counter()
+        self._epoch = "epoch 0"
+
+    def epoch_begins(self, epoch: int, epochs: int, paths: int) -> None:
+        """See Progress."""
+        self._epoch = f"epoch {epoch}/{epochs} of {paths:,} paths"
+
+    def batches_done(self, paths: int, loss: float) -> None:
+        """See Progress."""
+        now = perf_counter()
+        if now - self._last >= _SECONDS_BETWEEN_LINES:
+            self._last = now
+            self._say(f"{self._name}: {self._epoch}, {paths:,} done, loss {loss:.4f}, {now - self._start:.0f} s")
+
+    def validated(self, figures: Mapping[str, float]) -> None:
+        """See Progress."""
+        shown = ", ".join(f"{name} {value:.2f}" for name, value in figures.items())
+        self._say(f"{self._name}: {self._epoch}, dev {shown}, {perf_counter() - self._start:.0f} s")

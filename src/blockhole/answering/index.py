@@ -1,0 +1,325 @@
+"""The indexes behind top-k search: exact, approximate (faiss), and their files in a run's folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from math import sqrt
+from pathlib import Path
+from shlex import quote
+from typing import Any, Literal, final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from blockhole.answering.vectors import Vectors
+from blockhole.errors import DamagedRun, MissingExtra, RunError
+from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.queries.walks import sample_walks
+from blockhole.runs.derived import read_derived, weights_id
+from blockhole.saving import replacing
+
+# The exact index: the best candidates by one float32 product, decided in float64 where float32 cannot.
+#
+# A product in float32 differs from the exact score by at most `slack`·‖query‖. So whatever float32 puts further than
+# twice that below the k-th best is surely not among the k best; the few that remain are scored in float64 by the
+# caller.
+
+
+_GROUP = 64
+"""Scores whose maximum stands for them when a threshold is sought."""
+_TILE = 2**19
+"""Scores computed at a time for many queries: 2 MiB, which stay near the processor until they have been scanned."""
+_ROOM = 4
+"""Scores that are kept of a query, before those that need not be are dropped: so many times those that are wanted."""
+_LOWEST = torch.finfo(torch.float32).min
+
+
+@final
+class ExactIndex:
+    """Candidate vectors, searched whole; shape [C, width] float32, read-only, often a view of a file."""
+
+    def __init__(self, vectors: Tensor, of: ExactIndex | None = None) -> None:
+        self.vectors = vectors
+        self._of = of
+
+    def subset(self, entities: NDArray[np.int32] | None) -> ExactIndex:
+        """The index of some of the candidates, gathered once for many queries; None for all."""
+        if entities is None:
+            return self
+        return ExactIndex(self.vectors[torch.from_numpy(entities.astype(np.int64))], of=self)
+
+    def shortlist(self, query: Tensor, count: int, candidates: NDArray[np.int32] | None = None) -> NDArray[np.int64]:
+        """Entities among which the `count` best of `candidates` (None: of all) surely are; query [width] float64."""
+        if candidates is not None and len(candidates) <= count:
+            return candidates.astype(np.int64)
+        # Gathering a row takes about four times as long as multiplying with it where it stands.
+        if candidates is not None and 4 * len(candidates) < len(self.vectors):
+            rough = self.subset(candidates).vectors @ query.float()
+            return candidates[self._near_best(rough, query, count)].astype(np.int64)
+        return self.shortlist_of(self.vectors @ query.float(), query, count, candidates)
+
+    def shortlist_of(
+        self, rough: Tensor, query: Tensor, count: int, candidates: NDArray[np.int32] | None
+    ) -> NDArray[np.int64]:
+        """The same where the float32 products of the query with all vectors are at hand: `rough` [C]."""
+        if candidates is None:
+            return self._near_best(rough, query, count)
+        rough = rough[torch.from_numpy(candidates.astype(np.int64))]
+        return candidates[self._near_best(rough, query, count)].astype(np.int64)
+
+    def shortlists(
+        self, queries: Tensor, count: int, hidden: NDArray[np.int64] | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Columns among which the `count` best of each query surely are, as pairs of a row and a column, by row.
+
+        `hidden` are flat positions row·C + column that do not count. Shapes: [B, width] float64 → [S], [S].
+        """
+        from blockhole.answering.scan import Kept, finish, keep_best
+
+        hidden = np.zeros(0, dtype=np.int64) if hidden is None else hidden
+        kept = Kept.nothing(len(queries), min(_ROOM * (count + 16), len(self.vectors)))
+        slack = (2 * self._slack * queries.norm(dim=1)).float().numpy()
+        for first, tile in self._tiles(queries, hidden):
+            keep_best(tile, first, count, slack, kept)
+        finish(count, slack, kept)
+        columns = [kept.column[row, : kept.size[row]] for row in range(len(queries))]
+        for row in np.flatnonzero(kept.crowded).tolist():  # more near ties than there is room for
+            own = hidden[hidden // len(self.vectors) == row] % len(self.vectors)
+            visible = np.setdiff1d(np.arange(len(self.vectors), dtype=np.int32), own)
+            columns[row] = self.shortlist(queries[row], count, visible)
+        sizes = [len(column) for column in columns]
+        return np.repeat(np.arange(len(queries)), sizes), np.concatenate([np.zeros(0, dtype=np.int64), *columns])
+
+    def _tiles(self, queries: Tensor, hidden: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """The scores of all queries for some columns after the other: the first of these, and [B, W] until the next."""
+        rough = queries.float()
+        size = max(1024, _TILE // max(len(queries), 1))
+        buffer = torch.empty(len(queries) * min(size, len(self.vectors)))
+        row, column = np.divmod(hidden, max(len(self.vectors), 1))
+        order = np.argsort(column, kind="stable")
+        row, column = row[order], column[order]
+        for first in range(0, len(self.vectors), size):
+            part = self.vectors[first : first + size]
+            tile = torch.mm(rough, part.T, out=buffer[: len(queries) * len(part)].view(len(queries), len(part))).numpy()
+            begin, end = np.searchsorted(column, (first, first + len(part)))
+            tile[row[begin:end], column[begin:end] - first] = -np.inf
+            yield first, tile
+
+    def _near_best(self, rough: Tensor, query: Tensor, count: int) -> NDArray[np.int64]:
+        """Positions of all scores that can be among the `count` best; [C] float32, [width] → [S]."""
+        low = _at_most_kth(rough, count) - 2 * self._slack * float(query.norm())
+        return np.flatnonzero(rough.numpy() >= np.float32(max(low, _LOWEST)))
+
+    @cached_property
+    def _slack(self) -> float:
+        """A bound on |float32 score - exact score| for a query of norm 1: (width + 4) u max‖c‖, u = 2⁻²⁴."""
+        if self._of is not None:
+            return self._of._slack
+        longest = max((float(part.norm(dim=1).max()) for part in torch.split(self.vectors, 2**16)), default=0.0)
+        return (self.vectors.shape[1] + 4) * 2.0**-24 * longest
+
+
+def _at_most_kth(scores: Tensor, k: int) -> float:
+    """A number at most as large as the k-th largest score [C], and near to it.
+
+    It is the k-th largest maximum of groups, for k groups have a member at least as large: so all scores are read once,
+    where a partial sort moves them several times.
+    """
+    groups = len(scores) // _GROUP
+    if groups >= 4 * k:
+        scores = scores[: groups * _GROUP].reshape(_GROUP, groups).amax(dim=0)
+    return float(torch.topk(scores, k).values[-1]) if k < len(scores) else _LOWEST
+
+
+# Approximate indexes for millions of entities: faiss graphs (HNSW) and inverted files (IVF) for inner products.
+#
+# They only shortlist; the shortlist is scored in float64 like any other. How wide to search is found when an index is
+# built: the least width at which at least 95 of 100 of the true best ten are found.
+
+
+ApproximateKind = Literal["hnsw", "ivf"]
+
+TARGET_RECALL = 0.95
+_TOP = 10
+_NEIGHBOURS = 32
+"""Edges of an HNSW node; faiss's own default, and hnswlib's advice for vectors of about a hundred numbers."""
+_CONSTRUCTION = 100
+
+
+@final
+class ApproximateIndex:
+    """A faiss index over all candidate vectors; `width` is efSearch of HNSW or nprobe of IVF."""
+
+    def __init__(self, kind: ApproximateKind, index: Any, width: int) -> None:
+        self.kind = kind
+        self.width = width
+        self._index = index
+
+    @classmethod
+    def build(cls, kind: ApproximateKind, vectors: Tensor, queries: Tensor) -> tuple[ApproximateIndex, float]:
+        """An index wide enough for `queries` [N, width], and the recall of the true best ten it reaches on them."""
+        faiss = _faiss()
+        rows = np.ascontiguousarray(vectors.numpy())
+        if kind == "hnsw":
+            index = faiss.IndexHNSWFlat(rows.shape[1], _NEIGHBOURS, faiss.METRIC_INNER_PRODUCT)
+            index.hnsw.efConstruction = _CONSTRUCTION
+        else:
+            lists = max(1, min(int(4 * sqrt(len(rows))), len(rows) // 39))  # faiss wants 39 rows to train a list
+            coarse = faiss.IndexFlatIP(rows.shape[1])
+            index = faiss.IndexIVFFlat(coarse, rows.shape[1], lists, faiss.METRIC_INNER_PRODUCT)
+            index.train(rows)
+        index.add(rows)
+        truth = ExactIndex(vectors)
+        best = [set(_exact_top(truth, query)) for query in queries]
+        for width in _widths(kind, index):
+            built = cls(kind, index, width)
+            found = [len(best[i] & set(built.shortlist(query, _TOP).tolist())) for i, query in enumerate(queries)]
+            recall = sum(found) / max(sum(map(len, best)), 1)
+            if recall >= TARGET_RECALL:
+                break
+        return built, recall
+
+    @classmethod
+    def load(cls, kind: ApproximateKind, path: Path, width: int) -> ApproximateIndex:
+        """The index in a file, whose vectors are mapped into memory where faiss can."""
+        faiss = _faiss()
+        return cls(kind, faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC), width)
+
+    def save(self, path: Path) -> None:
+        """Write the index."""
+        _faiss().write_index(self._index, str(path))
+
+    def shortlist(self, query: Tensor, count: int, candidates: NDArray[np.int32] | None = None) -> NDArray[np.int64]:
+        """About the `count` best of `candidates` (None: of all) for a query [width] float64, best first."""
+        faiss = _faiss()
+        allowed = None
+        if candidates is not None:
+            flags = np.zeros(self._index.ntotal, dtype=bool)
+            flags[candidates] = True
+            allowed = faiss.IDSelectorBitmap(np.packbits(flags, bitorder="little"))
+        if self.kind == "hnsw":
+            parameters = faiss.SearchParametersHNSW(efSearch=max(self.width, count), sel=allowed)
+        else:
+            parameters = faiss.SearchParametersIVF(nprobe=self.width, sel=allowed)
+        _, found = self._index.search(query[None].float().numpy(), count, params=parameters)
+        entities: NDArray[np.int64] = found[0][found[0] >= 0]  # faiss fills up with -1 where it finds too few
+        return entities
+
+
+def _widths(kind: ApproximateKind, index: Any) -> Iterator[int]:
+    width, widest = (32, index.ntotal) if kind == "hnsw" else (1, index.nlist)
+    while width < widest:
+        yield width
+        width = min(2 * width, widest)
+    yield widest
+
+
+def _exact_top(index: ExactIndex, query: Tensor) -> list[int]:
+    shortlist = index.shortlist(query, _TOP)
+    scores = index.vectors[shortlist].double() @ query
+    order = np.lexsort((shortlist, -scores.numpy()))[:_TOP]
+    best: list[int] = shortlist[order].tolist()
+    return best
+
+
+def _faiss() -> Any:
+    try:
+        import faiss
+    except ImportError:
+        raise MissingExtra("an approximate index", "faiss") from None
+    return faiss
+
+
+# The index in a run's folder: built once, mapped by every process that asks.
+
+
+IndexKind = Literal["exact", "hnsw", "ivf"]
+
+INDEX = "index.json"
+_QUERIES = 200
+"""Queries that the recall of an approximate index is measured on."""
+
+
+@final
+class IndexRecord(BaseModel):
+    """The contents of index.json; `file` lies beside it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    weights: str
+    kind: IndexKind
+    file: str
+    width: int | None = Field(default=None, description="efSearch of hnsw or nprobe of ivf")
+    recall: float = Field(default=1.0, description="share of the true best ten that is found")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class LoadedIndex:
+    """What a folder holds: the whole matrix of candidates for an exact index, or an approximate one."""
+
+    exact: ExactIndex | None
+    approximate: ApproximateIndex | None
+
+    def copied(self) -> LoadedIndex:
+        """The same with candidates of its own, no longer a view of a file; approximate ones stay as faiss maps them."""
+        exact = None if self.exact is None else ExactIndex(self.exact.vectors.clone())
+        return LoadedIndex(exact, self.approximate)
+
+
+def build_index(folder: Path, vectors: Vectors, graph: KnowledgeGraph, kind: IndexKind, seed: int = 0) -> IndexRecord:
+    """Build the index of the run in `folder`; it replaces the one there was."""
+    identity = weights_id(folder)
+    name = f"index-{kind}-{identity[:12]}.{'safetensors' if kind == 'exact' else 'faiss'}"
+    candidates = vectors.all_candidates()
+    if kind == "exact":
+        record = IndexRecord(weights=identity, kind=kind, file=name)
+        with replacing(folder / name) as temporary:
+            save_file({"candidates": candidates.contiguous()}, temporary)
+    else:
+        walks = sample_walks(graph, _QUERIES, lengths=(1, 3), seed=seed)
+        index, recall = ApproximateIndex.build(kind, candidates, vectors.queries(walks))
+        record = IndexRecord(weights=identity, kind=kind, file=name, width=index.width, recall=recall)
+        with replacing(folder / name) as temporary:
+            index.save(temporary)
+    with replacing(folder / INDEX) as temporary:
+        temporary.write_text(record.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    for old in folder.glob("index-*"):
+        if old.name != name:
+            old.unlink()
+    return record
+
+
+def load_index(folder: Path) -> LoadedIndex | None:
+    """The index of the run in `folder`, if it has one; one of other weights than the run's is refused."""
+    remedy = f"build it again with: blockhole index {quote(str(folder))}"
+    record = read_derived(folder / INDEX, IndexRecord, remedy)
+    if record is None:
+        return None
+    if record.weights != weights_id(folder):
+        raise RunError(f"the index of {folder} is older than its weights; {remedy} --kind {record.kind}")
+    path = folder / record.file
+    if not path.is_file():
+        raise DamagedRun(f"{path} is missing; {remedy} --kind {record.kind}")
+    if record.kind == "exact":
+        return LoadedIndex(ExactIndex(_mapped(path, remedy)), None)
+    try:
+        return LoadedIndex(None, ApproximateIndex.load(record.kind, path, record.width or 1))
+    except RuntimeError:  # faiss names the line of its source where it stopped
+        raise DamagedRun(f"{path} cannot be read; {remedy} --kind {record.kind}") from None
+
+
+def _mapped(path: Path, remedy: str) -> Tensor:
+    try:
+        with safe_open(path, framework="pt") as file:
+            candidates: Tensor = file.get_tensor("candidates")
+            return candidates
+    except SafetensorError as failure:
+        raise DamagedRun(f"{path} cannot be read ({failure}); {remedy}") from None

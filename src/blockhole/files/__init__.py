@@ -1,0 +1,1 @@
+"""The files graphs come from and go to."""

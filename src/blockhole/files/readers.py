@@ -1,0 +1,232 @@
+"""Graphs out of files: the format is told by the suffix, names get ids in order of first appearance."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blockhole.errors import BlockholeWarning, DataError, MalformedFile
+from blockhole.files.formats import Layout, format_of, listed_names, openke_files, split_files
+from blockhole.files.rdf import read_ntriples, read_rdf
+from blockhole.files.tables import ENTITIES, RELATIONS, read_delimited, read_ids, read_names, read_parquet
+from blockhole.graph.knowledge_graph import KnowledgeGraph, SplitGraph, SplitName
+from blockhole.graph.vocabulary import Vocabulary
+from blockhole.packed.folder import is_packed, read_packed
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+# Columns of names into ids, block by block: between blocks only ids and distinct names stay in memory.
+
+
+class Numbering(Protocol):
+    """Numbers names in order of first appearance."""
+
+    def number(self, names: pl.Series) -> NDArray[np.uint32]:
+        """The ids of a column of names, new names added; shape [len(names)]."""
+
+
+@final
+class NameTable:
+    """Names numbered in order of first appearance, `listed` names first.
+
+    A category type of polars serves as the table. Its alternatives, a join of every block with all names so far or
+    distinct names a block and one merge at the end, hash each name two or three times.
+    """
+
+    def __init__(self, kind: str, listed: Sequence[str] = ()) -> None:
+        import polars as pl
+
+        self._kind = kind
+        self._categories = pl.Categories.random()
+        self._keep_alive = pl.Series(listed, dtype=pl.Categorical(self._categories))
+
+    def number(self, names: pl.Series) -> NDArray[np.uint32]:
+        """The ids of a column of names, new names added; shape [len(names)]."""
+        return names.cast(self._keep_alive.dtype).to_physical().to_numpy()
+
+    def column(self) -> pl.Series:
+        """All names so far, in id order."""
+        return self._categories.to_series()
+
+    def vocabulary(self) -> Vocabulary:
+        """All names so far."""
+        return Vocabulary(self.column(), self._kind)
+
+
+@final
+class Encoder:
+    """Facts in names to facts in ids, over one table of entities and one of relations."""
+
+    def __init__(self, listed_entities: Sequence[str] = (), listed_relations: Sequence[str] = ()) -> None:
+        self._entities = NameTable("entity", listed_entities)
+        self._relations = NameTable("relation", listed_relations)
+
+    def encode(self, blocks: Iterable[pl.DataFrame]) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+        """Triples [T, 3] of blocks with columns source, relation, target, and which are positive [T].
+
+        Facts are positive where a block has no column `positive`.
+        """
+        none = np.zeros((0, 3), dtype=np.int32), np.zeros(0, dtype=np.bool_)
+        triples, positive = zip(none, *encode_each(blocks, self._entities, self._relations), strict=True)
+        return np.concatenate(triples), np.concatenate(positive)
+
+    def vocabularies(self) -> tuple[Vocabulary, Vocabulary]:
+        """The entities and the relations, in order of first appearance after the listed ones."""
+        return self._entities.vocabulary(), self._relations.vocabulary()
+
+
+def encode_each(
+    blocks: Iterable[pl.DataFrame], entities: Numbering, relations: Numbering
+) -> Iterator[tuple[NDArray[np.int32], NDArray[np.bool_]]]:
+    """The triples of each block and which are positive, for facts that do not fit into memory; see `Encoder.encode`."""
+    for block in blocks:
+        labelled = "positive" in block.columns
+        positive = block["positive"].to_numpy() if labelled else np.ones(len(block), dtype=np.bool_)
+        yield _encode_block(block, entities, relations), positive
+
+
+def _encode_block(facts: pl.DataFrame, entities: Numbering, relations: Numbering) -> NDArray[np.int32]:
+    import polars as pl
+
+    count = len(facts)
+    # Source and target of a fact stand next to each other, so that first appearance means reading order.
+    reading_order = np.arange(2 * count).reshape(2, count).T.ravel()
+    names = pl.concat([facts["source"], facts["target"].rename("source")]).gather(reading_order)
+    triples = np.empty((count, 3), dtype=np.int32)
+    triples[:, 0::2] = entities.number(names).reshape(count, 2)
+    triples[:, 1] = relations.number(facts["relation"])
+    return triples
+
+
+# Graphs out of files: the format is told by the suffix, names get ids in order of first appearance.
+
+
+class UnseenEntities(BlockholeWarning):
+    """Valid or test facts use names that no train fact uses; they are kept."""
+
+
+class NegativesLeftOut(BlockholeWarning):
+    """Facts labelled -1 were found where only true facts belong; they are left out."""
+
+
+def read_graph(path: Path | str) -> KnowledgeGraph:
+    """The graph of the facts in one file.
+
+    Facts labelled -1 are left out, with a warning. A folder is read by `read_split`.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise DataError(f"{path}: is a folder; read_split reads a folder, and its .graph(...) gives a graph.")
+    return read_split(path).graph("train")
+
+
+def read_split(path: Path | str) -> SplitGraph:
+    """The facts of a folder with train, valid (or dev) and test files, or of one file, which then are all train.
+
+    The files may have any supported format; a folder of OpenKE's id files is one too, and so is a packed graph, which
+    stays on disk. Names listed in `entities.txt` and `relations.txt` come first, in that order; the others follow as
+    they first appear in train, valid and test. Names that occur in valid or test but not in train are kept and counted
+    in one `UnseenEntities` warning.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise DataError(f"{path}: no such file or folder; check the name.")
+    if is_packed(path):
+        return read_packed(path)
+    if path.is_dir():
+        ids = openke_files(path)
+        split = _read_openke(path, ids) if ids else _read_names(split_files(path), path)
+    elif path.name.endswith("2id.txt"):
+        split = _read_openke(path.parent, {"train": path})
+    else:
+        split = _read_names({"train": path})
+    _warn_of_unseen(path, split)
+    return split
+
+
+def read_facts(path: Path) -> Iterator[pl.DataFrame]:
+    """The facts of one file, block by block: columns source, relation, target and, with labels, positive."""
+    file_format = format_of(path)
+    match file_format.layout:
+        case Layout.TSV | Layout.CSV:
+            return read_delimited(path, file_format)
+        case Layout.PARQUET:
+            return read_parquet(path)
+        case Layout.N_TRIPLES | Layout.N_QUADS:
+            return read_ntriples(path, file_format)
+        case Layout.TURTLE | Layout.TRIG | Layout.RDF_XML:
+            return read_rdf(path, file_format)
+
+
+def _read_names(files: Mapping[SplitName, Path], folder: Path | None = None) -> SplitGraph:
+    listed = (listed_names(folder / name) for name in ("entities.txt", "relations.txt")) if folder else ((), ())
+    encoder = Encoder(*listed)
+    arrays: dict[str, Any] = {}
+    for split, path in files.items():
+        triples, positive = encoder.encode(read_facts(path))
+        if not len(triples):
+            raise _no_facts(path)
+        arrays[split] = triples[positive]
+        if split == "train":
+            warn_of_negatives(path, int(np.count_nonzero(~positive)))
+        else:
+            arrays[f"{split}_negatives"] = triples[~positive]
+    entities, relations = encoder.vocabularies()
+    return SplitGraph(entities, relations, **arrays)
+
+
+def _read_openke(folder: Path, files: Mapping[SplitName, Path]) -> SplitGraph:
+    entities, relations = read_names(folder / ENTITIES, "entity"), read_names(folder / RELATIONS, "relation")
+    arrays: dict[str, Any] = {}
+    for split, path in files.items():
+        arrays[split] = read_ids(path, len(entities), len(relations))
+        if not len(arrays[split]):
+            raise _no_facts(path)
+    return SplitGraph(entities, relations, **arrays)
+
+
+def _no_facts(path: Path) -> MalformedFile:
+    return MalformedFile(path, "the file holds no facts", "write one fact a line, or leave the file away")
+
+
+def warn_of_negatives(path: Path, count: int) -> None:
+    """Say that `count` lines of `path` are labelled -1 and left out, if there are any."""
+    if count:
+        warnings.warn(
+            f"{path}: {count:,} lines labelled -1 are left out: a graph holds true facts only.",
+            NegativesLeftOut,
+            stacklevel=4,
+        )
+
+
+def _warn_of_unseen(path: Path, split: SplitGraph) -> None:
+    """Count the names in facts of valid and test that train has not, and those facts; lines labelled -1 are none."""
+    seen_entities, seen_relations = np.zeros(len(split.entities), bool), np.zeros(len(split.relations), bool)
+    seen_entities[split.train[:, 0::2]] = True
+    seen_relations[split.train[:, 1]] = True
+    later = np.concatenate([split.valid, split.test])
+    unseen = ~seen_entities[later[:, 0::2]]
+    unseen_relation = ~seen_relations[later[:, 1]]
+    triples = int(np.count_nonzero(unseen.any(axis=1) | unseen_relation))
+    if triples:
+        entities = len(np.unique(later[:, 0::2][unseen]))
+        relations = len(np.unique(later[:, 1][unseen_relation]))
+        names = " and ".join([_count(entities, "entity", "entities")] * bool(entities) +
+                             [_count(relations, "relation", "relations")] * bool(relations))  # fmt: skip
+        warnings.warn(
+            f"{path}: {names} of valid and test, in {_count(triples, 'triple', 'triples')}, never occur in train; "
+            "they are kept, but nothing can be learned about them.",
+            UnseenEntities,
+            stacklevel=3,
+        )
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"

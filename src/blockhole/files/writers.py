@@ -1,0 +1,148 @@
+"""Graphs into files: the suffix picks the format, and a file appears whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import numpy as np
+
+from blockhole.errors import DataError
+from blockhole.files.formats import WRITABLE, FileFormat, Layout, format_of, open_compressed
+from blockhole.files.rdf import node_terms, relation_terms
+from blockhole.files.readers import read_split
+from blockhole.files.tables import is_header, name_facts
+from blockhole.graph.knowledge_graph import KnowledgeGraph, SplitGraph
+from blockhole.saving import replacing
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+# Graphs into files: the suffix picks the format, and a file appears whole or not at all.
+
+
+ROWS = 1_000_000
+BYTE_ORDER_MARK = "\ufeff"  # at the start of a file it belongs to no name
+
+
+def write_graph(graph: KnowledgeGraph, path: Path | str) -> None:
+    """Write the facts as Parquet, TSV, CSV or N-Triples; text formats may be compressed (`.tsv.gz`, `.nt.zst`).
+
+    Names that are no IRIs become `urn:blockhole:` IRIs in N-Triples, and names again when read (see `terms`).
+    Entities without facts appear in none of these formats.
+    """
+    path = Path(path)
+    file_format = writable_format(path)
+    with replacing(path) as temporary:
+        if file_format.layout is Layout.PARQUET:
+            name_facts(graph.entities.names, graph.relations.names, graph.triples).write_parquet(temporary)
+        elif file_format.layout is Layout.N_TRIPLES:
+            _write_ntriples(graph, temporary, file_format)
+        else:
+            _write_delimited(graph, temporary, path, file_format)
+
+
+def writable_format(path: Path) -> FileFormat:
+    """The format that the suffix of `path` names; raises `DataError` where it can only be read."""
+    file_format = format_of(path)
+    if file_format.layout not in WRITABLE:
+        raise DataError(f"{path}: this format is read, but not written; write .tsv, .csv, .parquet or .nt.")
+    return file_format
+
+
+def write_split(split: SplitGraph, folder: Path) -> None:
+    """Write `train.txt`, `valid.txt`, `test.txt`, `entities.txt` and `relations.txt` into a folder.
+
+    Valid and test get a fourth column of labels where there are negatives; a split without facts gets no file.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for stem, vocabulary in (("entities", split.entities), ("relations", split.relations)):
+        path = folder / f"{stem}.txt"
+        _refuse_control_characters(vocabulary.names, path)
+        with replacing(path) as temporary:
+            mark = BYTE_ORDER_MARK * any(name.startswith(BYTE_ORDER_MARK) for name in vocabulary.names[:1])
+            temporary.write_text(mark + "".join(f"{name}\n" for name in vocabulary), encoding="utf-8", newline="")
+    none = split.train[:0]
+    parts = {
+        "train": (split.train, none),
+        "valid": (split.valid, split.valid_negatives),
+        "test": (split.test, split.test_negatives),
+    }
+    for stem, (positives, negatives) in parts.items():
+        if not len(positives) + len(negatives):
+            continue
+        facts = name_facts(split.entities.names, split.relations.names, np.concatenate([positives, negatives]))
+        if len(negatives):
+            facts = facts.with_columns(label=np.repeat([1, -1], [len(positives), len(negatives)]))
+        with replacing(folder / f"{stem}.txt") as temporary, temporary.open("wb") as file:
+            _write_rows(facts, file, Layout.TSV)
+
+
+def _write_delimited(graph: KnowledgeGraph, temporary: Path, path: Path, file_format: FileFormat) -> None:
+    if file_format.layout is Layout.TSV:
+        _refuse_control_characters((*graph.entities, *graph.relations), path)
+    facts = name_facts(graph.entities.names, graph.relations.names, graph.triples)
+    with open_compressed(temporary, file_format.compression) as file:
+        _write_rows(facts, file, file_format.layout)
+
+
+def _write_rows(facts: pl.DataFrame, file: IO[bytes], layout: Layout) -> None:
+    # TSV goes without a header, as is usual for graphs, unless the start of the first fact would be misread.
+    header = layout is Layout.CSV or any(
+        is_header(first) or first[0].startswith(BYTE_ORDER_MARK) for first in facts[:1].iter_rows()
+    )
+    facts.write_csv(
+        file,
+        include_header=header,
+        separator="," if layout is Layout.CSV else "\t",
+        quote_style="always" if layout is Layout.CSV else "never",
+    )
+
+
+def _refuse_control_characters(names: Sequence[str], path: Path) -> None:
+    bad = next((name for name in names if not {"\t", "\n", "\r"}.isdisjoint(name)), None)
+    if bad is not None:
+        raise DataError(
+            f"{path}: the name {bad!r} holds a tab or a line break, which TSV cannot hold; write .parquet, .csv or .nt."
+        )
+
+
+def _write_ntriples(graph: KnowledgeGraph, temporary: Path, file_format: FileFormat) -> None:
+    import polars as pl
+
+    # RDF has no literals as subjects; an entity keeps one spelling throughout, so it is then no literal anywhere.
+    may_be_literal = np.ones(graph.num_entities, dtype=bool)
+    may_be_literal[graph.triples[:, 0]] = False
+    entities = node_terms(graph.entities, may_be_literal.tolist())
+    relations = relation_terms(graph.relations)
+    with open_compressed(temporary, file_format.compression) as file:
+        for first in range(0, len(graph), ROWS):
+            terms = name_facts(entities, relations, graph.triples[first : first + ROWS])
+            terms.with_columns(end=pl.lit(".")).write_csv(
+                file, include_header=False, separator=" ", quote_style="never"
+            )
+
+
+# Graphs from one file format into another.
+
+
+def convert(source: Path, destination: Path) -> dict[str, object]:
+    """Write the facts of `source` to the file `destination`, in the format of its suffix.
+
+    The facts of a folder are those of its train, valid and test files, in this order; facts labelled -1 are left out.
+    """
+    file_format = writable_format(destination)
+    if destination.exists() and source.exists() and destination.samefile(source):
+        raise DataError(f"{destination}: is the file to convert; name another one to write.")
+    graph = read_split(source).graph("train", "valid", "test")
+    write_graph(graph, destination)
+    return {
+        "source": str(source),
+        "destination": str(destination),
+        "format": file_format.layout.value,
+        "entities": graph.num_entities,
+        "relations": graph.num_relations,
+        "facts": len(graph),
+    }

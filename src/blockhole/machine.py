@@ -1,0 +1,124 @@
+"""What this machine offers: devices, threads and memory, and what to say when there is no more of it."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from blockhole.errors import ConfigError, EvaluationError
+
+if TYPE_CHECKING:
+    import torch
+
+# What this process holds in memory, and how it is told that there is no more.
+
+
+def resident_bytes() -> int:
+    """The memory the process holds now; where the system does not say, the most it ever held."""
+    statm = Path("/proc/self/statm")
+    if not statm.exists():
+        return peak_bytes()
+    import resource
+
+    return int(statm.read_text(encoding="ascii").split()[1]) * resource.getpagesize()
+
+
+def peak_bytes() -> int:
+    """The most memory the process ever held."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        # getrusage of a started program also counts what its parent held when it started it.
+        for line in status.read_text(encoding="utf-8").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def explain_out_of_memory(failure: Exception) -> str | None:
+    """What to do about an exception of NumPy, or of torch on a CPU or a GPU, for want of memory; absent for others."""
+    # torch.OutOfMemoryError by its name: torch need not be loaded to ask this. On a CPU torch has no class of its own.
+    on_gpu = type(failure).__name__ == "OutOfMemoryError"
+    if not (isinstance(failure, MemoryError) or on_gpu or "DefaultCPUAllocator" in str(failure)):
+        return None
+    asked = re.search(r"allocate ([\d.]*\d)\.? ([KMGT]iB|bytes)", str(failure))
+    wanted = f": {asked[1]} {asked[2]} more were asked for" if asked else ""
+    return (
+        f"there is not enough memory{' on the GPU' if on_gpu else ''}{wanted}; choose a narrower model or smaller "
+        "batches, or fewer processes at a time. What a training takes, `blockhole train --dry-run` says."
+    )
+
+
+# Memory that the user allows.
+
+
+DEFAULT_MEMORY = 2_000_000_000
+"""Bytes the process may hold while it evaluates from the command line, when nothing else is said."""
+
+_UNITS = {"": 1, "B": 1}
+_UNITS |= {f"{letter}B": 1000**power for power, letter in enumerate("KMGT", start=1)}
+_UNITS |= {f"{letter}IB": 1024**power for power, letter in enumerate("KMGT", start=1)}
+
+
+def parse_size(text: str) -> int:
+    """The bytes in a size such as 2GB, 1.5 GiB or 800MB."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", text)
+    unit = _UNITS.get(match[2].upper()) if match else None
+    if match is None or unit is None or float(match[1]) == 0:
+        raise EvaluationError(f"{text!r} is not a size of memory; write for example 2GB, 1.5GiB or 800MB.")
+    return int(float(match[1]) * unit)
+
+
+def rows_within(memory: int, rows: int, bytes_per_row: int, held: int) -> int:
+    """How many of `rows` rows may be worked on together within `memory` bytes, `held` of which are taken already."""
+    fitting = (memory - held) // bytes_per_row
+    if fitting < 1:
+        least = -(-(held + bytes_per_row) // 1_000_000)
+        raise EvaluationError(
+            f"a memory cap of {memory / 1e6:,.0f} MB is too small for one query: the process needs {least:,} MB; "
+            f"allow that much, for example with --memory {-(-least // 100) * 100}MB."
+        )
+    return min(rows, fitting)
+
+
+# Where to train: the device, and the number of CPU threads.
+
+
+def choose_device(name: str) -> torch.device:
+    """The device `name` means; auto is CUDA where there is one, then MPS, then the CPU."""
+    import torch
+
+    if name == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    kind, colon, number = name.partition(":")
+    present = {
+        "cpu": 1,
+        "cuda": torch.cuda.device_count(),
+        "mps": int(torch.backends.mps.is_available()),
+    }
+    if kind not in present or (colon and not number.isdecimal()):
+        raise ConfigError(f"{name!r} is no device; use auto, cpu, cuda, cuda:N or mps.")
+    if int(number or 0) >= present[kind]:
+        raise ConfigError(f"the device {name!r} is not on this machine; use auto, or cpu.")
+    return torch.device(name)
+
+
+@contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    """Let torch use `count` CPU threads within the block."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,1 @@
+"""Graphs too large for memory, as folders that are worked on where they lie."""

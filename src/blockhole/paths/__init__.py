@@ -1,1 +1,0 @@
-"""Path queries: their language, exact answers, random walks, and path data sets."""

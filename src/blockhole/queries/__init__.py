@@ -1,0 +1,1 @@
+"""Queries: their language, exact answers, random walks, and path data sets."""

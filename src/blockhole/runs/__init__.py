@@ -1,0 +1,1 @@
+"""A run on disk: settings, checkpoints, names and facts, metrics; written, read and merged."""

@@ -1,0 +1,265 @@
+"""Checkpoints in a run folder that survive a crash at any moment.
+
+A checkpoint is a set of files that belong together: weights, optimizer, sometimes the best weights, and state.json.
+Every tensor file carries the checkpoint's id in its header, and state.json names the id of each.
+
+Saving: write each file as NAME.next and sync it; write state.json.next last, which commits the set; then rename all,
+state.json last. Opening: if state.json.next is complete, the new set is the valid one, renamed or not yet; if it is
+not, the old one is, and *.next is left over. So at every moment exactly one complete set can be read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar, final
+from uuid import uuid4
+
+from pydantic import BaseModel, ConfigDict, Field
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from blockhole.errors import DamagedRun, RunError
+
+# How far a run has come: all that the loop remembers beyond weights and optimizer.
+
+
+@final
+class TrainingState(BaseModel):
+    """A place in a run, between two batches. The loop counts it on; state.json holds a copy of it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    epoch: int = Field(default=0, ge=0, description="epochs completed")
+    batch: int = Field(default=0, ge=0, description="batches done of the epoch under way")
+    epoch_loss: float = Field(default=0.0, description="sum of the losses of the positives seen in the epoch under way")
+    epoch_paths: int = Field(default=0, ge=0, description="positives seen in the epoch under way")
+    paths: int = Field(default=0, ge=0, description="positives seen in all")
+    seconds: float = Field(default=0.0, ge=0, description="time spent training, without validation and saving")
+    last_loss: float | None = Field(default=None, description="mean loss per positive of the last complete epoch")
+    best_figure: float | None = Field(default=None, description="best validation figure so far")
+    best_epoch: int | None = Field(default=None, description="the number of epochs it was reached after")
+    since_best: int = Field(default=0, ge=0, description="measurements since the best one")
+    stopped_early: bool = Field(default=False, description="whether early stopping has ended the run")
+
+    @property
+    def loss(self) -> float | None:
+        """Mean loss per positive of the last complete epoch, or of the first one's part that is done."""
+        if self.last_loss is None and self.epoch_paths:
+            return self.epoch_loss / self.epoch_paths
+        return self.last_loss
+
+    def __str__(self) -> str:
+        return f"epoch {self.epoch}" + (f" and {self.batch} batches" if self.batch else "")
+
+
+# Checkpoints in a run folder that survive a crash at any moment.
+
+
+STATE = "state.json"
+WEIGHTS = "weights.safetensors"
+OPTIMIZER = "optimizer.safetensors"
+BEST = "best.safetensors"
+SHARDS = "shards"
+NEXT = ".next"
+FORMAT = 1
+
+Tensors = dict[str, Tensor]
+_Read = TypeVar("_Read")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Everything a run needs to go on; `best` are the weights that answer for it, where these are not the last ones."""
+
+    state: TrainingState
+    weights: Tensors
+    optimizer: Tensors
+    best: Tensors | None
+    metrics_bytes: int
+
+
+@final
+class Record(BaseModel):
+    """The contents of state.json: the place in the run, and which files belong to it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    format: int = Field(ge=1, le=FORMAT)
+    files: dict[str, str] = Field(description="tensor file → id of the checkpoint it was written for")
+    shards: str | None = Field(
+        default=None, description="folder in shards/ that holds the tensors instead of files, while several train"
+    )
+    metrics_bytes: int = Field(ge=0, description="length of metrics.jsonl at this place")
+    training: TrainingState
+
+
+@contextmanager
+def saving(folder: Path) -> Iterator[None]:
+    """Turn a failed write, such as on a full disk, into one sentence; the last checkpoint stays as it was."""
+    try:
+        yield
+    except OSError as failure:
+        for left_over in folder.glob(f"*{NEXT}"):
+            with suppress(OSError):
+                left_over.unlink()
+        saved = (folder / STATE).exists()
+        kept = f"the checkpoint of {_read_record(folder / STATE).training} is intact" if saved else "nothing was saved"
+        raise RunError(
+            f"cannot save the run in {folder}: {failure.strerror or failure}; {kept}. "
+            "Make room and continue with --resume."
+        ) from failure
+
+
+def save_checkpoint(folder: Path, checkpoint: Checkpoint, *, best_changed: bool) -> None:
+    """Make `checkpoint` the one that `folder` holds; `best` is written only if it changed."""
+    identity = uuid4().hex
+    parts: dict[str, Tensors] = {WEIGHTS: checkpoint.weights, OPTIMIZER: checkpoint.optimizer}
+    files = {WEIGHTS: identity, OPTIMIZER: identity}
+    if checkpoint.best is not None:
+        kept = None if best_changed else _read_record(folder / STATE).files.get(BEST)
+        files[BEST] = kept or identity
+        if kept is None:  # changed, or in shards until now
+            parts[BEST] = checkpoint.best
+    record = Record(
+        format=FORMAT, files=files, metrics_bytes=checkpoint.metrics_bytes, training=checkpoint.state.model_copy()
+    )
+    with saving(folder):
+        for name, tensors in parts.items():
+            _write_tensors(folder / (name + NEXT), tensors, identity)
+        write_bytes(folder / (STATE + NEXT), record.model_dump_json(indent=1).encode() + b"\n")
+        _sync_folder(folder)
+    _roll_forward(folder, record)
+    shutil.rmtree(folder / SHARDS, ignore_errors=True)
+
+
+def load_checkpoint(folder: Path) -> Checkpoint:
+    """The checkpoint of `folder`, changing nothing there."""
+
+    def read(record: Record) -> Checkpoint:
+        return Checkpoint(
+            state=record.training,
+            weights=_read_tensors(folder, WEIGHTS, record),
+            optimizer=_read_tensors(folder, OPTIMIZER, record),
+            best=_read_tensors(folder, BEST, record) if _has_best(record) else None,
+            metrics_bytes=record.metrics_bytes,
+        )
+
+    return _read_consistently(folder, read)
+
+
+def load_best_weights(folder: Path) -> Tensors:
+    """The weights that answer for the run: of the best validation figure, or the average, or else the last ones."""
+    return _read_consistently(
+        folder, lambda record: _read_tensors(folder, BEST if _has_best(record) else WEIGHTS, record)
+    )
+
+
+def commit_shards(folder: Path, shards: str, state: TrainingState, metrics_bytes: int) -> None:
+    """Make the sharded checkpoint shards/`shards`, which is on disk, the one that `folder` holds."""
+    record = Record(format=FORMAT, files={}, shards=shards, metrics_bytes=metrics_bytes, training=state)
+    write_bytes(folder / (STATE + NEXT), record.model_dump_json(indent=1).encode() + b"\n")
+    _sync_folder(folder)
+    _roll_forward(folder, record)
+
+
+def read_record(folder: Path) -> Record:
+    """The valid state: state.json.next if it is complete, for then the whole set is, else state.json."""
+    with suppress(DamagedRun, FileNotFoundError):
+        return _read_record(folder / (STATE + NEXT))
+    return _read_record(folder / STATE)
+
+
+def _read_consistently(folder: Path, read: Callable[[Record], _Read]) -> _Read:
+    """`read` the files of the valid record, again if training replaced them in between."""
+    record = read_record(folder)
+    try:
+        return read(record)
+    except DamagedRun:
+        newer = read_record(folder)
+        if newer == record:
+            raise
+        return read(newer)
+
+
+def recover(folder: Path) -> None:
+    """Finish a save that a crash cut short after its commit, or clear away one cut short before."""
+    with suppress(DamagedRun, FileNotFoundError):
+        _roll_forward(folder, _read_record(folder / (STATE + NEXT)))
+    for left_over in folder.glob(f"*{NEXT}"):
+        left_over.unlink()
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file and wait until it is on disk."""
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _roll_forward(folder: Path, record: Record) -> None:
+    for name in (*record.files, STATE):
+        with suppress(FileNotFoundError):  # renamed before the crash, or not part of this save
+            os.replace(folder / (name + NEXT), folder / name)
+    _sync_folder(folder)
+
+
+def _sync_folder(folder: Path) -> None:
+    if sys.platform == "win32":  # which opens no folders
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _write_tensors(path: Path, tensors: Mapping[str, Tensor], identity: str) -> None:
+    on_cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    # safetensors' own file writer goes through a hidden file that only the owner may read and a kill leaves behind.
+    write_bytes(path, save(on_cpu, metadata={"checkpoint": identity}))
+
+
+def _has_best(record: Record) -> bool:
+    return BEST in record.files or (record.shards is not None and record.training.best_epoch is not None)
+
+
+def _read_tensors(folder: Path, name: str, record: Record) -> Tensors:
+    """The file that belongs to `record`: renamed already, still under its .next name, or in shards."""
+    if record.shards is not None:
+        from blockhole.runs.shards import read_shards
+
+        return read_shards(folder / SHARDS / record.shards, Path(name).stem)
+    damage: str | None = None
+    for path in (folder / name, folder / (name + NEXT)):
+        try:
+            with safe_open(path, framework="pt") as file:
+                if (file.metadata() or {}).get("checkpoint") == record.files[name]:
+                    return {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 — not a dictionary
+            damage = damage or "is not of the same checkpoint as state.json"
+        except FileNotFoundError:
+            damage = damage or "is missing"
+        except (SafetensorError, OSError) as failure:
+            damage = damage or f"is cut short or not a safetensors file ({failure})"
+    raise DamagedRun(f"{folder / name} {damage}; restore the folder from a copy, or train again into another folder.")
+
+
+def _read_record(path: Path) -> Record:
+    try:
+        return Record.model_validate(json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as failure:
+        reason = str(failure).splitlines()[0]
+        raise DamagedRun(
+            f"{path} cannot be read ({reason}); restore the folder from a copy, or train again into another folder."
+        ) from None

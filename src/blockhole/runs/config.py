@@ -1,0 +1,414 @@
+"""Every setting of a run, typed, checked and described; settings come from defaults, a preset, a file, the caller."""
+
+from __future__ import annotations
+
+import json
+import math
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any, Literal, final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from blockhole.errors import ConfigError
+from blockhole.models.settings import ModelSettings
+
+# Every setting of a training run, typed, checked and described.
+
+
+LossKind = Literal["logistic", "softmax", "sampled_softmax"]
+Corruption = Literal["reversed", "shuffled", "swapped", "replaced"]
+OptimizerKind = Literal["adagrad", "rowwise_adagrad", "adam"]
+Metric = Literal["mq", "accuracy"]
+
+Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+RELATION_LINEAR = ("blockhole", "complex", "distmult", "rescal")
+"""Models whose scores are linear in the stored numbers of a relation, so that all relations are scored at once."""
+
+
+class Section(BaseModel):
+    """A group of settings: immutable, and a key it does not know is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+@final
+class LossConfig(Section):
+    """What is minimised; see `training/losses.py` for the equations."""
+
+    kind: LossKind = Field(
+        default="logistic",
+        description="logistic (the paper's), softmax over all entities, or sampled_softmax over a sample of them",
+    )
+    negatives: int = Field(
+        default=5,
+        ge=1,
+        description="objects drawn per positive (logistic) or per batch (sampled_softmax); softmax draws none",
+    )
+    correct_sample: bool = Field(
+        default=True,
+        description="weigh sampled rivals by 1 / probability of being drawn, so that they stand for all entities",
+    )
+    typed_share: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="share of the negatives drawn from the objects of the last relation in train",
+    )
+    self_adversarial: Weight = Field(
+        default=0.0,
+        description="temperature at which logistic negatives are weighted by their scores; 0 weighs all alike",
+    )
+    corrupted_paths: int = Field(
+        default=0,
+        ge=0,
+        description="negatives per positive that keep its ends and corrupt its path, if not true in train",
+    )
+    corruptions: tuple[Corruption, ...] = Field(
+        default=("reversed", "shuffled", "replaced"),
+        min_length=1,
+        description="ways to corrupt a path; one is drawn each time",
+    )
+    corrupt: Literal["each_batch", "once"] = Field(
+        default="each_batch",
+        description="corrupted paths are drawn and checked anew for every batch, or once for every stored positive",
+    )
+    balanced: bool = Field(
+        default=False,
+        description="logistic scores are log odds where positives are as many as negatives, not one to all of its own",
+    )
+    mask_known_answers: bool = Field(
+        default=False, description="never count an entity as negative that answers the query in the train graph"
+    )
+    query_dropout: float = Field(
+        default=0.0,
+        ge=0,
+        lt=1,
+        description="share of the coordinates of a query vector that are set to zero, others for every positive",
+    )
+    relation_weight: Weight = Field(
+        default=0.0,
+        description="weight of predicting the relation of an edge from its ends, beside its object from the rest",
+    )
+    rare_weight: float = Field(
+        default=1.0,
+        gt=0,
+        le=1,
+        description="weight of a positive whose target occurs least in train, if the most frequent has 1; 1: all alike",
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> LossConfig:
+        if self.self_adversarial and self.kind != "logistic":
+            raise ValueError(
+                f"self_adversarial weights need kind = 'logistic'; {self.kind} already weighs negatives by their scores"
+            )
+        if self.balanced and self.kind != "logistic":
+            raise ValueError(f"balanced needs kind = 'logistic'; the scores of {self.kind} are no log odds")
+        if self.typed_share and self.kind == "softmax":
+            raise ValueError("typed_share needs sampled negatives; softmax takes every entity")
+        if self.rare_weight < 1 and self.kind == "logistic":
+            raise ValueError("rare_weight needs kind = 'softmax' or 'sampled_softmax'")
+        return self
+
+    @property
+    def shift(self) -> float:
+        """What logistic scores are lowered by: log of a positive's negatives where they are to be balanced, else 0."""
+        return math.log(self.negatives + self.corrupted_paths) if self.balanced else 0.0
+
+    @property
+    def corrupts_once(self) -> bool:
+        """Whether each positive has corrupted paths of its own, the same in every epoch."""
+        return self.corrupted_paths > 0 and self.corrupt == "once"
+
+
+@final
+class PenaltyConfig(Section):
+    """What large parameters cost, per positive; see `training/objective.py`."""
+
+    l2: Weight = Field(default=0.0, description="weight of the squared norm of a positive's parameters (the paper's λ)")
+    n3: Weight = Field(default=0.0, description="weight of the nuclear 3-norm of the parameters of a positive")
+    dura: Weight | None = Field(default=None, description="weight of ‖e_s‖² + ‖query vector‖² + ‖e_o‖²")
+    dura_back: Weight = Field(
+        default=0.0, description="weight of ‖target moved back along the path‖² (blockhole, complex, distmult, rescal)"
+    )
+    dura_per_entity: Weight = Field(
+        default=0.0, description="where dura is absent: it is this over the mean positives of an entity, 0.02 at most"
+    )
+
+
+@final
+class OptimizerConfig(Section):
+    """How a gradient becomes a step; see `training/optimizers.py`."""
+
+    kind: OptimizerKind = Field(
+        default="adagrad", description="adagrad, rowwise_adagrad (one accumulator a row) or adam"
+    )
+    learning_rate: Positive = Field(default=0.05, description="step size")
+    initial_accumulator: Weight = Field(default=0.0, description="what Adagrad's sums of squares start from")
+    epsilon: Positive = Field(default=1e-10, description="added to the denominator of a step")
+    beta1: float = Field(default=0.9, ge=0, lt=1, description="Adam's decay of the mean gradient")
+    beta2: float = Field(default=0.999, ge=0, lt=1, description="Adam's decay of the mean squared gradient")
+
+
+@final
+class EarlyStopConfig(Section):
+    """When to stop before the last epoch, by a figure measured on the validation queries."""
+
+    metric: Metric | None = Field(
+        default=None,
+        description="mq (ranking) or accuracy (path classification); absent measures nothing",
+    )
+    every: int = Field(default=1, ge=1, description="epochs between two measurements")
+    patience: int = Field(default=5, ge=1, description="measurements without a new best after which training stops")
+    queries: int = Field(default=4000, ge=1, description="validation queries measured, the same ones every time")
+
+
+@final
+class TrainingConfig(Section):
+    """What is trained on, for how long, and where."""
+
+    on: Literal["base", "paths"] = Field(
+        default="paths", description="base: the edges of train; paths: edges and walks over them"
+    )
+    walks: Literal["stored", "added", "fresh"] = Field(
+        default="stored",
+        description="paths of the data set, the same every epoch; those and 20 walks an edge, sampled once (added); "
+        "or walks sampled anew for every epoch",
+    )
+    reverse: Literal["none", "edges", "paths"] = Field(
+        default="edges", description="which positives are also read backwards, (o, r_k⁻¹/…/r_1⁻¹, s)"
+    )
+    unseen_entities: Literal["mean", "own"] = Field(
+        default="mean",
+        description="entities without a positive get the mean row of the others and rival none of them, "
+        "or keep rows of their own, as negatives",
+    )
+    epochs: int | None = Field(
+        default=None, ge=1, description="passes over the positives; absent makes as many as come to `steps` steps"
+    )
+    steps: int = Field(default=4000, ge=1, description="optimizer steps of a run that names no epochs, at least")
+    average_epochs: int = Field(
+        default=1,
+        ge=1,
+        description="epochs over which the weights are averaged for what is measured and saved as the run's",
+    )
+    batch_size: int = Field(default=1024, ge=1, description="positives per optimizer step, at most")
+    seed: int = Field(default=0, ge=0, lt=2**63, description="decides the initial weights and every random draw")
+    threads: int | None = Field(
+        default=None, ge=1, description="CPU threads; absent takes every core this process may use"
+    )
+    device: str = Field(default="auto", description="auto, cpu, cuda, cuda:N or mps")
+    checkpoint_seconds: Weight = Field(
+        default=60.0, description="seconds of training after which a checkpoint is due; 0 saves after every batch"
+    )
+
+    @property
+    def on_stored_paths(self) -> bool:
+        """Whether the data set's own paths are trained on."""
+        return self.on == "paths" and self.walks != "fresh"
+
+
+@final
+class TrainConfig(Section):
+    """All settings of a run; config.json holds exactly this."""
+
+    data: str | None = Field(default=None, description="name or path of the data set; absent for a graph in memory")
+    model: ModelSettings = Field(default_factory=ModelSettings, description="the model and its size")
+    loss: LossConfig = Field(default_factory=LossConfig, description="what is minimised")
+    penalty: PenaltyConfig = Field(default_factory=PenaltyConfig, description="what large parameters cost")
+    optimizer: OptimizerConfig = Field(default_factory=OptimizerConfig, description="how a gradient becomes a step")
+    training: TrainingConfig = Field(default_factory=TrainingConfig, description="what is trained on, and for how long")
+    early_stop: EarlyStopConfig = Field(default_factory=EarlyStopConfig, description="when to stop early")
+
+    @model_validator(mode="after")
+    def _check(self) -> TrainConfig:
+        linear = {"loss.relation_weight": self.loss.relation_weight, "penalty.dura_back": self.penalty.dura_back}
+        for key, weight in linear.items():
+            if weight and self.model.name not in RELATION_LINEAR:
+                names = ", ".join(RELATION_LINEAR)
+                raise ValueError(f"{key} needs one of the models {names}; {self.model.name} is none of them")
+        if self.loss.query_dropout and self.model.name == "transe":
+            raise ValueError("loss.query_dropout needs scores that are inner products; transe's are distances")
+        return self
+
+
+# Where settings come from: defaults, then a preset, then a file, then the caller; and errors that name the key.
+
+
+Settings = dict[str, Any]
+
+PRESETS = ("paper", "small", "fast", "best", "best-wn11", "best-fb13")
+
+
+def gather(
+    *, preset: str | None = None, file: Path | None = None, overrides: Mapping[str, Any] | None = None
+) -> Settings:
+    """The settings that were asked for, unchecked: `preset` < `file` < `overrides` (dotted key → value)."""
+    settings: Settings = {}
+    if preset is not None:
+        settings = merge(settings, read_preset(preset))
+    if file is not None:
+        settings = merge(settings, read_config_file(file))
+    for key, value in (overrides or {}).items():
+        settings = merge(settings, nested(key, value))
+    return settings
+
+
+def validate(settings: Mapping[str, Any]) -> TrainConfig:
+    """Check settings; a bad one raises a ConfigError that names its dotted key, its value and the remedy."""
+    try:
+        return TrainConfig.model_validate(settings)
+    except ValidationError as failure:
+        raise ConfigError(explain(failure)) from None
+
+
+def read_preset(name: str) -> Settings:
+    """The settings of a preset that ships with the package."""
+    if name not in PRESETS:
+        raise ConfigError(f"unknown preset {name!r}; the presets are {', '.join(PRESETS)}.")
+    return tomllib.loads((files("blockhole.runs") / "presets" / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def read_config_file(path: Path) -> Settings:
+    """The settings in a .toml, .yaml, .yml or .json file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as failure:
+        raise ConfigError(f"cannot read the config file {path}: {failure.strerror}.") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"the config file {path} is not UTF-8 text; save it as UTF-8.") from None
+    try:
+        settings = _parse(text, path)
+    except ValueError as failure:
+        raise ConfigError(f"the config file {path} is not valid {path.suffix[1:].upper()}: {failure}") from None
+    if not isinstance(settings, dict):
+        raise ConfigError(f"the config file {path} must hold sections of settings, such as [training].")
+    return settings
+
+
+def _parse(text: str, path: Path) -> object:
+    match path.suffix.lower():
+        case ".toml":
+            return tomllib.loads(text)
+        case ".json":
+            return json.loads(text)
+        case ".yaml" | ".yml":
+            return _parse_yaml(text)
+    raise ConfigError(f"the config file {path} must end in .toml, .yaml or .json.")
+
+
+def _parse_yaml(text: str) -> object:
+    """YAML with the booleans of its version 1.2: in 1.1 the key `on` of `training` would be read as true."""
+    import re
+
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        pass
+
+    boolean = "tag:yaml.org,2002:bool"
+    Loader.yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in resolvers if tag != boolean]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+    Loader.add_implicit_resolver(boolean, re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), "tTfF")
+    try:
+        return yaml.load(text, Loader)
+    except yaml.YAMLError as failure:
+        raise ValueError(str(failure).replace("\n", " ")) from None
+
+
+def merge(base: Mapping[str, Any], top: Mapping[str, Any]) -> Settings:
+    """`base` with the keys of `top` over it, section by section."""
+    merged = dict(base)
+    for key, value in top.items():
+        below = merged.get(key)
+        merged[key] = merge(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
+    return merged
+
+
+def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested settings as dotted key → value."""
+    flat: dict[str, Any] = {}
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            flat.update(flatten(value, f"{prefix}{key}."))
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def parse_assignment(text: str) -> tuple[str, Any]:
+    """`KEY=VALUE` of the command line; VALUE is read as TOML, and as plain text where that fails; `KEY=` is absent."""
+    key, separator, value = (part.strip() for part in text.partition("="))
+    if not separator or not key:
+        raise ConfigError(f"cannot read the setting {text!r}; write it as KEY=VALUE, such as optimizer.kind=adam.")
+    if not value:
+        return key, None
+    try:
+        return key, tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return key, value
+
+
+def nested(key: str, value: object) -> Settings:
+    """`{"a": {"b": value}}` for the dotted key a.b."""
+    for part in reversed(key.split(".")):
+        value = {part: value}
+    assert isinstance(value, dict)
+    return value
+
+
+def known_keys(section: type[BaseModel] = TrainConfig, prefix: str = "") -> Iterator[str]:
+    """Every dotted key there is."""
+    for name, field in section.model_fields.items():
+        annotation = field.annotation
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            yield from known_keys(annotation, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}"
+
+
+def explain(failure: ValidationError, schema: type[BaseModel] = TrainConfig) -> str:
+    """The first problem as one sentence: dotted key, value, what it should be, what the setting of `schema` means."""
+    first = failure.errors()[0]
+    key = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        return f"there is no setting {key}; {_nearest_key(key)}"
+    if first["type"] == "value_error":
+        # What several sections do not agree on names its keys itself.
+        return f"{key}: {first['ctx']['error']}." if key else f"{first['ctx']['error']}."
+    problem = first["msg"].replace("Input should be", "it should be")
+    meaning = _description(first["loc"], schema)
+    value = "a section" if isinstance(first["input"], Mapping) else repr(first["input"])
+    return f"{key} = {value} cannot be used: {problem}" + (f" ({meaning})." if meaning else ".")
+
+
+def _description(location: Sequence[int | str], section: type[BaseModel]) -> str | None:
+    for part in location[:-1]:
+        annotation = section.model_fields[str(part)].annotation
+        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+            return section.model_fields[str(part)].description
+        section = annotation
+    field = section.model_fields.get(str(location[-1]))
+    return field.description if field else None
+
+
+def _nearest_key(key: str) -> str:
+    """Advice for an unknown key: the known one most like it, by its last part, since people forget the section."""
+    last = key.rpartition(".")[2]
+    by_last: dict[str, list[str]] = {}
+    for known in known_keys():
+        by_last.setdefault(known.rpartition(".")[2], []).append(known)
+    alike = get_close_matches(last, by_last, n=1)
+    if not alike:
+        return f"the sections are {', '.join(TrainConfig.model_fields)}."
+    nearest = get_close_matches(key, by_last[alike[0]], n=1, cutoff=0.0)[0]
+    return f"did you mean {nearest}?"

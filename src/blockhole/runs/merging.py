@@ -1,0 +1,98 @@
+"""Runs merged into one whose scores are the sum of theirs: a run like any other, but that it cannot be resumed."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from hashlib import file_digest
+from pathlib import Path
+
+from blockhole.errors import ConfigError, RunError
+from blockhole.models.merging import merge, merged_settings
+from blockhole.runs.checkpoint import (
+    BEST,
+    NEXT,
+    WEIGHTS,
+    Checkpoint,
+    TrainingState,
+    read_record,
+    recover,
+    save_checkpoint,
+    saving,
+    write_bytes,
+)
+from blockhole.runs.folder import FACTS, PARTS, VOCABULARY, write_config, write_facts, write_vocabularies
+from blockhole.runs.run import Run, check_free
+from blockhole.runs.writer import sole_writer
+
+
+def merge_runs(folders: Sequence[Path | str], out: Path | str, weights: Sequence[float] | None = None) -> Run:
+    """Write to `out` the run with φ = Σ_k w_k φ_k over the runs in `folders`; each w_k is 1 unless given.
+
+    It has the facts and names of its parts, which must be the same, and otherwise the settings of the first. parts.json
+    names each part, its weight, the SHA-256 of the file its weights were in, and its settings.
+    """
+    out, parts = Path(out), [Path(folder) for folder in folders]
+    runs = [Run.open(part) for part in parts]
+    if len(runs) < 2:
+        raise ConfigError(f"merging takes two runs or more, not {len(runs)}.")
+    check_free(out)
+    digests = [_digest(part) for part in parts]
+    first = runs[0]
+    for other in runs[1:]:
+        _check_same_data(first, other)
+    model = merge([run.model for run in runs], weights)
+    config = first.config.model_copy(update={"model": merged_settings([run.model for run in runs])})
+    state = TrainingState(
+        epoch=config.training.epochs or 0,
+        paths=sum(run.state.paths for run in runs),
+        seconds=sum(run.state.seconds for run in runs),
+    )
+    tensors = {name: value.detach() for name, value in model.state_dict().items()}
+    with sole_writer(out):
+        recover(out)
+        with saving(out):
+            write_vocabularies(out / VOCABULARY, first.entities, first.relations)
+            write_facts(out / FACTS, first.graph)
+            _write_parts(out, parts, runs, weights or [1.0] * len(runs), digests)
+            write_config(out, config)
+        save_checkpoint(out, Checkpoint(state, tensors, {}, None, metrics_bytes=0), best_changed=False)
+    return Run(config, first.entities, first.relations, state, model=model, graph=first.graph, folder=out)
+
+
+def _check_same_data(first: Run, other: Run) -> None:
+    same_names = (first.entities, first.relations) == (other.entities, other.relations)
+    if not same_names or first.graph != other.graph:
+        raise RunError(
+            f"{first.folder} and {other.folder} were trained on different data: their "
+            f"{'facts' if same_names else 'names'} differ; merge runs over the same data."
+        )
+
+
+def _write_parts(
+    folder: Path, parts: Sequence[Path], runs: Sequence[Run], weights: Sequence[float], digests: Sequence[str]
+) -> None:
+    content = [
+        {
+            "run": str(part.absolute()),
+            "weight": weight,
+            "sha256": digest,
+            "config": run.config.model_dump(mode="json"),
+        }
+        for part, run, weight, digest in zip(parts, runs, weights, digests, strict=True)
+    ]
+    write_bytes(folder / (PARTS + NEXT), json.dumps(content, indent=1, ensure_ascii=False).encode() + b"\n")
+    os.replace(folder / (PARTS + NEXT), folder / PARTS)
+
+
+def _digest(part: Path) -> str:
+    """SHA-256 of the file whose weights answer for a run."""
+    record = read_record(part)
+    if record.shards is not None:
+        raise RunError(
+            f"{part} lies in shards, as the processes that train it left them; resume it to its end, and merge it then."
+        )
+    name = BEST if BEST in record.files else WEIGHTS
+    with (part / name).open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()

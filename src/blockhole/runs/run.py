@@ -1,0 +1,155 @@
+"""A run: a trained model with all that is known about it, in memory and as a folder.
+
+The folder holds config.json, vocabulary.parquet, facts.parquet, metrics.jsonl, and the checkpoint: weights.safetensors,
+optimizer.safetensors, state.json, and best.safetensors where a validation figure was measured or weights were averaged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from shlex import quote
+from typing import final
+
+import torch
+from torch import Tensor
+
+from blockhole.errors import DamagedRun, NotARun
+from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.graph.vocabulary import Vocabulary
+from blockhole.models.catalogue import build_model
+from blockhole.models.contract import Model
+from blockhole.runs.checkpoint import NEXT, SHARDS, STATE, TrainingState, load_best_weights, read_record
+from blockhole.runs.config import TrainConfig
+from blockhole.runs.folder import (
+    CONFIG,
+    FACTS,
+    METRICS,
+    PARTS,
+    VOCABULARY,
+    read_config,
+    read_facts,
+    read_vocabularies,
+)
+from blockhole.runs.tracking import MLFLOW, TENSORBOARD, read_metrics
+
+
+@final
+class Run:
+    """A model, trained or under way, with its settings, names and figures; `folder` is where it is kept, if anywhere.
+
+    `complete` is False when training was interrupted and can be resumed.
+    """
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        entities: Vocabulary,
+        relations: Vocabulary,
+        state: TrainingState,
+        *,
+        model: Model | None = None,
+        graph: KnowledgeGraph | None = None,
+        folder: Path | None = None,
+    ) -> None:
+        if (model is None or graph is None) and folder is None:
+            raise ValueError("a run has a model and a graph, or a folder to load them from")
+        self.config = config
+        self.entities = entities
+        self.relations = relations
+        self.state = state
+        self.folder = folder
+        self._given_model = model
+        self._given_graph = graph
+
+    @classmethod
+    def open(cls, folder: Path | str) -> Run:
+        """The run in `folder`; nothing there is changed, and the weights are read when `model` is first asked for."""
+        folder = Path(folder)
+        if not is_run(folder):
+            raise NotARun(_no_run(folder))
+        config = read_config(folder)
+        entities, relations = read_vocabularies(folder / VOCABULARY)
+        return cls(config, entities, relations, read_record(folder).training, folder=folder)
+
+    @cached_property
+    def model(self) -> Model:
+        """The trained model, on the CPU: the best by validation, the average, or else the last."""
+        if self._given_model is not None:
+            return self._given_model
+        assert self.folder is not None
+        model = build_model(self.config.model, len(self.entities), len(self.relations), self.config.training.seed)
+        load_weights(model, load_best_weights(self.folder), self.folder)
+        return model
+
+    @cached_property
+    def graph(self) -> KnowledgeGraph:
+        """The facts it was trained on."""
+        if self._given_graph is not None:
+            return self._given_graph
+        assert self.folder is not None
+        return read_facts(self.folder / FACTS, self.entities, self.relations)
+
+    @property
+    def complete(self) -> bool:
+        """Whether training came to its end."""
+        epochs = self.config.training.epochs
+        return self.state.stopped_early or (epochs is not None and self.state.epoch >= epochs)
+
+    def metrics(self) -> list[dict[str, float | int | str | None]]:
+        """The figures of each epoch and validation, in order; none for a run that is only in memory."""
+        return read_metrics(self.folder / METRICS) if self.folder else []
+
+    def __repr__(self) -> str:
+        place = str(self.folder) if self.folder else "memory"
+        return f"Run({self.config.model.name} in {place}, {self.state})"
+
+
+def is_run(folder: Path) -> bool:
+    """Whether `folder` holds a run with a checkpoint."""
+    return (folder / CONFIG).is_file() and ((folder / STATE).is_file() or (folder / (STATE + NEXT)).is_file())
+
+
+def check_free(folder: Path) -> None:
+    """Make sure a new run may be written to `folder`: it is not there, empty, or holds a run that never began."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise NotARun(f"{folder} is a file; choose a folder for the run.")
+    if is_run(folder):
+        raise NotARun(
+            f"{folder} already holds a run, at {read_record(folder).training}; "
+            "add --resume to continue it, or choose another folder."
+        )
+    own = {CONFIG, VOCABULARY, FACTS, METRICS, PARTS, SHARDS, TENSORBOARD, MLFLOW}
+    foreign = sorted(path.name for path in folder.iterdir() if path.name not in own and path.suffix != NEXT)
+    if foreign:
+        raise NotARun(f"{folder} holds something else than a run ({foreign[0]}); choose another folder.")
+
+
+def load_weights(model: Model, weights: dict[str, Tensor], folder: Path) -> None:
+    """Copy saved weights into a model of the same shapes."""
+    check_weights(model.state_dict(), weights, folder)
+    with torch.no_grad():
+        model.load_state_dict(weights)
+
+
+def check_weights(parameters: Mapping[str, Tensor], weights: Mapping[str, Tensor], folder: Path) -> None:
+    """Make sure that saved weights are of the model that has these parameters."""
+    for name, parameter in parameters.items():
+        if name not in weights:
+            raise DamagedRun(
+                f"{folder}: the saved weights lack {name}; they are of another model than config.json names."
+            )
+        if weights[name].shape != parameter.shape:
+            raise DamagedRun(
+                f"{folder}: the saved {name} has shape {list(weights[name].shape)}, but config.json and "
+                f"{VOCABULARY} ask for {list(parameter.shape)}; these files are not of one run."
+            )
+
+
+def _no_run(folder: Path) -> str:
+    if not folder.exists():
+        return f"there is no run {folder}; train one with: blockhole train --data NAME --out {quote(str(folder))}"
+    return f"{folder} holds no run: {CONFIG} or {STATE} is missing; give a folder that `blockhole train` wrote."

@@ -1,0 +1,161 @@
+"""Writing a run while it trains: the folder, its lock, checkpoints and metrics."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol, final
+
+from torch import Tensor
+
+from blockhole.errors import DamagedRun, RunError
+from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.models.contract import Model
+from blockhole.runs.checkpoint import (
+    OPTIMIZER,
+    Checkpoint,
+    TrainingState,
+    load_checkpoint,
+    recover,
+    save_checkpoint,
+    saving,
+)
+from blockhole.runs.config import TrainConfig
+from blockhole.runs.folder import (
+    FACTS,
+    METRICS,
+    PARTS,
+    VOCABULARY,
+    read_facts,
+    read_vocabularies,
+    write_config,
+    write_facts,
+    write_vocabularies,
+)
+from blockhole.runs.run import load_weights
+from blockhole.runs.tracking import MetricsFile, Tracker
+
+
+class Optimizing(Protocol):
+    """What is saved of an engine: all beyond the model's parameters that its next step depends on."""
+
+    def optimizer_state(self) -> dict[str, Tensor]:
+        """The state, by name."""
+
+    def load_optimizer_state(self, state: dict[str, Tensor]) -> None:
+        """Continue from a saved state."""
+
+
+class Saver(Protocol):
+    """Keeps checkpoints."""
+
+    def save(self, state: TrainingState, best: dict[str, Tensor] | None, *, best_changed: bool) -> None:
+        """Save weights, optimizer and `state`, and the best weights if they changed since the last save."""
+
+
+class Writer(Saver, Protocol):
+    """Keeps a run in its folder."""
+
+    def begin(self, config: TrainConfig, graph: KnowledgeGraph) -> None:
+        """Start a new run on the facts of `graph` in an empty folder."""
+
+    def resume(self, config: TrainConfig, graph: KnowledgeGraph) -> Checkpoint:
+        """Load model and engine from the folder, to go on with `config`; its names and facts must be the given ones."""
+
+    def trackers(self) -> list[Tracker]:
+        """Where this process writes the run's figures."""
+
+
+@final
+class RunWriter:
+    """Saves one model and engine into one folder; a Writer. `metrics` is open from `begin` or `resume` on."""
+
+    metrics: MetricsFile
+
+    def __init__(self, folder: Path, model: Model, engine: Optimizing) -> None:
+        self._folder = folder
+        self._model = model
+        self._engine = engine
+
+    def begin(self, config: TrainConfig, graph: KnowledgeGraph) -> None:
+        """See Writer."""
+        with saving(self._folder):
+            recover(self._folder)
+            (self._folder / PARTS).unlink(missing_ok=True)  # of a merge that failed there
+            write_vocabularies(self._folder / VOCABULARY, graph.entities, graph.relations)
+            write_facts(self._folder / FACTS, graph)
+            write_config(self._folder, config)
+            self.metrics = MetricsFile(self._folder / METRICS)
+
+    def resume(self, config: TrainConfig, graph: KnowledgeGraph) -> Checkpoint:
+        """See Writer."""
+        recover(self._folder)
+        check_same_data(self._folder, graph)
+        checkpoint = load_checkpoint(self._folder)
+        load_weights(self._model, checkpoint.weights, self._folder)
+        check_optimizer(self._engine.optimizer_state(), checkpoint.optimizer, self._folder)
+        self._engine.load_optimizer_state(checkpoint.optimizer)
+        with saving(self._folder):
+            write_config(self._folder, config)
+            self.metrics = MetricsFile(self._folder / METRICS, checkpoint.metrics_bytes)
+        return checkpoint
+
+    def save(self, state: TrainingState, best: dict[str, Tensor] | None, *, best_changed: bool) -> None:
+        """See Saver."""
+        checkpoint = Checkpoint(
+            state=state,
+            weights=dict(self._model.state_dict()),
+            optimizer=self._engine.optimizer_state(),
+            best=best,
+            metrics_bytes=self.metrics.size(),
+        )
+        save_checkpoint(self._folder, checkpoint, best_changed=best_changed)
+
+    def trackers(self) -> list[Tracker]:
+        """See Writer."""
+        return [self.metrics]
+
+
+def check_optimizer(state: Mapping[str, Tensor], saved: Mapping[str, Tensor], folder: Path) -> None:
+    """Make sure that what was saved of an optimizer is of one that has this `state`."""
+    if {name: value.shape for name, value in saved.items()} != {name: value.shape for name, value in state.items()}:
+        raise DamagedRun(
+            f"{folder / OPTIMIZER} does not fit the optimizer that config.json names; these files are not of one run."
+        )
+
+
+def check_same_data(folder: Path, graph: KnowledgeGraph) -> None:
+    """Make sure that the run in `folder` was trained on the facts of `graph`."""
+    entities, relations = read_vocabularies(folder / VOCABULARY)
+    same_names = (entities, relations) == (graph.entities, graph.relations)
+    if not same_names or read_facts(folder / FACTS, entities, relations) != graph:
+        raise RunError(
+            f"{folder} was trained on other data: its {'facts' if same_names else 'names'} differ; "
+            "resume it with the data it began with."
+        )
+
+
+@contextmanager
+def sole_writer(folder: Path) -> Iterator[None]:
+    """Make `folder` and hold it: a second process that would train into it is refused until the block ends."""
+    with saving(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    if sys.platform == "win32":
+        yield
+        return
+    import fcntl
+
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RunError(
+                f"another process is training into {folder}; wait for it, or choose another folder."
+            ) from None
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,121 @@
+"""What a server tells about itself: structured logs and Prometheus metrics."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, TextIO, final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, PlatformCollector, ProcessCollector
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+
+# Structured logs: one JSON object a line on standard error.
+
+
+logger = logging.getLogger("blockhole.serving")
+
+
+@final
+class _JsonLines(logging.Formatter):
+    """A record as JSON: time, level, event, and whatever came as its `fields`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+        }
+        line |= getattr(record, "fields", {})
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=True)
+
+
+def log(level: int, event: str, *, failure: BaseException | None = None, **fields: object) -> None:
+    """Write one line, with the traceback of a failure."""
+    logger.log(level, event, exc_info=failure, extra={"fields": fields})
+
+
+def write_json_logs() -> None:
+    """Send our log, uvicorn's, and warnings to standard error as JSON lines."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_JsonLines())
+    for name, level in (("blockhole.serving", logging.INFO), ("uvicorn", logging.WARNING), ("asyncio", logging.ERROR)):
+        named = logging.getLogger(name)
+        named.handlers = [handler]
+        named.setLevel(level)
+        named.propagate = False
+    warnings.showwarning = _log_warning
+
+
+def _log_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    log(logging.WARNING, str(message), category=category.__name__)
+
+
+# What a server counts, as Prometheus reads it.
+
+
+CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
+
+
+@final
+class Metrics:
+    """Counters of one server, in a registry of their own. Labels take few values: routes, never addresses."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
+        PlatformCollector(registry=self._registry)
+        self._requests = Counter(
+            "blockhole_requests", "Requests answered.", ("method", "route", "status"), registry=self._registry
+        )
+        self._seconds = Histogram(
+            "blockhole_request_seconds",
+            "Time from a request's headers to its response.",
+            ("route",),
+            buckets=_SECONDS,
+            registry=self._registry,
+        )
+        self._lane = Gauge(
+            "blockhole_lane_requests", "Requests that wait or are worked on.", ("lane",), registry=self._registry
+        )
+        self.batch = Histogram(
+            "blockhole_batch_questions",
+            "Questions that were answered together.",
+            buckets=(1, 2, 4, 8, 16, 32),
+            registry=self._registry,
+        )
+        self._reloads = Counter(
+            "blockhole_reloads", "Runs that were loaded anew.", ("run", "outcome"), registry=self._registry
+        )
+
+    def watch(self, lanes: Mapping[str, Callable[[], int]]) -> None:
+        """Read the size of each lane whenever the figures are asked for."""
+        for name, size in lanes.items():
+            self._lane.labels(name).set_function(size)
+
+    def count(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count a request."""
+        self._requests.labels(method if method in _METHODS else "other", route, str(status)).inc()
+        self._seconds.labels(route).observe(seconds)
+
+    def count_reload(self, run: str, succeeded: bool) -> None:
+        """Count an attempt to load a run anew."""
+        self._reloads.labels(run, "loaded" if succeeded else "failed").inc()
+
+    def text(self) -> bytes:
+        """All figures."""
+        return generate_latest(self._registry)

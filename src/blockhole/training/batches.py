@@ -1,0 +1,339 @@
+"""An epoch as batches of path queries: tensors on the training device, in an order set by seed and epoch alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.queries.answers import holds
+from blockhole.queries.paths import PathQueries
+from blockhole.runs.config import Corruption, LossConfig
+from blockhole.training.draws import KeyedDraws, Purpose, generator
+
+# Path queries as tensors on the training device.
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class PathTensors:
+    """`PathQueries` on a device: source [N], path [N, K], length [N], target [N].
+
+    `path` is padded on the right with 0; `length` alone says how many hops count. Ids are int32: half of what a batch
+    would read as int64.
+    """
+
+    source: Tensor
+    path: Tensor
+    length: Tensor
+    target: Tensor
+
+    @classmethod
+    def of(cls, queries: PathQueries | PathTensors, device: torch.device) -> PathTensors:
+        """`queries` on `device`; tensors that are there already are not copied."""
+        return cls(
+            *(
+                ids.to(device) if isinstance(ids, Tensor) else torch.tensor(ids, device=device)
+                for ids in (queries.source, queries.path, queries.length, queries.target)
+            )
+        )
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[PathTensors]) -> PathTensors:
+        """All queries of `parts`, in order, padded to the longest path."""
+        hops = max(part.path.shape[1] for part in parts)
+        return cls(
+            source=torch.cat([part.source for part in parts]),
+            path=torch.cat([functional.pad(part.path, (0, hops - part.path.shape[1])) for part in parts]),
+            length=torch.cat([part.length for part in parts]),
+            target=torch.cat([part.target for part in parts]),
+        )
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def take(self, index: Tensor) -> PathTensors:
+        """The queries at `index` (positions or mask)."""
+        return PathTensors(self.source[index], self.path[index], self.length[index], self.target[index])
+
+    def equals(self, other: PathTensors) -> bool:
+        """Whether both hold the same queries in the same order, on the same device."""
+        if self.source.device != other.source.device:
+            return False
+        return all(
+            torch.equal(mine, theirs)
+            for mine, theirs in (
+                (self.source, other.source),
+                (self.path, other.path),
+                (self.length, other.length),
+                (self.target, other.target),
+            )
+        )
+
+    @property
+    def last_relation(self) -> Tensor:
+        """r_k of each query: [N]."""
+        return self.path.gather(1, self.length.long()[:, None] - 1)[:, 0]
+
+    def reversed(self, num_relations: int) -> PathTensors:
+        """(o, r_k⁻¹/…/r_1⁻¹, s) for each (s, r_1/…/r_k, o)."""
+        position = self.length[:, None] - 1 - torch.arange(self.path.shape[1], device=self.path.device)
+        backwards = self.path.gather(1, position.clamp(min=0))
+        inverse = (backwards + num_relations) % (2 * num_relations)
+        return PathTensors(self.target, torch.where(position >= 0, inverse, 0), self.length, self.source)
+
+
+# Corrupted paths: both ends of a positive with another path between them, and whether that is true in train.
+#
+# (s, p', o) is true if o can be reached from s along p' in the train graph, whether or not the positives hold it.
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Corruptions:
+    """Corrupted paths [N, count, hop] of N positives, and which of them are `false` [N, count] in train."""
+
+    paths: Tensor
+    false: Tensor
+
+    def take(self, index: Tensor, hops: int) -> Corruptions:
+        """Those of the positives at `index`, which have `hops` hops, as a batch takes them."""
+        return Corruptions(self.paths.index_select(0, index)[:, :, :hops].long(), self.false.index_select(0, index))
+
+
+@final
+class KnownCorruptions:
+    """Keeps the last result of `corrupt_once`, for trainings that have the same positives one after the other."""
+
+    def __init__(self) -> None:
+        self._last: tuple[PathTensors, KnowledgeGraph, tuple[object, ...], Corruptions] | None = None
+
+    def of(self, paths: PathTensors, loss: LossConfig, graph: KnowledgeGraph) -> Corruptions:
+        """The corruptions of `paths` as `loss` asks for them."""
+        wanted = (loss.corrupted_paths, loss.corruptions, paths.source.device)
+        if self._last is not None:
+            known_paths, known_graph, asked, corruptions = self._last
+            if asked == wanted and np.array_equal(graph.triples, known_graph.triples) and paths.equals(known_paths):
+                return corruptions
+        corruptions = corrupt_once(paths, loss, graph)
+        self._last = (paths, graph, wanted, corruptions)
+        return corruptions
+
+
+def corrupt_once(paths: PathTensors, loss: LossConfig, graph: KnowledgeGraph) -> Corruptions:
+    """`loss.corrupted_paths` corruptions for each stored positive, the same for every seed: a part of the data."""
+    device = paths.source.device
+    draws = KeyedDraws(0, Purpose.CORRUPTION)
+    shape = (len(paths), loss.corrupted_paths, paths.path.shape[1])
+    corrupted = paths.path.new_zeros(shape)
+    false = torch.zeros(shape[:2], dtype=torch.bool, device=device)
+    for hops in torch.unique(paths.length).tolist():
+        members = torch.nonzero(paths.length == hops)[:, 0]
+        draws.begin(device, batch=hops)
+        part = paths.take(members)
+        found = corrupt(draws, part.source, part.path[:, :hops], part.target, loss, graph)
+        corrupted[members, :, :hops] = found.paths
+        false[members] = found.false
+    return Corruptions(corrupted, false)
+
+
+def corrupt(
+    draws: KeyedDraws, source: Tensor, path: Tensor, target: Tensor, loss: LossConfig, graph: KnowledgeGraph
+) -> Corruptions:
+    """Corruptions of positives of one length, checked: [batch], [batch, hop], [batch]."""
+    count = loss.corrupted_paths
+    repeated = path.repeat_interleave(count, dim=0)
+    corrupted = corrupt_paths(draws, repeated, loss.corruptions, 2 * graph.num_relations)
+    queries = as_queries(source.repeat_interleave(count), corrupted, target.repeat_interleave(count))
+    true = torch.from_numpy(holds(graph, queries, source.device)).to(source.device)
+    # An unchanged path is the positive itself, which a walk over another graph than train need not repeat there.
+    true |= (corrupted == repeated).all(dim=1)
+    return Corruptions(corrupted.view(-1, count, path.shape[1]), ~true.view(-1, count))
+
+
+def corrupt_paths(draws: KeyedDraws, path: Tensor, kinds: Sequence[Corruption], num_ids: int) -> Tensor:
+    """Each path [batch, hop] reversed, shuffled, with two neighbours swapped or one relation replaced, as is drawn."""
+    batch, hops = path.shape
+    kind = draws.draw(len(kinds), batch)[:, None]
+    position = draws.draw(hops, batch)[:, None]
+    step = 1 + draws.draw(max(1, num_ids - 1), batch)[:, None]
+    order = draws.draw(2**31, batch, hops).argsort(dim=1)
+    first = draws.draw(max(1, hops - 1), batch)[:, None]
+    places = torch.arange(hops, device=path.device)
+    corrupted = path
+    for number, name in enumerate(kinds):
+        if name == "reversed":
+            changed = path.flip(1)
+        elif name == "shuffled":
+            changed = path.gather(1, order)
+        elif name == "swapped":
+            neighbour = torch.where(places == first, places + 1, torch.where(places == first + 1, places - 1, places))
+            changed = path.gather(1, neighbour.clamp(max=hops - 1))  # a single relation stays as it is
+        else:
+            changed = torch.where(places == position, (path + step) % num_ids, path).to(path.dtype)
+        corrupted = torch.where(kind == number, changed, corrupted)
+    return corrupted
+
+
+def as_queries(source: Tensor, path: Tensor, target: Tensor) -> PathQueries:
+    """Ids of paths of one length as queries: [count], [count, hop], [count]."""
+    source, path, target = (ids.to("cpu", torch.int32) for ids in (source, path, target))
+    length = np.full(len(path), path.shape[1], dtype=np.int32)
+    return PathQueries(source.numpy(), path.contiguous().numpy(), length, target.numpy())
+
+
+# One batch of path queries, as tensors on the training device.
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Positives of one length: source [batch], path [batch, hop], target [batch], int64 ids on one device.
+
+    All rows of a batch have the same number of hops (the trainer groups by length), so no mask is needed.
+    `epoch` and `index` name the batch; together with the run's seed they determine every random draw made for it,
+    which is what makes a resumed run equal to an undisturbed one. `corruptions` are there where each positive has its
+    own, checked beforehand.
+    """
+
+    source: Tensor
+    path: Tensor
+    target: Tensor
+    epoch: int
+    index: int
+    corruptions: Corruptions | None = None
+
+    def tensors(self) -> list[Tensor]:
+        """All tensors of the batch, in an order of their own."""
+        own = [self.source, self.path, self.target]
+        return own if self.corruptions is None else [*own, self.corruptions.paths, self.corruptions.false]
+
+    def clone(self) -> Batch:
+        """The same batch in memory of its own."""
+        source, path, target, *corruptions = (
+            ids.clone(memory_format=torch.contiguous_format) for ids in self.tensors()
+        )
+        return Batch(source, path, target, self.epoch, self.index, Corruptions(*corruptions) if corruptions else None)
+
+
+# The order of an epoch: which positives make which batch, as a function of seed and epoch alone.
+
+
+class Plan(Protocol):
+    """The batches of one epoch, in order; any of them can be made at any time."""
+
+    def __len__(self) -> int:
+        """How many batches there are."""
+
+    @property
+    def positives(self) -> int:
+        """How many positives all batches hold."""
+
+    def size(self, index: int) -> int:
+        """How many positives batch `index` holds."""
+
+    def batch(self, index: int) -> Batch:
+        """Batch `index`, on the device."""
+
+
+@final
+class EpochOrder:
+    """Cuts positives into batches of one length (and one last relation if asked), anew for every epoch.
+
+    Within a group the positives are shuffled and cut into batches whose sizes differ by one at most, so that no small
+    rest takes a step as large as a full batch; then the batches of all groups are shuffled.
+    """
+
+    def __init__(
+        self,
+        queries: PathQueries | PathTensors,
+        batch_size: int,
+        seed: int,
+        device: torch.device,
+        *,
+        by_last_relation: bool = False,
+        corruptions: Corruptions | None = None,
+    ) -> None:
+        self._paths = paths = PathTensors.of(queries, device)
+        self._corruptions = corruptions
+        self._seed = seed
+        self._batch_size = batch_size
+        ids = int(paths.path.max()) + 1 if by_last_relation and len(paths) else 1
+        # Few distinct numbers of few bits: a stable sort of them is a radix sort.
+        key = paths.length * ids + paths.last_relation if by_last_relation else paths.length.short()
+        by_key = torch.argsort(key, stable=True)
+        keys, sizes = torch.unique_consecutive(key[by_key], return_counts=True)
+        self._groups = torch.split(by_key, sizes.tolist())
+        self._lengths = [each // ids for each in keys.tolist()]
+
+    def plan(self, epoch: int) -> EpochPlan:
+        """The batches of an epoch."""
+        rng = generator(self._seed, Purpose.ORDER, epoch)
+        batches: list[Tensor] = []
+        lengths: list[int] = []
+        for group, length in zip(self._groups, self._lengths, strict=True):
+            cut = _shuffled(group, rng).tensor_split(-(-len(group) // self._batch_size))
+            batches += cut
+            lengths += [length] * len(cut)
+        shuffled = rng.permutation(len(batches))
+        sizes = np.array([len(batches[i]) for i in shuffled])
+        return EpochPlan(
+            epoch=epoch,
+            bounds=np.concatenate([[0], np.cumsum(sizes)]),
+            lengths=[lengths[i] for i in shuffled],
+            members=torch.cat([batches[i] for i in shuffled]),
+            paths=self._paths,
+            corruptions=self._corruptions,
+        )
+
+
+def _shuffled(group: Tensor, rng: np.random.Generator) -> Tensor:
+    """The members of a group in random order; a GPU draws its own, since the host needs a tenth of an epoch for it."""
+    if not group.is_cuda:
+        return torch.from_numpy(rng.permutation(group.cpu().numpy())).to(group.device)
+    drawn = torch.Generator(group.device).manual_seed(int(rng.integers(2**63)))
+    return group[torch.randperm(len(group), generator=drawn, device=group.device)]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class EpochPlan:
+    """The batches of one epoch; batch i is `members[bounds[i] : bounds[i + 1]]`, all of `lengths[i]` hops."""
+
+    epoch: int
+    bounds: NDArray[np.int64]
+    lengths: list[int]
+    members: Tensor
+    paths: PathTensors
+    corruptions: Corruptions | None = None
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def positives(self) -> int:
+        """See Plan."""
+        return int(self.bounds[-1])
+
+    def size(self, index: int) -> int:
+        """See Plan."""
+        return int(self.bounds[index + 1] - self.bounds[index])
+
+    def batch(self, index: int) -> Batch:
+        """See Plan."""
+        members, hops = self.members[self.bounds[index] : self.bounds[index + 1]], self.lengths[index]
+        return Batch(
+            source=self.paths.source.index_select(0, members).long(),
+            path=self.paths.path.index_select(0, members)[:, :hops].long(),
+            target=self.paths.target.index_select(0, members).long(),
+            epoch=self.epoch,
+            index=index,
+            corruptions=None if self.corruptions is None else self.corruptions.take(members, hops),
+        )

@@ -1,0 +1,271 @@
+"""A run that several processes train: its table in parts, sharded checkpoints on the way, plain files at the end."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any, Protocol, final
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch import distributed as dist
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.tensor import DTensor
+
+from blockhole.errors import RunError
+from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.models.catalogue import build_model
+from blockhole.models.contract import Model
+from blockhole.models.settings import ModelSettings
+from blockhole.runs.checkpoint import (
+    SHARDS,
+    Checkpoint,
+    Record,
+    TrainingState,
+    commit_shards,
+    load_checkpoint,
+    read_record,
+    recover,
+    save_checkpoint,
+    saving,
+)
+from blockhole.runs.config import TrainConfig
+from blockhole.runs.folder import CONFIG, METRICS, write_config
+from blockhole.runs.run import check_weights
+from blockhole.runs.shards import load_shards, write_shards
+from blockhole.runs.tracking import MetricsFile, Tracker
+from blockhole.runs.writer import RunWriter, check_optimizer, check_same_data
+from blockhole.training.distributed.mesh import EntityMesh
+from blockhole.training.engines import Engine
+
+# A model whose entity table lies in parts: built without any process ever holding all rows.
+
+
+_ROWS_DRAWN = 2**14
+"""Rows drawn at a time; a multiple of 16, see `draw_rows`."""
+
+
+def build_sharded_model(
+    settings: ModelSettings, num_entities: int, num_relations: int, seed: int, mesh: EntityMesh
+) -> Model:
+    """The model that `build_model` would draw, number for number, with this process' rows of it on the mesh' device."""
+    model = build_model(settings, 1, num_relations, seed)
+    generator = torch.Generator().manual_seed(seed)
+    held = mesh.held(num_entities)
+    own = draw_rows(num_entities, model.entity.shape[1], model.entity_scale, generator, held)
+    relation = torch.empty_like(model.relation).normal_(0.0, model.relation_scale, generator=generator)
+    model.num_entities = num_entities
+    model.relation = nn.Parameter(relation.to(mesh.device))
+    model.entity = nn.Parameter(mesh.table(own.to(mesh.device), num_entities))
+    return model
+
+
+def draw_rows(count: int, width: int, scale: float, generator: torch.Generator, held: range) -> Tensor:
+    """The rows `held` of torch.empty(count, width).normal_(0, scale), in the memory of one more block.
+
+    torch turns uniform numbers into normal ones in groups of sixteen, and what is left at the end in a group of its
+    own; blocks of a multiple of sixteen rows, the last one taking in what is left, repeat its groups.
+    """
+    own = torch.from_numpy(np.empty((len(held), width), dtype=np.float32))  # on large pages, as in a model
+    starts = list(range(0, count, _ROWS_DRAWN))
+    if len(starts) > 1 and count - starts[-1] < 16:
+        starts.pop()
+    for first, last in zip(starts, [*starts[1:], count], strict=True):
+        block = torch.empty(last - first, width).normal_(0.0, scale, generator=generator)
+        low, high = max(first, held.start), min(last, held.stop)
+        if low < high:
+            own[low - held.start : high - held.start] = block[low - first : high - first]
+    return own
+
+
+# Writing a run that several processes train: sharded checkpoints on the way, plain files at the end.
+
+
+class Savers(Protocol):
+    """The processes that save a run together, as one of them sees them; see Workers."""
+
+    mesh: EntityMesh
+    saving: dist.ProcessGroup
+    """Serves nothing but saving: checkpoints are written while training goes on."""
+
+    @property
+    def speaks(self) -> bool:
+        """Whether this process is the one that writes and prints."""
+
+    def together(self) -> AbstractContextManager[None]:
+        """What goes wrong for one process within the block goes wrong for all at its end."""
+
+
+@final
+class ShardedRunWriter:
+    """Saves what each process holds; a Writer. Process 0 keeps the folder, and commits a checkpoint once all wrote it.
+
+    A checkpoint is the folder shards/PLACE, named after its place in the run, and state.json, which names it. It is
+    written while training goes on; until state.json is replaced, the one before is the valid one.
+    """
+
+    def __init__(self, folder: Path, model: Model, engine: Engine, group: Savers) -> None:
+        self._folder = folder
+        self._model = model
+        self._engine = engine
+        self._group = group
+        self._metrics: MetricsFile | None = None
+        self._last: str | None = None
+        self._under_way: Future[Any] | None = None
+        self._committed: Future[None] | None = None
+
+    def begin(self, config: TrainConfig, graph: KnowledgeGraph) -> None:
+        """See Writer."""
+        with self._group.together():
+            if self._group.speaks:
+                plain = RunWriter(self._folder, self._model, self._engine)
+                plain.begin(config, graph)
+                self._metrics = plain.metrics
+                shutil.rmtree(self._folder / SHARDS, ignore_errors=True)
+        with self._group.together():
+            if not (self._folder / CONFIG).is_file():
+                raise RunError(
+                    f"{self._folder} is not the folder that process 0 writes to; "
+                    "give one on a file system that all hosts share."
+                )
+
+    def resume(self, config: TrainConfig, graph: KnowledgeGraph) -> Checkpoint:
+        """See Writer."""
+        with self._group.together():
+            if self._group.speaks:
+                recover(self._folder)
+                check_same_data(self._folder, graph)
+        with self._group.together():
+            record = read_record(self._folder)
+            checkpoint = load_checkpoint(self._folder) if record.shards is None else None
+        checkpoint = self._load_shards(record) if checkpoint is None else self._take_rows(checkpoint)
+        self._last = record.shards
+        with self._group.together():
+            if self._group.speaks:
+                self._clear(keep=record.shards)
+                with saving(self._folder):
+                    write_config(self._folder, config)
+                    self._metrics = MetricsFile(self._folder / METRICS, checkpoint.metrics_bytes)
+        return checkpoint
+
+    def trackers(self) -> list[Tracker]:
+        """See Writer."""
+        return [] if self._metrics is None else [self._metrics]
+
+    def save(self, state: TrainingState, best: dict[str, Tensor] | None, *, best_changed: bool) -> None:
+        """See Saver; returns when the tensors are copied, and waits for the save before."""
+        self.wait()
+        place = f"{state.epoch}-{state.batch}"
+        if place == self._last:  # nothing has moved since, and a committed folder is never written to again
+            return
+        tensors = self._tensors(best)
+        self._under_way = write_shards(self._folder / SHARDS / place, tensors, self._group.saving)
+        before, self._last = self._last, place
+        if self._metrics is not None:
+            self._committed, then, size = Future(), state.model_copy(), self._metrics.size()
+            self._under_way.add_done_callback(lambda written: self._commit(written, place, before, then, size))
+
+    def wait(self) -> None:
+        """Wait until the save under way is on disk and committed.
+
+        A failed write is raised here in every process, a failed commit in process 0, whose end the others notice.
+        """
+        under_way, self._under_way = self._under_way, None
+        if under_way is None:
+            return
+        try:
+            with saving(self._folder), _causes():
+                under_way.result()
+                if self._committed is not None:
+                    self._committed.result()
+        except CheckpointException as failure:
+            reason = str(failure).strip().splitlines()[0]
+            raise RunError(f"cannot save the run in {self._folder}: {reason}; continue it with --resume.") from None
+
+    def finish(self, *, complete: bool) -> None:
+        """Wait for the last save; of a complete run, put the shards together into plain files."""
+        self.wait()
+        with self._group.together():
+            if complete and self._group.speaks and read_record(self._folder).shards is not None:
+                save_checkpoint(self._folder, load_checkpoint(self._folder), best_changed=True)
+
+    def _commit(
+        self, written: Future[Any], place: str, before: str | None, state: TrainingState, metrics_bytes: int
+    ) -> None:
+        """In the thread that wrote: make the checkpoint the valid one, if all wrote it, and remove the one before.
+
+        No other is touched: processes that do not commit may have made the folder of the next one already.
+        """
+        assert self._committed is not None
+        if written.exception() is not None:
+            self._committed.set_result(None)
+            return
+        try:
+            commit_shards(self._folder, place, state, metrics_bytes)
+            if before is not None:
+                shutil.rmtree(self._folder / SHARDS / before, ignore_errors=True)
+        except OSError as failure:
+            self._committed.set_exception(failure)
+        else:
+            self._committed.set_result(None)
+
+    def _tensors(self, best: dict[str, Tensor] | None) -> dict[str, Tensor]:
+        sections = {"weights": self._model.state_dict(), "optimizer": self._engine.optimizer_state(), "best": best}
+        return {
+            f"{section}.{name}": value
+            for section, tensors in sections.items()
+            for name, value in (tensors or {}).items()
+        }
+
+    def _load_shards(self, record: Record) -> Checkpoint:
+        """Fill model and engine from a sharded checkpoint of any mesh."""
+        best = None
+        if record.training.best_epoch is not None:
+            best = {name: torch.empty_like(value) for name, value in self._model.state_dict().items()}
+        tensors = self._tensors(best)
+        load_shards(self._folder / SHARDS / str(record.shards), tensors, self._group.saving)
+        optimizer = {name: tensors[f"optimizer.{name}"] for name in self._engine.optimizer_state()}
+        self._engine.load_optimizer_state(optimizer)
+        return Checkpoint(record.training, dict(self._model.state_dict()), optimizer, best, record.metrics_bytes)
+
+    @torch.no_grad()
+    def _take_rows(self, whole: Checkpoint) -> Checkpoint:
+        """Fill model and engine from a plain checkpoint, each process with what it holds."""
+        weights, optimizer = dict(self._model.state_dict()), self._engine.optimizer_state()
+        check_weights(weights, whole.weights, self._folder)
+        check_optimizer(optimizer, whole.optimizer, self._folder)
+        for name, parameter in weights.items():
+            parameter.copy_(self._held(parameter, whole.weights[name]))
+        self._engine.load_optimizer_state(
+            {name: self._held(value, whole.optimizer[name]) for name, value in optimizer.items()}
+        )
+        best = None
+        if whole.best is not None:
+            best = {name: self._held(parameter, whole.best[name]) for name, parameter in weights.items()}
+        return Checkpoint(whole.state, weights, self._engine.optimizer_state(), best, whole.metrics_bytes)
+
+    def _held(self, own: Tensor, whole: Tensor) -> Tensor:
+        """What this process holds of a tensor that is `whole` on disk and `own` here."""
+        return self._group.mesh.of_whole(whole) if isinstance(own, DTensor) else whole.to(own.device)
+
+    def _clear(self, keep: str | None) -> None:
+        """Remove the sharded checkpoints that a crash left behind beside the valid one, while none is written."""
+        for left_over in (self._folder / SHARDS).glob("*"):
+            if left_over.name != keep:
+                shutil.rmtree(left_over, ignore_errors=True)
+
+
+@contextmanager
+def _causes() -> Iterator[None]:
+    """Raise what made a process fail in its write, such as a full disk, instead of the report on all processes."""
+    try:
+        yield
+    except CheckpointException as failure:
+        for cause, _ in failure.failures.values():
+            if isinstance(cause, OSError):
+                raise cause from None
+        raise

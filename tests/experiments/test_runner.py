@@ -1,0 +1,105 @@
+"""Running several experiments in one call."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from blockhole.fitting import fit
+from experiments import records
+from experiments.declared import experiments
+from experiments.material import Material
+from experiments.records import Commit, current_commit, read_record
+from experiments.run_experiments import main
+from experiments.runner import Runner
+
+OVERRIDES = {"training.epochs": 1, "training.batch_size": 256}
+
+
+@pytest.fixture
+def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The models that were trained, in order."""
+    names: list[str] = []
+
+    def counted(data: Any, config: Any, **more: Any) -> Any:
+        names.append(config.model.name)
+        return fit(data, config, **more)
+
+    monkeypatch.setattr("experiments.runner.fit", counted)
+    return names
+
+
+def test_tables_that_measure_the_same_models_share_the_training(town: Path, tmp_path: Path, trained: list[str]) -> None:
+    chosen = experiments([f"classification/{town}/*-50-corrupted"], seeds=[0], overrides=OVERRIDES)
+    (twin,) = [experiment for experiment in chosen if experiment.column == "complex-50-corrupted"]
+    chosen.insert(0, twin.model_copy(update={"table": "order"}))
+    lines: list[str] = []
+    runner = Runner(Material(), tmp_path, "cpu", Commit("c" * 40, False), lines.append, threads=1)
+    assert runner.run(chosen) == []
+    assert trained == ["complex", "rescal", "distmult"]
+    order = read_record(tmp_path / "order/town/complex-50-corrupted-seed0.json")
+    classification = read_record(tmp_path / "classification/town/complex-50-corrupted-seed0.json")
+    assert order.settings == classification.settings
+    assert order.figures["positives"] != classification.figures["positives"]
+
+    lines.clear()
+    assert runner.run(chosen) == []
+    assert len(lines) == len(chosen)
+    assert all(line.endswith("there already") for line in lines)
+
+
+def test_a_training_on_edges_is_measured_on_paths_too_whichever_table_comes_first(town: Path, tmp_path: Path) -> None:
+    overrides = OVERRIDES | {"model.blocks": 2, "model.block_size": 4}
+    (completion,) = experiments([f"completion/{town}/blockhole"], seeds=[0], overrides=overrides)
+    ranking = completion.model_copy(update={"table": "ranking"})
+    runner = Runner(Material(), tmp_path, "cpu", Commit("c" * 40, False), lambda line: None, threads=1)
+    assert runner.run([completion, ranking]) == []
+    assert read_record(tmp_path / "ranking/town/blockhole-seed0.json").figures["all"]["queries"] > 0
+
+
+def test_the_light_entry_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--out", str(tmp_path), "rankin"]) == 1
+    assert capsys.readouterr().err == "error: rankin: there is no table 'rankin'; did you mean ranking?\n"
+    assert main(["--out", str(tmp_path), "--encoded", str(tmp_path), "ranking/wn11/best", "--device", "cpu"]) == 1
+    assert capsys.readouterr().err == (
+        f"error: there is no {tmp_path}/wn11.npz.xz; write it with: python -m experiments.material {tmp_path} wn11\n"
+    )
+    (tmp_path / "wn11.npz.xz").write_bytes(b"cut short")
+    assert main(["--out", str(tmp_path), "--encoded", str(tmp_path), "ranking/wn11/best", "--device", "cpu"]) == 1
+    assert "wn11.npz.xz is damaged or of another version (" in capsys.readouterr().err
+    assert main(["--out", str(tmp_path), "ranking/wn11/best", "--seed", "-1"]) == 1
+    assert capsys.readouterr().err.startswith("error: training.seed = -1 cannot be used")
+
+
+def test_commits_are_read_as_git_describes_them() -> None:
+    assert Commit.parse("a" * 40) == ("a" * 40, False)
+    assert Commit.parse("a" * 40 + "-dirty") == ("a" * 40, True)
+    commit = current_commit()
+    assert commit.hash is None or len(commit.hash) == 40
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_the_commit_of_a_repository_that_only_surrounds_the_package_is_not_taken_for_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def git(*arguments: str) -> None:
+        name = ("-c", "user.name=someone", "-c", "user.email=someone@example.org")
+        subprocess.run(["git", *name, *arguments], cwd=tmp_path, check=True, capture_output=True)
+
+    module = tmp_path / "provenance.py"
+    module.touch()
+    monkeypatch.setattr(records, "__file__", str(module))
+    git("init")
+    git("commit", "--allow-empty", "-m", "a project with an environment in it")
+    assert current_commit() == Commit(None, None)
+    git("add", module.name)
+    git("commit", "-m", "the package itself")
+    commit = current_commit()
+    assert commit.hash is not None
+    assert not commit.dirty
+    module.write_text("changed")
+    assert current_commit() == Commit(commit.hash, True)

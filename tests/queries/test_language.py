@@ -1,0 +1,230 @@
+"""The query language: what it reads, what it writes, and what it says when it cannot."""
+
+from __future__ import annotations
+
+import string
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from blockhole.errors import QueryError, QuerySyntaxError, UnknownName
+from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.graph.vocabulary import Vocabulary
+from blockhole.queries.language import Hop, PathQuery, encode, encode_hop, encode_prefix, parse, write_name
+
+names = st.text(min_size=1)
+queries = st.builds(PathQuery, names, st.lists(st.builds(Hop, names, st.booleans()), min_size=1, max_size=4).map(tuple))
+
+
+def graph(*triples: tuple[str, str, str]) -> KnowledgeGraph:
+    entities = list(dict.fromkeys(name for s, _, t in triples for name in (s, t)))
+    relations = list(dict.fromkeys(r for _, r, _ in triples))
+    ids = [(entities.index(s), relations.index(r), entities.index(t)) for s, r, t in triples]
+    return KnowledgeGraph(
+        Vocabulary(entities, "entity"), Vocabulary(relations, "relation"), np.array(ids, dtype=np.int32)
+    )
+
+
+def test_figure_1() -> None:
+    query = parse("William/^fatherOf/brotherOf/fatherOf")
+    assert query == PathQuery("William", (Hop("fatherOf", True), Hop("brotherOf"), Hop("fatherOf")))
+    assert str(query) == "William/^fatherOf/brotherOf/fatherOf"
+
+
+@pytest.mark.parametrize(
+    ("text", "printed"),
+    [
+        ("a/**r", "a/^r"),
+        ("a/r^-1", "a/^r"),
+        ("a/^^r", "a/r"),
+        ("a/^r^-1", "a/r"),
+        ("a/****r", "a/r"),
+        ("a/^**r", "a/r"),
+        ("a/r^-1^-1", "a/r"),
+        (" a / ^ r ^-1 / ** q ", "a/r/^q"),
+        ("a/^<r>", "a/^r"),
+        ('"a"/"r"', "a/r"),
+        ("__elephantiasis_1/_type_of", "__elephantiasis_1/_type_of"),
+        ("'hood.n.01/_hypernym", "'hood.n.01/_hypernym"),
+        ("Élise/日本語", "Élise/日本語"),
+        ('"William IV"/^fatherOf', '"William IV"/^fatherOf'),
+        ('"/m/027rn"/</location/country>', '"/m/027rn"/"/location/country"'),
+        ("<http://ex.org/a>/^<http://ex.org/p>", "<http://ex.org/a>/^<http://ex.org/p>"),
+        ("ex:a/ex:p", "ex:a/ex:p"),
+        (r'"a\"b\\c"/r', r'"a\"b\\c"/r'),
+        (r'"tab\tline\nend\r"/"\u00e9\U0001F600"', r'"tab\u0009line\u000Aend\u000D"/é😀'),
+        (r'"\uFFFF"/r', r'"\uFFFF"/r'),
+        (r'"\uD7FF\uE000"/"\U0010FFFF"', r'"\uD7FF\uE000"/"\U0010FFFF"'),
+        ('a/"**r"', 'a/"**r"'),
+        ('a/"^r"', 'a/"^r"'),
+        ('a/"r^-1"', 'a/"r^-1"'),
+    ],
+)
+def test_reads_and_prints(text: str, printed: str) -> None:
+    assert str(parse(text)) == printed
+    assert parse(printed) == parse(text)
+
+
+@given(queries)
+@example(PathQuery('"', (Hop("\\", True), Hop("^"), Hop("/"), Hop("**"), Hop("^-1"))))
+@example(PathQuery("<x>", (Hop("http://a/b>c"), Hop("\u202e"), Hop("\x00\x85\u2028"))))
+def test_printed_queries_parse_to_the_same(query: PathQuery) -> None:
+    text = str(query)
+    assert parse(text) == query
+    assert text.isprintable()
+
+
+@given(names)
+def test_names_without_need_are_not_quoted(name: str) -> None:
+    plain = set(string.ascii_letters + string.digits + "_-.:',;=&%$#@~[]{}`")
+    if set(name) <= plain:
+        assert write_name(name) == name
+
+
+pieces = st.sampled_from(["a", "r", "/", "^", "**", "^-1", '"', "\\", "<", ">", " ", "\n", "\\u00", "*", "(", "語"])
+
+
+@given(st.text() | st.lists(pieces).map("".join))
+def test_any_text_parses_or_says_where_it_does_not(text: str) -> None:
+    failure: QuerySyntaxError | None = None
+    try:
+        query = parse(text)
+    except QuerySyntaxError as error:
+        failure = error
+    if failure is None:
+        assert parse(str(query)) == query
+    else:
+        assert 0 <= failure.column <= len(text)
+        assert str(failure).splitlines()[2].strip() == "^"
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "problem"),
+    [
+        ("", 0, "the query is empty: write source/relation"),
+        ("  ", 2, "the query is empty: write source/relation"),
+        ("William", 7, "a query needs at least one hop: write source/relation"),
+        ("William/", 8, "a relation is missing at the end"),
+        ("William/^", 9, "a relation is missing at the end"),
+        ("/m/027rn/r", 0, 'a source entity is missing before this /; put a name with / in double quotes: "a/b"'),
+        ("a//r", 2, 'a relation is missing before this /; put a name with / in double quotes: "a/b"'),
+        ("^a/r", 0, "the first name is the source entity, which has no inverse"),
+        ("**a/r", 0, "the first name is the source entity, which has no inverse"),
+        ("William IV/r", 8, 'expected / here; put a name with spaces or punctuation in double quotes: "a b"'),
+        ('a/b"c"', 3, 'expected / here; put a name with spaces or punctuation in double quotes: "a b"'),
+        ("a/>", 2, 'expected a relation here; put a name with spaces or punctuation in double quotes: "a b"'),
+        ("a/(b|c)", 2, 'paths have no (, only / and ^; put a name with spaces or punctuation in double quotes: "a b"'),
+        ("a/r+", 3, 'paths have no +, only / and ^; put a name with spaces or punctuation in double quotes: "a b"'),
+        ("a/r^2", 3, "^ goes before a relation, or after it as ^-1; put a name with ^ in double quotes"),
+        ('a/"r', 2, "the quote that opens here is not closed"),
+        (r'a/"r\"', 2, "the quote that opens here is not closed"),
+        ("a/<r", 2, "the < that opens here is not closed by >"),
+        ('a/""', 2, "a name cannot be empty"),
+        ("a/<>", 2, "a name cannot be empty"),
+        (r'a/"r\q"', 4, r"unknown escape: write \" \\ \n \r \t \uXXXX or \UXXXXXXXX"),
+        (r'a/"\uD800"', 3, r"unknown escape: write \" \\ \n \r \t \uXXXX or \UXXXXXXXX"),
+        (r'a/"\uDFFF"', 3, r"unknown escape: write \" \\ \n \r \t \uXXXX or \UXXXXXXXX"),
+        (r'a/"\U00110000"', 3, r"unknown escape: write \" \\ \n \r \t \uXXXX or \UXXXXXXXX"),
+    ],
+)
+def test_errors_point_at_the_column(text: str, column: int, problem: str) -> None:
+    with pytest.raises(QuerySyntaxError) as caught:
+        parse(text)
+    assert caught.value.column == column
+    assert str(caught.value) == f"{problem}\n  {text}\n  {' ' * column}^"
+
+
+def test_the_caret_stands_under_wide_combining_and_control_characters() -> None:
+    with pytest.raises(QuerySyntaxError) as caught:
+        parse("日本e\u0301\tx/r")
+    _, text, caret = str(caught.value).splitlines()
+    assert text == "  日本e\u0301\ufffdx/r"
+    assert caret == "  " + " " * 6 + "^"  # two wide characters, e with its accent, the tab's stand-in
+
+
+def test_a_long_query_is_cut_around_the_caret() -> None:
+    with pytest.raises(QuerySyntaxError) as caught:
+        parse("a/" + "b" * 500 + "(" + "c" * 500)
+    _, text, caret = str(caught.value).splitlines()
+    assert text == "  …" + "b" * 60 + "(" + "c" * 39 + "…"
+    assert text[caret.index("^")] == "("
+
+
+def test_queries_cannot_be_changed_and_can_be_keys() -> None:
+    query = parse("a/^r")
+    with pytest.raises(FrozenInstanceError):
+        query.source = "b"  # type: ignore[misc]
+    with pytest.raises(FrozenInstanceError):
+        query.hops[0].inverse = False  # type: ignore[misc]
+    assert {query: 1}[parse("a/**r")] == 1
+
+
+def test_queries_have_a_hop_and_names() -> None:
+    with pytest.raises(ValueError, match="at least one hop"):
+        PathQuery("a", ())
+    with pytest.raises(ValueError, match="not empty"):
+        PathQuery("a", (Hop(""),))
+
+
+def test_encode_uses_one_space_for_relations_and_inverses() -> None:
+    family = graph(("Charles", "fatherOf", "William"), ("Charles", "brotherOf", "Andrew"))
+    assert encode("William/^fatherOf/brotherOf", family) == (1, [2, 1])
+    assert encode(parse("William/^fatherOf/brotherOf"), family) == (1, [2, 1])
+
+
+def test_an_unknown_name_is_pointed_at_and_its_neighbours_named() -> None:
+    family = graph(("Charles", "fatherOf", "William"), ("Charles", "brotherOf", "Andrew"))
+    with pytest.raises(UnknownName) as caught:
+        encode("William / **fatherof", family)
+    assert str(caught.value) == (
+        "unknown relation 'fatherof'; did you mean 'fatherOf' or 'brotherOf'?\n  William / **fatherof\n"
+        + " " * 14
+        + "^"
+    )
+    assert isinstance(caught.value, QueryError)
+    assert (caught.value.column, caught.value.nearest) == (12, ("fatherOf", "brotherOf"))
+    with pytest.raises(
+        UnknownName, match=r"unknown entity 'Wiliam'; did you mean 'William'\?\n  Wiliam/fatherOf\n  \^"
+    ):
+        encode(PathQuery("Wiliam", (Hop("fatherOf"),)), family)
+    with pytest.raises(UnknownName, match=r"unknown entity 'zzz'\.\n  zzz/fatherOf\n  \^"):
+        encode("zzz/fatherOf", family)
+
+
+def test_names_are_suggested_as_a_query_holds_them() -> None:
+    cities = graph(("http://ex.org/Zürich", "liegt in", "http://ex.org/Schweiz"))
+    with pytest.raises(
+        UnknownName, match=r"^unknown entity 'Zürich'; did you mean <http://ex.org/Zürich>\?\n"
+    ) as caught:
+        encode('Zürich/"liegt in"', cities)
+    assert caught.value.nearest == ("http://ex.org/Zürich",)
+    with pytest.raises(UnknownName, match=r"^unknown relation 'liegtin'; did you mean \"liegt in\"\?\n"):
+        encode("<http://ex.org/Zürich>/liegtin", cities)
+
+
+def test_the_beginning_of_a_query_may_be_a_source_alone() -> None:
+    family = graph(("Charles", "fatherOf", "William"), ("Charles", "brotherOf", "Andrew"))
+    assert encode_prefix("William", family) == (1, [])
+    assert encode_prefix(" William / ^fatherOf", family) == (1, [2])
+    with pytest.raises(QuerySyntaxError, match="a relation is missing at the end"):
+        encode_prefix("William/", family)
+    with pytest.raises(UnknownName) as caught:
+        encode_prefix("William/fatherof", family)
+    assert caught.value.column == 8
+
+
+def test_a_hop_alone() -> None:
+    family = graph(("Charles", "fatherOf", "William"), ("Charles", "brotherOf", "Andrew"))
+    assert [encode_hop(text, family) for text in ("fatherOf", " ^fatherOf ", "**brotherOf", "brotherOf^-1")] == [
+        0,
+        2,
+        3,
+        3,
+    ]
+    with pytest.raises(QuerySyntaxError, match="expected the end here"):
+        encode_hop("fatherOf/brotherOf", family)
+    with pytest.raises(UnknownName, match="unknown relation 'fatherof'"):
+        encode_hop("^fatherof", family)

@@ -1,0 +1,124 @@
+"""Merged runs on disk: what they hold, what they refuse."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from blockhole.errors import ConfigError, NotARun, RunError
+from blockhole.fitting import train
+from blockhole.runs.merging import merge_runs
+from blockhole.runs.run import Run
+from tests.training.worlds import random_data
+
+SMALL: dict[str, Any] = {
+    "model.blocks": 2,
+    "model.block_size": 3,
+    "training.threads": 1,
+    "training.device": "cpu",
+    "training.epochs": 2,
+}
+
+
+def trained(folder: Path, data_seed: int = 0, **settings: Any) -> Path:
+    chosen = SMALL | {key.replace("__", "."): value for key, value in settings.items()}
+    train(random_data(data_seed), settings=chosen, out=folder)
+    return folder
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> list[Path]:
+    """Two runs, one of them with best weights."""
+    first = trained(tmp_path / "first", early_stop__metric="mq")
+    return [first, trained(tmp_path / "second", training__seed=1, model__block_size=4)]
+
+
+def scores(run: Run) -> torch.Tensor:
+    source, path = torch.arange(20), torch.tensor([[0, 4, 1]]).expand(20, -1)
+    with torch.no_grad():
+        return run.model.embed_paths(source, path) @ run.model.candidates().T
+
+
+def test_a_merged_run_opens_like_any_other(parts: list[Path], tmp_path: Path) -> None:
+    made = merge_runs(parts, tmp_path / "sum")
+    opened, runs = Run.open(tmp_path / "sum"), [Run.open(part) for part in parts]
+    torch.testing.assert_close(scores(opened), scores(runs[0]) + scores(runs[1]))
+    assert torch.equal(scores(made), scores(opened))
+    assert (opened.config.model.block_shape, opened.config.training.epochs) == ((2, 7), 2)
+    assert (opened.entities, opened.relations) == (runs[0].entities, runs[0].relations)
+    assert opened.graph == runs[0].graph
+    assert opened.complete
+    assert opened.state.paths == sum(run.state.paths for run in runs)
+    assert opened.metrics() == []
+
+
+def test_a_merged_run_names_its_parts(parts: list[Path], tmp_path: Path) -> None:
+    merge_runs(parts, tmp_path / "sum", weights=[1.0, 0.25])
+    named = json.loads((tmp_path / "sum" / "parts.json").read_text(encoding="utf-8"))
+    assert [part["run"] for part in named] == [str(part) for part in parts]
+    assert [part["weight"] for part in named] == [1.0, 0.25]
+    files = [parts[0] / "best.safetensors", parts[1] / "weights.safetensors"]
+    assert [part["sha256"] for part in named] == [sha256(file.read_bytes()).hexdigest() for file in files]
+    assert [part["config"]["training"]["seed"] for part in named] == [0, 1]
+    weighted = scores(Run.open(parts[0])) + 0.25 * scores(Run.open(parts[1]))
+    torch.testing.assert_close(scores(Run.open(tmp_path / "sum")), weighted)
+
+
+def test_merged_runs_merge_again(parts: list[Path], tmp_path: Path) -> None:
+    merge_runs(parts, tmp_path / "sum")
+    merge_runs([tmp_path / "sum", parts[0]], tmp_path / "more")
+    expected = 2 * scores(Run.open(parts[0])) + scores(Run.open(parts[1]))
+    torch.testing.assert_close(scores(Run.open(tmp_path / "more")), expected)
+
+
+def test_a_merged_run_is_not_resumed(parts: list[Path], tmp_path: Path) -> None:
+    merge_runs(parts, tmp_path / "sum")
+    with pytest.raises(RunError) as caught:
+        train(random_data(), out=tmp_path / "sum", resume=True)
+    assert str(caught.value) == (
+        f"{tmp_path / 'sum'} was merged from other runs and has no optimizer to go on with; "
+        "resume the runs that its parts.json names, and merge them again."
+    )
+
+
+def test_a_run_begun_where_a_merge_failed_is_resumed(parts: list[Path], tmp_path: Path) -> None:
+    merge_runs(parts, tmp_path / "sum")
+    (tmp_path / "sum" / "state.json").unlink()
+    (tmp_path / "sum" / "weights.safetensors").unlink()
+    (tmp_path / "sum" / "optimizer.safetensors").unlink()
+    trained(tmp_path / "sum")
+    assert train(random_data(), settings={"training.epochs": 3}, out=tmp_path / "sum", resume=True).state.epoch == 3
+
+
+def test_what_is_refused(parts: list[Path], tmp_path: Path) -> None:
+    elsewhere = trained(tmp_path / "elsewhere", data_seed=1)
+    with pytest.raises(RunError) as caught:
+        merge_runs([parts[0], elsewhere], tmp_path / "sum")
+    assert str(caught.value) == (
+        f"{parts[0]} and {elsewhere} were trained on different data: their facts differ; merge runs over the same data."
+    )
+    with pytest.raises(ConfigError, match="merging takes two runs or more, not 1"):
+        merge_runs(parts[:1], tmp_path / "sum")
+    with pytest.raises(ConfigError, match="2 models to merge need 2 weights, not 3"):
+        merge_runs(parts, tmp_path / "sum", weights=[1, 2, 3])
+    with pytest.raises(NotARun, match="already holds a run"):
+        merge_runs(parts, parts[0])
+    with pytest.raises(NotARun, match="there is no run"):
+        merge_runs([parts[0], tmp_path / "nowhere"], tmp_path / "sum")
+    wider = trained(tmp_path / "wider", model__blocks=3)
+    with pytest.raises(
+        ConfigError, match="alike in kind, b and inverses, not blockhole with b = 2 and blockhole with b = 3"
+    ):
+        merge_runs([parts[0], wider], tmp_path / "sum")
+    state = json.loads((wider / "state.json").read_text(encoding="utf-8"))
+    (wider / "state.json").write_text(json.dumps(state | {"files": {}, "shards": "1-0"}), encoding="utf-8")
+    with pytest.raises(
+        RunError, match="lies in shards, as the processes that train it left them; resume it to its end"
+    ):
+        merge_runs([parts[0], wider], tmp_path / "sum")
+    assert not (tmp_path / "sum").exists()
