@@ -13,10 +13,10 @@ from hypothesis import given
 from numpy.typing import NDArray
 
 from blockhole.files.readers import UnseenEntities, read_graph, read_split
-from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.graph.knowledge_graph import KnowledgeGraph, edges_by_relation
 from blockhole.queries import answers as answers_module
 from blockhole.queries.answer_masks import AnswerMasks, hold_by_masks
-from blockhole.queries.answers import answer_sets, answers, edges_by_relation, holds
+from blockhole.queries.answers import answer_sets, answers, holds
 from blockhole.queries.path_sets import read_paths
 from blockhole.queries.paths import PathQueries
 from blockhole.queries.walks import sample_walks

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from blockhole.graph.knowledge_graph import KnowledgeGraph
-from blockhole.queries.answers import EdgesByRelation, edges_by_relation
+from blockhole.graph.knowledge_graph import EdgesByRelation, KnowledgeGraph, edges_by_relation
 from blockhole.queries.language import Hop, write_name
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from blockhole.graph.knowledge_graph import KnowledgeGraph
-from blockhole.queries.answers import edges_by_relation
+from blockhole.graph.knowledge_graph import KnowledgeGraph, edges_by_relation
 from blockhole.queries.paths import PathQueries
 
 
