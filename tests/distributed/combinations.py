@@ -1,4 +1,4 @@
-"""What is trained on every mesh: each model with each loss, and each option of the settings once."""
+"""What is trained on every mesh: each model with a loss (all of them in a full sweep), each option of the settings once."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from blockhole.models.catalogue import MODELS
 from blockhole.queries.paths import PathQueries
 from blockhole.runs.config import TrainConfig
 from blockhole.training.batches import Batch, EpochOrder
+from tests.sweep import WHOLE
 from tests.training.worlds import config, random_queries, random_split
 
 LOSSES = ("logistic", "softmax", "sampled_softmax")
+STEPS, FEW_STEPS = (100, 20) if WHOLE else (30, 10)
 ENTITIES, RELATIONS, POSITIVES, BATCH = 23, 3, 42, 9
 
 
@@ -70,15 +72,18 @@ COMBINATIONS = {
     combination.name: combination
     for combination in (
         *(
-            Combination(f"{model}, {loss}", 100, {**_sized(model), "loss__kind": loss})
-            for model in MODELS
-            for loss in LOSSES
+            Combination(f"{model}, {loss}", STEPS, {**_sized(model), "loss__kind": loss})
+            for i, model in enumerate(MODELS)
+            for loss in (LOSSES if WHOLE else LOSSES[i % len(LOSSES) :][:1])
         ),
-        *(Combination(name, 20, settings) for name, settings in _options().items()),
-        *(Combination(f"unseen entities, {loss}", 20, {"loss__kind": loss}, unseen=6) for loss in LOSSES),
-        Combination("unseen entities, rare targets", 20, {"loss__kind": "softmax", "loss__rare_weight": 0.1}, unseen=6),
-        Combination(
-            "unseen entities, masked", 20, {"loss__kind": "softmax", "loss__mask_known_answers": True}, unseen=6
+        *(Combination(name, FEW_STEPS, settings) for name, settings in _options().items()),
+        *(Combination(f"unseen entities, {loss}", FEW_STEPS, {"loss__kind": loss}, unseen=6) for loss in LOSSES),
+        *(
+            Combination(f"unseen entities, {name}", FEW_STEPS, {"loss__kind": "softmax", **settings}, unseen=6)
+            for name, settings in {
+                "rare targets": {"loss__rare_weight": 0.1},
+                "masked": {"loss__mask_known_answers": True},
+            }.items()
         ),
     )
 }

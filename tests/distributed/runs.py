@@ -20,7 +20,7 @@ SETTINGS: dict[str, Any] = {
     "training.threads": 1,
     "training.device": "cpu",
     "training.epochs": 4,
-    "training.batch_size": 16,
+    "training.batch_size": 32,
     "training.checkpoint_seconds": 0,
     "loss.kind": "sampled_softmax",
     "loss.negatives": 8,

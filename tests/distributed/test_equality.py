@@ -1,4 +1,4 @@
-"""Any number of processes trains the same model: every loss to 1e-5 and every weight to 1e-4 after 100 steps."""
+"""Any number of processes trains the same model: every loss to 1e-5 and every weight to 1e-4, step by step."""
 
 from __future__ import annotations
 

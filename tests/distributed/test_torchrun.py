@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.distributed.runs import SETTINGS, assert_equal, write_facts
+from tests.sweep import WHOLE
 
 pytestmark = pytest.mark.slow
 
@@ -91,7 +92,7 @@ def test_a_killed_worker_changes_nothing(facts: Path, of_two_hosts: Path, tmp_pa
     assert_equal(of_two_hosts, tmp_path / "run")
 
 
-@pytest.mark.parametrize("host", [0, 1])
+@pytest.mark.parametrize("host", [0, 1] if WHOLE else [1])
 def test_a_worker_killed_on_one_of_two_hosts_changes_nothing(
     facts: Path, of_two_hosts: Path, tmp_path: Path, host: int
 ) -> None:
