@@ -11,10 +11,11 @@ ifneq ($(wildcard ../shared/data),)
 export BLOCKHOLE_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help install demo test test-quick package notebooks coverage mutation lint format docs reference bench bench-serve peers screenshots clean
+.PHONY: help install demo test test-all test-quick package notebooks coverage mutation lint format docs reference bench bench-serve peers screenshots clean
 help:
 	@echo "make demo     install, then train on the bundled family graph and ask the paper's two queries"
-	@echo "make test     install, then lint, type-check and run all tests"
+	@echo "make test     install, then lint, type-check and run the tests"
+	@echo "make test-all the same with every combination of settings; most of an hour"
 	@echo "make coverage all tests, and the share of branches they take"
 	@echo "make mutation changes the source in a thousand places, one at a time, and says how many no test notices"
 	@echo "make package  build the wheel, install it into an empty environment, and try it there"
@@ -24,16 +25,21 @@ help:
 
 install: $(VENV)/.installed
 
-# torch first, alone and pinned: a looser requirement, resolved later, can pull gigabytes of CUDA.
-$(VENV)/.installed: pyproject.toml
+# What the program itself needs. torch first, alone and pinned: a looser requirement can pull gigabytes of CUDA.
+$(VENV)/.program: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "BlockHolE needs Python 3.11 or newer; name one with make PYTHON=…")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet torch==2.13.0
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+# And what tests, documents and benchmarks need beyond that.
+$(VENV)/.installed: $(VENV)/.program
 	$(BIN)/python -m pip install --quiet --editable '.[frames,plots,tracking,faiss,postgres,paper,gpu,serve]' --group dev --group docs
 	touch $@
 
-demo: install
+demo: $(VENV)/.program
 	$(BIN)/blockhole demo
 
 lint: install
@@ -46,12 +52,19 @@ format: install
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# A file of tests at a time on every processor; what takes long begins first.
+PYTEST := $(BIN)/python -m pytest -n auto --dist loadgroup
+
 test: lint
-	$(BIN)/python -m pytest
+	$(PYTEST)
+
+# Every combination of the crossed matrices, where `make test` tries every pair.
+test-all: lint
+	BLOCKHOLE_TESTS=all $(PYTEST)
 
 # The library alone, for a second interpreter: no servers, browsers, databases or process groups.
 test-quick: install
-	$(BIN)/python -m pytest -m "not slow" $(addprefix tests/,graph data paths models evaluation training test_public_names.py)
+	$(PYTEST) -m "not slow" $(addprefix tests/,graph files packed data queries models runs evaluation training test_public_names.py)
 
 # The wheel and all that it depends on in an empty environment: without extras, then with the server on a stranger's path.
 package: install

@@ -18,6 +18,26 @@ from tests.packaging.wheel import Installation, build, install
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
+TESTS = Path(__file__).parent
+TAKE_LONG = ("distributed", "examples", "journey", "packaging", "docs", "experiments", "explorer", "serving")
+"""Folders of tests that start servers, browsers, process groups or installations, the longest first."""
+SHARE_THE_WHEEL = ("journey", "packaging")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what takes long and let it begin first; what shares fixtures, a file or the wheel, stays on one worker."""
+    for item in items:
+        folder, *_ = item.path.relative_to(TESTS).parts
+        if folder in TAKE_LONG:
+            item.add_marker(pytest.mark.slow)
+        group = "the wheel" if folder in SHARE_THE_WHEEL else str(item.path)
+        item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=lambda item: _place(item.path.relative_to(TESTS).parts[0]))
+
+
+def _place(folder: str) -> int:
+    return TAKE_LONG.index(folder) if folder in TAKE_LONG else len(TAKE_LONG)
+
 
 @pytest.fixture(scope="session")
 def data_root() -> Path:

@@ -1,4 +1,4 @@
-"""How much of a crossed matrix is tried: every pair of values, or every combination where `make test-all` asks for it."""
+"""How much of a crossed matrix is tried: every pair of values, or every combination for `make test-all`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is trained on every mesh: each model with a loss (all of them in a full sweep), each option of the settings once."""
+"""What is trained on every mesh: each model with one loss, or all in a full sweep; each option of the settings once."""
 
 from __future__ import annotations
 

@@ -222,8 +222,8 @@ def main(folder: Path) -> None:
     ]
     statuses: dict[str, list[int]] = {}
     for steps in (begin, go_on_with):
-        groups = {name: start_group(processes, work) for name, processes, work in steps}
-        statuses |= {name: end_group(group) for name, group in groups.items()}
+        started = {name: start_group(processes, work) for name, processes, work in steps}
+        statuses |= {name: end_group(children) for name, children in started.items()}
     (folder / "statuses.json").write_text(json.dumps(statuses))
 
 
