@@ -30,7 +30,7 @@ $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet torch==2.13.0
-	$(BIN)/python -m pip install --quiet --editable '.[frames,plots,tracking,faiss,postgres,paper,gpu,serve]' --group dev --group docs
+	$(BIN)/python -m pip install --quiet --editable '.[frames,plots,tracking,faiss,postgres,gpu,serve]' --group dev --group docs --group experiments
 	touch $@
 
 demo: install
@@ -72,7 +72,7 @@ notebooks: install
 coverage: install
 	$(BIN)/python -m pytest --cov --cov-report=term
 
-# Minutes of every processor: docs/mutation.md says what is changed, what tests have to notice it, and what did not.
+# Minutes of every processor: scripts/mutation.md says what is changed, what tests have to notice it, and what did not.
 mutation: install
 	$(BIN)/python scripts/mutation.py
 
@@ -83,6 +83,7 @@ docs: reference
 # The pages, tables and pictures that are made from the program, the records and the benchmarks.
 reference: install
 	$(BIN)/python -m scripts.reference
+	$(BIN)/python -m experiments results --write
 	$(BIN)/python -m scripts.figures
 	$(BIN)/python -m scripts.readme
 	$(BIN)/python -m benchmarks.scale_report --write

@@ -1,4 +1,4 @@
-"""The tables: recorded figures beside published ones, and which claims of the paper hold."""
+"""The tables: recorded figures beside published ones, which claims of the paper hold, which goals are reached."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from blockhole.evaluation.report import Cell, Table
-from experiments.declared import TABLES, declared
+from experiments.declared import TABLES, read_declaration
 from experiments.records import Summary, look_up
 from experiments.timing import BLOCKS, DIMENSIONS, TIMED_DATA
 
-# Published figures, typed in from where they were printed; in per cent unless said otherwise.
+# Published figures, as they were printed; in per cent unless said otherwise.
 
 
 class Published(NamedTuple):
@@ -47,7 +47,7 @@ PAPER: dict[tuple[str, ...], Published] = {
     ("order", "fb13", "blockhole-2x25", "accuracy_positive"): Published(100.0, _TABLE_4),
     ("order", "fb13", "blockhole-2x25", "accuracy_negative"): Published(100.0, _TABLE_4),
 }
-"""The figures of the paper (Hayashi and Shimbo 2019), by where they stand in `blockhole results --json`.
+"""The figures of the paper (Hayashi and Shimbo 2019), by where they stand in `results --json`.
 
 Its figures of classification accuracy and of run time are drawings without numbers.
 """
@@ -78,7 +78,7 @@ TRIPLES: dict[str, dict[str, float]] = {
 """Accuracy of triple classification as others printed it."""
 
 
-# The summary as tables for people, with the published figures beside; what has no record says so.
+# A summary as tables, with the published figures beside; what has no record says so.
 
 
 MISSING = "missing"
@@ -133,7 +133,8 @@ class _Plan(NamedTuple):
 def _plan(table: str) -> _Plan:
     for known in TABLES:
         if table == known:
-            return _Plan(declared(known).data, declared(known).columns, declared(known).seeds)
+            declaration = read_declaration(known)
+            return _Plan(declaration.data, declaration.columns, declaration.seeds)
     return _Plan((TIMED_DATA,), tuple(BLOCKS), ())
 
 
@@ -423,4 +424,4 @@ GOALS: dict[tuple[str, ...], float] = {
     ("triples", "wn11", "best", "accuracy"): 89.0,
     ("triples", "fb13", "best", "accuracy"): 90.0,
 }
-"""What this project set out to reach, by where the figure stands in `blockhole results --json`."""
+"""What this project set out to reach, by where the figure stands in `results --json`."""

@@ -30,7 +30,7 @@ PARTS = ("base", "deduction", "induction")
 
 
 def main() -> None:
-    summary = summarise(read_records(ROOT / "results"))
+    summary = summarise(read_records(ROOT / "experiments" / "records"))
     text = README.read_text(encoding="utf-8")
     written = text
     for name, part in {"results": results(summary), "parts": parts(summary), "speed": speed()}.items():

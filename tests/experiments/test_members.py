@@ -9,7 +9,7 @@ import torch
 from blockhole.fitting import fit
 from blockhole.models.merging import merge
 from blockhole.runs.config import TrainConfig
-from experiments.declared import Experiment, declared
+from experiments.declared import Experiment, read_declaration
 from experiments.material import Material
 from experiments.records import Commit, read_record
 from experiments.runner import Runner, measure
@@ -62,7 +62,7 @@ def test_members_are_trained_from_their_seeds_and_merged(tmp_path: Path) -> None
 
 
 def test_the_best_columns_declare_their_members() -> None:
-    ranking = declared("ranking")
+    ranking = read_declaration("ranking")
     assert ranking.beside_settings_of("wn11", "best")["members"] > 1
     assert ranking.beside_settings_of("wn11", "complex-50") == {}
     assert "members" not in ranking.settings_of("wn11", "best")

@@ -11,7 +11,7 @@ import pytest
 
 from blockhole.fitting import fit
 from experiments import records
-from experiments.declared import experiments
+from experiments.declared import find_experiments
 from experiments.material import Material
 from experiments.records import Commit, current_commit, read_record
 from experiments.run_experiments import main
@@ -34,7 +34,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_tables_that_measure_the_same_models_share_the_training(town: Path, tmp_path: Path, trained: list[str]) -> None:
-    chosen = experiments([f"classification/{town}/*-50-corrupted"], seeds=[0], overrides=OVERRIDES)
+    chosen = find_experiments([f"classification/{town}/*-50-corrupted"], seeds=[0], overrides=OVERRIDES)
     (twin,) = [experiment for experiment in chosen if experiment.column == "complex-50-corrupted"]
     chosen.insert(0, twin.model_copy(update={"table": "order"}))
     lines: list[str] = []
@@ -54,7 +54,7 @@ def test_tables_that_measure_the_same_models_share_the_training(town: Path, tmp_
 
 def test_a_training_on_edges_is_measured_on_paths_too_whichever_table_comes_first(town: Path, tmp_path: Path) -> None:
     overrides = OVERRIDES | {"model.blocks": 2, "model.block_size": 4}
-    (completion,) = experiments([f"completion/{town}/blockhole"], seeds=[0], overrides=overrides)
+    (completion,) = find_experiments([f"completion/{town}/blockhole"], seeds=[0], overrides=overrides)
     ranking = completion.model_copy(update={"table": "ranking"})
     runner = Runner(Material(), tmp_path, "cpu", Commit("c" * 40, False), lambda line: None, threads=1)
     assert runner.run([completion, ranking]) == []
