@@ -117,7 +117,7 @@ def _ratio(records: Sequence[Record]) -> list[str]:
     if small not in cost or large not in cost:
         return ["An epoch over 100,000,000 facts of 10,000,000 entities has not been run to its end.", ""]
     times = cost[large] / cost[small]
-    return [f"With ten million entities a fact takes {times:.2f} times the processor time that it takes with one.", ""]
+    return [f"With ten million entities a fact takes {times:.2f} times the processor time that it takes with one million.", ""]
 
 
 def _names(names: Sequence[Record]) -> list[str]:
@@ -131,7 +131,7 @@ def _names(names: Sequence[Record]) -> list[str]:
         )
         for row in names
     ]
-    text = """Memory that the table of names takes (`python -m benchmarks.scale_names`):"""
+    text = """Memory for the table of names (`python -m benchmarks.scale_names`):"""
     return [text, *_table(("while", "names", "letters each", "bytes per name", "100 million names"), rows)]
 
 
