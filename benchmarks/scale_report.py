@@ -117,7 +117,8 @@ def _ratio(records: Sequence[Record]) -> list[str]:
     if small not in cost or large not in cost:
         return ["An epoch over 100,000,000 facts of 10,000,000 entities has not been run to its end.", ""]
     times = cost[large] / cost[small]
-    return [f"With ten million entities a fact takes {times:.2f} times the processor time that it takes with one million.", ""]
+    text = f"With ten million entities a fact takes {times:.2f} times the processor time it takes with one million."
+    return [text, ""]
 
 
 def _names(names: Sequence[Record]) -> list[str]:
