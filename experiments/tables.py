@@ -297,7 +297,7 @@ def claims_table(summary: Summary) -> Table:
     words = {True: "yes", False: "no", None: MISSING}
     findings = [claim.find(summary) for claim in CLAIMS]
     rows = tuple((claim.text, each.seen, words[each.holds]) for claim, each in zip(CLAIMS, findings, strict=True))
-    return Table("Claims of the paper", ("claim", "seen", "holds"), rows)
+    return Table("Claims of the paper", ("claim", "measured", "holds"), rows)
 
 
 def goals_table(summary: Summary) -> Table:
@@ -333,7 +333,8 @@ def _above_on_mq(data: str) -> Claim:
         ]
         return _lead(leads, 0.0, "MQ")
 
-    return Claim(f"BlockHolE (2,25) is above ComplEx, DistMult and RESCAL on MQ in every column of {data}", find)
+    rivals = "ComplEx, DistMult and RESCAL"
+    return Claim(f"BlockHolE (2,25) has a higher MQ than {rivals} on base, deduction and induction of {data}", find)
 
 
 def _above_on_accuracy(data: str, suffix: str, training: str) -> Claim:
@@ -349,9 +350,7 @@ def _above_on_accuracy(data: str, suffix: str, training: str) -> Claim:
         ]
         return _lead(leads, FAR, "points")
 
-    text = (
-        f"BlockHolE (2,25) and RESCAL classify paths of {data} far ({FAR:.0f} points) better than ComplEx and DistMult"
-    )
+    text = f"BlockHolE (2,25) and RESCAL classify paths of {data} more than {FAR:.0f} points better than ComplEx and DistMult"
     return Claim(f"{text}, {training}", find)
 
 
@@ -368,7 +367,7 @@ def _order_matters(suffix: str, training: str) -> Claim:
         seen = f"BlockHolE {found[0]:.1f} / {found[1]:.1f}, ComplEx {found[2]:.1f} / {found[3]:.1f}"
         return Finding(seen, min(found[:2]) >= 99 and found[3] <= 10)
 
-    text = "Table 4: BlockHolE at least 99 on positives and negatives, ComplEx at most 10 on negatives"
+    text = "Table 4: BlockHolE has at least 99 on positives and negatives, ComplEx at most 10 on negatives"
     return Claim(f"{text}, {training}", find)
 
 
@@ -390,7 +389,7 @@ def _linear_in_n() -> Claim:
         seen = f"smallest R² of a line {min(fits):.3f}, largest exponent {max(exponents):.2f}"
         return Finding(seen, min(fits) >= LINEAR and max(exponents) <= STEEPEST)
 
-    return Claim(f"An epoch's time is linear in n for b = 1, 2, 4, 8 (R² ≥ {LINEAR}, exponent ≤ {STEEPEST})", find)
+    return Claim(f"The time of an epoch is linear in n for b = 1, 2, 4, 8 (R² ≥ {LINEAR}, exponent ≤ {STEEPEST})", find)
 
 
 _PAPERS, _CORRUPTED = "with the paper's training", "with path-corrupting negatives"
