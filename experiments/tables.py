@@ -350,7 +350,8 @@ def _above_on_accuracy(data: str, suffix: str, training: str) -> Claim:
         ]
         return _lead(leads, FAR, "points")
 
-    text = f"BlockHolE (2,25) and RESCAL classify paths of {data} more than {FAR:.0f} points better than ComplEx and DistMult"
+    far = f"far better (by {FAR:.0f} points)"
+    text = f"BlockHolE (2,25) and RESCAL classify paths of {data} {far} than ComplEx and DistMult"
     return Claim(f"{text}, {training}", find)
 
 
