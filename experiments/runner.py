@@ -21,7 +21,7 @@ from blockhole.errors import EvaluationError, TrainingDiverged
 from blockhole.evaluation.classification import evaluate_classification, evaluate_order
 from blockhole.evaluation.completion import evaluate_completion
 from blockhole.evaluation.path_ranking import ranking_figures
-from blockhole.evaluation.ranking import Ranks, rank
+from blockhole.evaluation.ranking import rank
 from blockhole.evaluation.triples import Evidence, evaluate_triples
 from blockhole.evaluation.truth import Reading, Truth, build_truth, queries_of
 from blockhole.fitting import fit
@@ -253,16 +253,19 @@ def _truth(data: DataSet, split: Split) -> Truth:
 def _ranking(model: Model, data: DataSet, split: Split, device: torch.device) -> Figures:
     """MQ and P@10 of base, deduction, induction and the last two together; of those also by path length."""
     truth, names = _truth(data, split), _QUERIES[split]
-    parts = {part: queries_of(data, names[part]) for part in ("base", "deduction", "induction")}
-    ranks = {part: rank(model, queries, truth, device=device) for part, queries in parts.items()}
-    paths = (ranks["deduction"], ranks["induction"])
-    ranks["all"] = Ranks(
-        *(np.concatenate([getattr(part, name) for part in paths]) for name in ("better", "tied", "negatives"))
-    )
-    figures: Figures = {part: ranking_figures(each).to_dict() for part, each in ranks.items()}
-    length = np.concatenate([parts["deduction"].length, parts["induction"].length])
+    base, deduction, induction = (queries_of(data, names[part]) for part in ("base", "deduction", "induction"))
+    paths = PathQueries.concatenate([deduction, induction])
+    ranks = rank(model, paths, truth, device=device)
+    deduced = np.arange(len(paths)) < len(deduction)
+    parts = {
+        "base": rank(model, base, truth, device=device),
+        "deduction": ranks.take(deduced),
+        "induction": ranks.take(~deduced),
+        "all": ranks,
+    }
+    figures: Figures = {part: ranking_figures(each).to_dict() for part, each in parts.items()}
     figures["all"]["by_length"] = {
-        str(hops): ranking_figures(ranks["all"].take(length == hops)).to_dict() for hops in np.unique(length).tolist()
+        str(length): ranking_figures(ranks.take(paths.length == length)).to_dict() for length in paths.lengths()
     }
     return figures
 
