@@ -10,6 +10,7 @@ import json
 import multiprocessing
 import os
 import signal
+import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -17,6 +18,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, final
 
@@ -202,7 +204,7 @@ class GridSearch:
         context = multiprocessing.get_context("spawn")
         pool = ProcessPoolExecutor(min(jobs, len(waiting)), mp_context=context, initializer=_begin)
         try:
-            tasks = [pool.submit(_train_next, self, model, os.getpid()) for model in waiting]
+            tasks = [pool.submit(_train_next, self, model) for model in waiting]
             for done, task in enumerate(as_completed(tasks), start=1):
                 say(f"{done} of {len(tasks)}: {task.result()}")
         except BrokenProcessPool:
@@ -263,6 +265,8 @@ def _begin() -> None:
     """Prepare this process of the pool."""
     # Ctrl-C ends it: the pool would catch an exception, and give the process the next trial.
     signal.signal(signal.SIGINT, lambda number, frame: _leave())
+    # So does the end of the search, whatever this process does then: an idle one would wait for tasks for ever.
+    threading.Thread(target=_leave_with, args=(multiprocessing.parent_process(),), daemon=True).start()
     # The search has read the same data, and has said what there is to say about them.
     warnings.simplefilter("ignore", BlockholeWarning)
 
@@ -272,13 +276,19 @@ def _leave() -> NoReturn:
     os._exit(1)
 
 
+def _leave_with(search: BaseProcess) -> None:
+    """End this process when that of the search has ended, killed or not."""
+    search.join()
+    _leave()
+
+
 @cache
 def _material() -> Material:
     """The data, read once by each process."""
     return Material()
 
 
-def _train_next(search: GridSearch, model: str, parent: int) -> str:
+def _train_next(search: GridSearch, model: str) -> str:
     """Take a waiting trial of a model, train it, and tell its MQ on dev; one line about it.
 
     There are as many calls as waiting trials, so that there is one for each.
@@ -286,8 +296,6 @@ def _train_next(search: GridSearch, model: str, parent: int) -> str:
     from optuna.exceptions import TrialPruned
     from optuna.trial import TrialState
 
-    watch = _Watch(parent)
-    watch.check()
     study = search.study(model)
     trial = search.ask(study, model)
     point = Point(**trial.params)
@@ -295,10 +303,9 @@ def _train_next(search: GridSearch, model: str, parent: int) -> str:
         search.data, model, point, quick=search.quick, overrides=search.overrides, device=search.device
     )
     data = _material().open(search.data, paths=True)
-    watch.trial = trial if search.prune else None
     line = f"{model} {point.size}, λ = {point.l2}, η = {point.learning_rate}"
     try:
-        run = fit(data, config, progress=watch)
+        run = fit(data, config, progress=_Pruning(trial) if search.prune else None)
     except (TrainingDiverged, TrialPruned) as failure:
         reason = "diverged" if isinstance(failure, TrainingDiverged) else "pruned"
         trial.set_user_attr("reason", reason)
@@ -318,17 +325,12 @@ def _train_next(search: GridSearch, model: str, parent: int) -> str:
 
 
 @final
-class _Watch:
-    """Ends the process when the search that started it is gone; asks the pruner where pruning is wanted."""
+class _Pruning:
+    """Asks the pruner after every validation whether the training is worth going on."""
 
-    def __init__(self, parent: int) -> None:
-        self._parent = parent
-        self.trial: optuna.Trial | None = None
+    def __init__(self, trial: optuna.Trial) -> None:
+        self._trial = trial
         self._epoch = 0
-
-    def check(self) -> None:
-        if os.getppid() != self._parent:
-            _leave()
 
     def epoch_begins(self, epoch: int, epochs: int, paths: int) -> None:
         """See Progress."""
@@ -336,14 +338,11 @@ class _Watch:
 
     def batches_done(self, paths: int, loss: float) -> None:
         """See Progress."""
-        self.check()
 
     def validated(self, figures: Mapping[str, float]) -> None:
         """See Progress."""
-        if self.trial is None:
-            return
         from optuna.exceptions import TrialPruned
 
-        self.trial.report(figures["mq"], self._epoch)
-        if self.trial.should_prune():
+        self._trial.report(figures["mq"], self._epoch)
+        if self._trial.should_prune():
             raise TrialPruned

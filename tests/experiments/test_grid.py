@@ -35,9 +35,8 @@ class _Here(Executor):
 
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Searches train in this process, which is not theirs to end."""
+    """Searches train in this process."""
     monkeypatch.setattr(grid, "ProcessPoolExecutor", lambda jobs, mp_context, initializer: _Here())
-    monkeypatch.setattr(grid._Watch, "check", lambda watch: None)
 
 
 def silent(line: str) -> None:
@@ -121,6 +120,27 @@ def test_a_killed_search_goes_on_where_it_was(town: Path, tmp_path: Path) -> Non
     assert sorted(Point(**trial.user_attrs["point"]) for trial in complete) == sorted(points("distmult", quick=True))
     assert report["models"]["distmult"]["complete"] == 4
     assert trials(search, "RUNNING") == trials(search, "WAITING") == []
+
+
+@pytest.mark.slow
+def test_a_killed_search_leaves_no_idle_process_behind() -> None:
+    """A process that has nothing to train when its search is killed ends as well."""
+    program = """
+import multiprocessing, os, time
+from concurrent.futures import ProcessPoolExecutor
+from experiments.grid import _begin
+pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"), initializer=_begin)
+print(pool.submit(os.getpid).result(), flush=True)
+time.sleep(600)
+"""
+    with subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True) as search:
+        try:
+            assert search.stdout is not None
+            idle = int(search.stdout.readline())
+            assert Path(f"/proc/{idle}").exists()
+        finally:
+            search.kill()
+    _wait(lambda: not Path(f"/proc/{idle}").exists())
 
 
 @pytest.mark.usefixtures("here")
