@@ -36,7 +36,7 @@ $(VENV)/.program: pyproject.toml
 
 # And what tests, documents and benchmarks need beyond that.
 $(VENV)/.installed: $(VENV)/.program
-	$(BIN)/python -m pip install --quiet --editable '.[frames,plots,tracking,faiss,postgres,paper,gpu,serve]' --group dev --group docs
+	$(BIN)/python -m pip install --quiet --editable '.[frames,plots,tracking,faiss,postgres,gpu,serve]' --group dev --group docs --group experiments
 	touch $@
 
 demo: $(VENV)/.program
@@ -85,7 +85,7 @@ notebooks: install
 coverage: install
 	$(BIN)/python -m pytest --cov --cov-report=term
 
-# Minutes of every processor: docs/mutation.md says what is changed, what tests have to notice it, and what did not.
+# Minutes of every processor: scripts/mutation.md says what is changed, what tests have to notice it, and what did not.
 mutation: install
 	$(BIN)/python scripts/mutation.py
 
@@ -96,6 +96,7 @@ docs: reference
 # The pages, tables and pictures that are made from the program, the records and the benchmarks.
 reference: install
 	$(BIN)/python -m scripts.reference
+	$(BIN)/python -m experiments results --write
 	$(BIN)/python -m scripts.figures
 	$(BIN)/python -m scripts.readme
 	$(BIN)/python -m benchmarks.scale_report --write

@@ -16,13 +16,25 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-from benchmarks.scale_model import WIKIDATA, Fit, Prediction, epoch_fit, gpu_fit, pack_fit, predict, predictions
+from benchmarks.scale_model import (
+    WIKIDATA,
+    Fit,
+    Prediction,
+    epoch_fit,
+    epoch_sizes,
+    gpu_fit,
+    pack_fit,
+    predict,
+    predictions,
+)
 from blockhole.training.distributed.mesh import MeshShape
 
 RESULTS = Path(__file__).parent / "results"
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE, PLOT = DOCS / "scaling.md", DOCS / "images" / "scaling.svg"
 BEGIN, END = "<!-- made by benchmarks/scale_report.py -->\n", "<!-- end of what is made -->\n"
+
+EPOCH_COST = "an epoch, processor µs per fact"
 
 Record = dict[str, Any]
 
@@ -105,7 +117,8 @@ def _ratio(records: Sequence[Record]) -> list[str]:
     if small not in cost or large not in cost:
         return ["An epoch over 100,000,000 facts of 10,000,000 entities has not been run to its end.", ""]
     times = cost[large] / cost[small]
-    return [f"With ten million entities a fact takes {times:.2f} times the processor time that it takes with one.", ""]
+    text = f"With ten million entities a fact takes {times:.2f} times the processor time it takes with one million."
+    return [text, ""]
 
 
 def _names(names: Sequence[Record]) -> list[str]:
@@ -119,7 +132,7 @@ def _names(names: Sequence[Record]) -> list[str]:
         )
         for row in names
     ]
-    text = """Memory that the table of names takes (`python -m benchmarks.scale_names`):"""
+    text = """Memory for the table of names (`python -m benchmarks.scale_names`):"""
     return [text, *_table(("while", "names", "letters each", "bytes per name", "100 million names"), rows)]
 
 
@@ -281,14 +294,96 @@ def _prediction(found: Prediction, gpus: int, best: bool) -> list[str]:
     ]
 
 
+# The plot: what was measured as points, the fitted cost model as lines.
+
+
+def plot(records: Sequence[Record], gpu: Record, softmax: Record, processes: Record, path: Path) -> None:
+    """Write the figure: packing against edges, epochs against entities and width, steps against queries, processes."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = "scaling"
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(2, 4, figsize=(19, 7.6), layout="constrained")
+    packing, entities, width, meshes, memory, steps, shards, held = axes.ravel()
+    _plot_packing(packing, memory, records)
+    _plot_epochs(entities, width, records)
+    model = gpu_fit(gpu)
+    for size in sorted({row["width"] for row in gpu["steps"]}):
+        points = sorted((row["batch_size"], row["seconds"]) for row in gpu["steps"] if row["width"] == size)
+        _draw(steps, points, f"w = {size}", [model(1, q, q * size) for q, _ in points])
+    _label(steps, "queries in a step", "a step on one GPU, seconds")
+    runs = {name: run["paths_per_second"] for name, run in softmax.items() if isinstance(run, dict)}
+    _bars(meshes, runs, "paths per second on a CPU, WN11, full softmax")
+    found = processes["meshes"]
+    _bars(shards, {mesh: run["facts_per_second"] for mesh, run in found.items()}, "facts per second, logistic loss")
+    _bars(held, {mesh: run["peak_rss_mb"] for mesh, run in found.items()}, "peak RSS of a process, MiB")
+    path.parent.mkdir(exist_ok=True)
+    figure.savefig(path, metadata={"Date": None})
+    pyplot.close(figure)
+
+
+def _bars(axes: Any, values: dict[str, float], label: str) -> None:
+    axes.barh([name.replace(", ", ",\n") for name in values], list(values.values()))
+    axes.invert_yaxis()
+    axes.set_xlabel(label)
+
+
+def _plot_packing(packing: Any, memory: Any, records: Sequence[Record]) -> None:
+    rows = sorted(
+        (row for row in records if "pack" in row and row["format"] == "parquet"), key=lambda row: row["edges"]
+    )
+    model = pack_fit(records)
+    packing.loglog([row["edges"] for row in rows], [row["pack"]["cpu_seconds"] for row in rows], "o")
+    fitted = [model(1, row["edges"], row["entities"]) for row in rows]
+    packing.loglog([row["edges"] for row in rows], fitted, "--", color="#999999")
+    _label(packing, "edges", "packing, processor seconds")
+    memory.loglog([row["edges"] for row in rows], [row["pack"]["peak_rss_mb"] for row in rows], "o", label="packing")
+    trained = [row for row in records if "train" in row]
+    memory.loglog(
+        [row["edges"] for row in trained], [row["train"]["peak_rss_mb"] for row in trained], "s", label="epoch"
+    )
+    memory.legend()
+    _label(memory, "edges", "peak RSS, MiB")
+
+
+def _plot_epochs(entities: Any, width: Any, records: Sequence[Record]) -> None:
+    model = epoch_fit(records)
+    rows = [
+        (row["entities"], row["width"], row["train"]["processor_microseconds_per_positive"])
+        for row in records
+        if "train" in row
+    ]
+    for size in sorted({w for _, w, _ in rows}):
+        points = sorted((e, cost) for e, w, cost in rows if w == size)
+        _draw(entities, points, f"w = {size}", [model(*epoch_sizes(e, size)) for e, _ in points])
+    _label(entities, "entities", EPOCH_COST)
+    for count in sorted({e for e, _, _ in rows}):
+        points = sorted((w, cost) for e, w, cost in rows if e == count)
+        if len({w for w, _ in points}) > 1:
+            _draw(width, points, f"E = {count:,}", [model(*epoch_sizes(count, w)) for w, _ in points])
+    _label(width, "numbers per entity, w", EPOCH_COST)
+
+
+def _draw(axis: Any, points: Sequence[tuple[float, float]], label: str, fitted: Sequence[float]) -> None:
+    x = [point[0] for point in points]
+    (drawn,) = axis.loglog(x, [point[1] for point in points], "o", label=label)
+    axis.loglog(x, fitted, "--", color=drawn.get_color())
+    axis.legend()
+
+
+def _label(axis: Any, x: str, y: str) -> None:
+    axis.set_xlabel(x)
+    axis.set_ylabel(y)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--write", action="store_true")
     if not parser.parse_args().write:
         print(report(), end="")
         return
-    from benchmarks.scale_plots import plot
-
     before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
     _, after = rest.split(END)
     PAGE.write_text(before + BEGIN + report() + END + after, encoding="utf-8")

@@ -14,7 +14,7 @@ from blockhole.cli.main import run
 from blockhole.cli.output import JsonFlag, print_json, print_tables, stdout
 
 if TYPE_CHECKING:
-    from experiments.declared import Table
+    from experiments.declared import TableName
     from experiments.records import Record
 
 app = typer.Typer(
@@ -45,7 +45,7 @@ LimitOption = Annotated[float | None, typer.Option(min=0, help="Begin no trainin
 
 RECORDS = Path("experiments") / "records"
 
-TRAINED_TABLES: dict[Table, str] = {
+TRAINED_TABLES: dict[TableName, str] = {
     "ranking": "Table 3: path ranking with every model, trained on paths and on edges.",
     "classification": "The accuracy figure: with the paper's training, and with path-corrupting negatives.",
     "order": "Table 4: …/parents/religion/… against …/religion/parents/….",
@@ -54,7 +54,7 @@ TRAINED_TABLES: dict[Table, str] = {
 }
 
 
-def _register(table: Table, line: str) -> None:
+def _register(table: TableName, line: str) -> None:
     """Make the command of a table whose columns are trained models."""
 
     @tables.command(table, help=line)
@@ -72,14 +72,14 @@ def _register(table: Table, line: str) -> None:
     ) -> None:
         from blockhole.errors import ConfigError, RunError
         from blockhole.runs.config import parse_assignment
-        from experiments.declared import experiments
+        from experiments.declared import find_experiments
         from experiments.material import Material
         from experiments.records import current_commit, read_record, record_file
         from experiments.runner import Runner
 
         names = [f"{table}/{name}/{each}" for name in data or ("*",) for each in column or ("*",)]
         overrides = dict(parse_assignment(text) for text in assign or ())
-        chosen = experiments(names, seeds=seed, split=split, overrides=overrides)
+        chosen = find_experiments(names, seeds=seed, split=split, overrides=overrides)
         runner = Runner(Material(), out, device, current_commit(), _say, threads)
         if overrides and (replaced := runner.replaced(chosen)):
             raise ConfigError(
@@ -208,5 +208,10 @@ def show_results(
             stdout().print(f"{folder} has no records of {', '.join(empty)}.")
 
 
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line: exit 0, 1 for a failure the user can act on (one clear line), 2 for wrong usage."""
+    run(app, sys.argv[1:] if arguments is None else arguments, "python -m experiments")
+
+
 if __name__ == "__main__":
-    run(app, sys.argv[1:], "python -m experiments")
+    main()

@@ -1,4 +1,8 @@
-"""The declared experiments: every column of every table, with its settings."""
+"""The declared experiments: every column of every table, with its settings.
+
+`columns/TABLE.toml` declares a table: its data sets, its columns, its seeds, and rules that give each column its
+settings. `find_experiments` turns names such as `ranking/wn11/complex-50-seed1` into experiments.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +19,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from blockhole.errors import ConfigError, nearest_or_all
 from blockhole.runs.config import Settings, TrainConfig, explain, merge, nested, read_preset, validate
 
-# One experiment: a model trained on a data set from a seed, and measured for one table.
-
-
-Table = Literal["ranking", "classification", "order", "completion", "triples"]
+TableName = Literal["ranking", "classification", "order", "completion", "triples"]
 """The tables whose columns are trained models; run times, in `timing`, are the one that is not."""
 
-TABLES: tuple[Table, ...] = get_args(Table)
+TABLES: tuple[TableName, ...] = get_args(TableName)
 PATH_TABLES = ("ranking", "classification", "order")
 
 Split = Literal["dev", "test"]
@@ -35,7 +36,7 @@ class Experiment(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    table: Table
+    table: TableName
     data: str
     column: str
     split: Split
@@ -83,16 +84,13 @@ def _without_place(config: TrainConfig) -> dict[str, Any]:
     return config.model_dump(mode="json", exclude={"training": _WHERE_IT_RUNS})
 
 
-# The declared experiments: a TOML file for each table, and the names they are asked for by.
-
-
 _BESIDE_SETTINGS = ("members", "words", "lean")
 _NO_SETTINGS = ("for", "preset", *_BESIDE_SETTINGS)
 _SEED = re.compile(r"(?P<column>.*)-seed(?P<seed>\d+)")
 
 
 @final
-class DeclaredTable(BaseModel):
+class Declaration(BaseModel):
     """The columns of a table, the data sets they are trained on, and their settings.
 
     A rule of `settings` holds `for`, a pattern of data/column, any settings, a `preset` that goes before them,
@@ -130,13 +128,13 @@ class DeclaredTable(BaseModel):
 
 
 @cache
-def declared(table: Table) -> DeclaredTable:
-    """The declaration of a table that ships with the package."""
+def read_declaration(table: TableName) -> Declaration:
+    """What `columns/TABLE.toml` declares."""
     text = (Path(__file__).parent / "columns" / f"{table}.toml").read_text(encoding="utf-8")
-    return DeclaredTable.model_validate(tomllib.loads(text))
+    return Declaration.model_validate(tomllib.loads(text))
 
 
-def experiments(
+def find_experiments(
     names: Iterable[str],
     *,
     seeds: Sequence[int] | None = None,
@@ -165,7 +163,7 @@ def _behind(name: str, seeds: Sequence[int] | None, split: Split, overrides: Map
     table_name, _, rest = name.partition("/")
     data_pattern, _, column_pattern = rest.rpartition("/") if rest.count("/") else (rest, "", "")
     table = _table(table_name, name)
-    declaration = declared(table)
+    declaration = read_declaration(table)
     with_seed = _SEED.fullmatch(column_pattern)
     if with_seed:
         column_pattern, seeds = with_seed["column"], [int(with_seed["seed"])]
@@ -181,24 +179,25 @@ def _behind(name: str, seeds: Sequence[int] | None, split: Split, overrides: Map
     ]
 
 
-def _table(table: str, name: str) -> Table:
+def _table(table: str, name: str) -> TableName:
     for known in TABLES:
         if table == known:
             return known
     raise ConfigError(f"{name}: there is no table {table!r}; {nearest_or_all(table, TABLES, 'the tables are')}")
 
 
-def _data_sets(declaration: DeclaredTable, pattern: str) -> list[str]:
+def _data_sets(declaration: Declaration, pattern: str) -> list[str]:
     """The declared data sets a pattern matches; a plain name means itself, so that other data can be tried."""
     matching = [data for data in declaration.data if fnmatchcase(data, pattern)]
     return matching or [pattern]
 
 
 def _experiment(
-    table: Table, data: str, column: str, seed: int, split: Split, overrides: Mapping[str, Any]
+    table: TableName, data: str, column: str, seed: int, split: Split, overrides: Mapping[str, Any]
 ) -> Experiment:
-    settings = merge(declared(table).settings_of(data, column), {"data": data})
-    beside = declared(table).beside_settings_of(data, column)
+    declaration = read_declaration(table)
+    settings = merge(declaration.settings_of(data, column), {"data": data})
+    beside = declaration.beside_settings_of(data, column)
     for key, value in overrides.items():
         if key in _BESIDE_SETTINGS:
             beside[key] = value

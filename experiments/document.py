@@ -1,11 +1,10 @@
-"""The results page and its figures, written from the records."""
+"""docs/results.md and its figures, written from the records."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,212 +19,84 @@ from experiments.timing import BLOCKS
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-
-# The paper's two figures from the records: classification accuracy as bars, run time against n.
-
+DOCUMENT = "results.md"
+FIGURE_FOLDER = "figures"
 
 _BARS = ("blockhole-2x25", "blockhole-2x50", "rescal-50", "distmult-50", "complex-50")
 _TRAININGS = {"": "the paper's training", "-corrupted": "with path-corrupting negatives"}
 
 Data = dict[str, Any]
 
-
-def classification_data(summary: Summary) -> Data | None:
-    """Accuracy and deviation by data set, training and column, None where missing; None if all are."""
-    bars = {
-        data: {
-            suffix: {
-                column: [
-                    look_up(summary, "classification", data, f"{column}{suffix}", name)
-                    for name in ("accuracy", "accuracy_deviation")
-                ]
-                for column in _BARS
-            }
-            for suffix in _TRAININGS
-        }
-        for data in ("wn11", "fb13")
-    }
-    seen = any(bar[0] is not None for each in bars.values() for training in each.values() for bar in training.values())
-    return bars if seen else None
-
-
-def time_data(summary: Summary) -> Data | None:
-    """Points (n, seconds) of each curve, and its line; None if there are none."""
-    curves = {column: summary["time"]["wn11"][column] for column in BLOCKS if column in summary["time"].get("wn11", {})}
-    return {
-        column: {
-            "n": sorted(int(n) for n in curve["by_dimension"]),
-            "seconds": [curve["by_dimension"][str(n)]["seconds"] for n in sorted(map(int, curve["by_dimension"]))],
-            "line": [curve["intercept"], curve["slope"]],
-        }
-        for column, curve in curves.items()
-    } or None
-
-
-def digest(data: Data) -> str:
-    """What a figure carries to tell which data it shows."""
-    return "sha256:" + hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
-
-
-def write_figures(summary: Summary, folder: Path) -> list[Path]:
-    """Draw what there are records for, as SVG; a figure whose records are gone is removed."""
-    written = []
-    for name, (gather, draw) in FIGURES.items():
-        file, data = folder / f"{name}.svg", gather(summary)
-        if data is None:
-            file.unlink(missing_ok=True)
-            continue
-        with _settled_svg():
-            figure = draw(data)
-            with replacing(file) as temporary:
-                figure.savefig(temporary, format="svg", metadata={"Date": None, "Description": digest(data)})
-        written.append(file)
-    return written
-
-
-@contextmanager
-def _settled_svg() -> Iterator[None]:
-    """Names inside the file are drawn from a fixed salt, so that the same data give the same bytes."""
-    try:
-        import matplotlib
-    except ImportError:
-        raise MissingExtra("drawing figures", "paper") from None
-    with matplotlib.rc_context({"svg.hashsalt": "blockhole"}):
-        yield
-
-
-def _draw_classification(data: Data) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 4), layout="constrained")
-    panels = figure.subplots(1, len(data), sharey=True)
-    for axes, (name, trainings) in zip(panels, data.items(), strict=True):
-        for i, (suffix, bars) in enumerate(trainings.items()):
-            known = [(place, *bar) for place, bar in enumerate(bars.values()) if bar[0] is not None]
-            if not known:
-                continue
-            place, height, error = zip(*known, strict=True)
-            axes.bar(
-                [each + 0.4 * i - 0.2 for each in place],
-                height,
-                0.38,
-                yerr=[each or 0.0 for each in error],
-                capsize=2,
-                color=COLOURS[i],
-                label=_TRAININGS[suffix],
-            )
-        axes.set_xticks(range(len(_BARS)), [column.replace("-", "\n", 1) for column in _BARS])
-        axes.set(title=name.upper(), xlim=(-0.6, len(_BARS) - 0.4), ylim=(0, 100))
-        axes.axhline(50, color="grey", linewidth=0.8, linestyle=":")
-        axes.spines[["top", "right"]].set_visible(False)
-    panels[0].set_ylabel("accuracy (%)")
-    shown = {label: bar for axes in panels for bar, label in zip(*axes.get_legend_handles_labels(), strict=True)}
-    panels[0].legend(shown.values(), shown.keys(), frameon=False, loc="upper right")
-    return figure
-
-
-def _draw_time(data: Data) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 4), layout="constrained")
-    lines, powers = figure.subplots(1, 2)
-    for colour, (column, curve) in zip(COLOURS, data.items(), strict=False):
-        powers.plot(curve["n"], curve["seconds"], "o-", color=colour, label=column, linewidth=1)
-        if column != "rescal":
-            intercept, slope = curve["line"]
-            lines.plot(curve["n"], curve["seconds"], "o", color=colour, label=column)
-            lines.plot(curve["n"], [intercept + slope * n for n in curve["n"]], color=colour, linewidth=1)
-    lines.set(title="BlockHolE, with lines of least squares", ylim=(0, None), xlim=(0, None))
-    powers.set(title="RESCAL beside them, both axes logarithmic", xscale="log", yscale="log")
-    timed = sorted({n for curve in data.values() for n in curve["n"]})
-    powers.set_xticks(timed, [str(n) for n in timed])
-    powers.minorticks_off()
-    powers.yaxis.set_major_formatter("{x:g}")
-    for axes in (lines, powers):
-        axes.set(xlabel="n", ylabel="seconds per epoch")
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(alpha=0.3)
-        axes.legend(frameon=False)
-    return figure
-
-
-FIGURES = {"classification": (classification_data, _draw_classification), "time": (time_data, _draw_time)}
-"""Each figure of docs/figures: what it shows, and how it is drawn."""
-
-
-# docs/results.md and its figures, written from the records.
-
-
-DOCUMENT = "results.md"
-FIGURE_FOLDER = "figures"
-
 _INTRODUCTION = """\
 # Results
 
-Written by `blockhole results --write` from the records in `results/`; a test fails when it is stale. A figure is the
-mean over seeds ± their standard deviation; *missing* says that there is no record. Intervals are over queries: the
-means of the bounds that each seed's bootstrap gives. Records hold seed, settings, commit, device and wall time.
+Every table and figure of the paper, run again, beside what was published. A figure is the mean over seeds ± the
+standard deviation; *missing* means that nothing was measured. Intervals are 95 % bootstrap intervals over queries,
+averaged over seeds.
 
-All settings were chosen on dev queries, and test was measured with what had been chosen: once, but FB13's ranking,
-WN18RR and WN11's triples twice, since the first time was before their last choices on dev, and the order of relations
-four times, since three settings left one of its two sides short (`docs/experiments.md`).
+**How often test was looked at.** Settings were chosen on dev queries and then measured on test, once, with these
+exceptions: FB13's ranking, WN18RR and WN11's triples were measured twice, because settings were improved on dev after
+the first time; the order of relations was measured four times, because three settings left one of its two sides short.
 
-`blockhole reproduce ranking` (`classification`, `order`, `completion`, `triples`, `time`) makes the records again, on a
-GPU or on a CPU; `blockhole results --json` prints every mean and deviation.
+This page is written from the records in `experiments/records/`, which hold the settings, seed, commit, device and wall
+time of each training; `experiments/README.md` says how to run them again, and `experiments/notebook.md` what else was
+tried. A test fails when the page does not show what the records say.
 """
 
 _TEXTS = {
     "ranking": """\
 ## Ranking (Table 3 of the paper)
 
-A column is a model and its size, trained on paths; with -edges after it, on edges alone. *Base* are the test facts as
-queries of length 1, *all* is deduction and induction together. F\\* = train + valid + test, a tie counts half, and
-queries without negatives are left out (the strict reading). *paper* is what Table 3 prints. Loss, penalty, rate and
-epochs were chosen for blockhole-2x25 on each data set, and are the same for all columns but *best*, edges having more
-epochs, and RESCAL and HolE on paths a smaller rate, since they diverge at that of the others. On WN11 *best* is
-trained on the words of entity names too, which no published result on this data uses; *best-without-words* is the
-same without them.
+A column is a model with its size, trained on paths, or on edges alone (-edges). *Base* are the test facts as queries of
+length 1; *all* is deduction and induction together. F\\* = train + valid + test, ties count half, and queries without
+negatives are left out (the strict reading). *paper* is what Table 3 prints.
 
-The paper's P@10 of WN11's base and induction (80.9 and 54.9 for b = 2) are out of reach of every published system under
-the protocol it states; the best that Guu et al. measured on WN11's base is 27.3. The paper does not say whether P@10
-leaves out the queries without negatives; where there are some, the other reading stands beside.
+Loss, penalty, learning rate and epochs were chosen for blockhole-2x25 on each data set and are the same in all columns,
+with three exceptions: *best* has its own settings, models trained on edges get more epochs, and RESCAL and HolE on
+paths have a smaller learning rate, since they diverge at that of the others. On WN11, *best* is also trained on the
+words of entity names, which no published result on this data uses; *best-without-words* does without them.
 
-Other systems' figures are as they were printed. Guu et al. and CoKE take F\\* = train + test and break ties otherwise
-(`docs/explanation/protocol.md`).
+No published system comes near the paper's P@10 on WN11's base and induction (80.9 and 54.9 for b = 2) under the
+protocol it states; the best of Guu et al. on WN11's base is 27.3. The paper does not say whether P@10 leaves out
+queries without negatives, so where there are any, a second table counts them as hits.
+
+Figures of other systems are as printed. Guu et al. and CoKE take F\\* = train + test and break ties differently
+([protocol](explanation/protocol.md)).
 """,
     "classification": """\
 ## Classification (the accuracy figure of the paper)
 
-Paths of the test with two hops or more, against their reversed paths that do not hold; φ ≥ 0 says that a path holds.
-The plain columns have the paper's training, with random objects as negatives; -corrupted: with paths that do not hold
-as negatives too. The paper draws its figures and prints no numbers.
+Does the path hold? Test paths of two hops or more, against their reversed paths that do not hold; φ ≥ 0 means yes.
+The plain columns have the paper's training, with random objects as negatives; the -corrupted columns also have paths
+that do not hold as negatives. The paper shows these results as a drawing, without numbers.
 """,
     "order": """\
 ## The order of relations (Table 4 of the paper)
 
 Every query of FB13 with …/parents/religion/… in its path, against the same with …/religion/parents/… where that does
-not hold. The plain columns have the paper's training; -corrupted: with paths that do not hold as negatives too.
+not hold. The plain columns have the paper's training; the -corrupted columns also have paths that do not hold as
+negatives.
 """,
     "completion": """\
 ## Completion
 
-Both sides of every test fact, ranked among all entities, other known answers removed; fractions of 1.
+Both sides of every test fact, ranked among all entities with other known answers removed; fractions of 1.
 """,
     "triples": """\
 ## Triple classification
 
-The labelled test triples of Socher et al. 2013. Each relation has one threshold, and one kind of evidence it is for:
-the score, or the share of the object or of the subject among those the relation takes; both are what is best on dev.
-*By score alone* leaves that choice out. The words of entity names are trained on, as by Socher et al. (NTN), not by
-the others.
+The labelled test triples of Socher et al. 2013. Each relation is judged by one kind of evidence and one threshold, both
+chosen on dev: the score, or the share of the object, or of the subject, among the entities that the relation takes.
+*By score alone* leaves that choice out. Our models are also trained on the words of entity names, as is NTN (Socher et
+al.); the other systems are not.
 """,
     "time": """\
 ## Run time (the run-time figure of the paper)
 
 One epoch over WN11's train facts with the paper's training (five negatives, batches of 1,024) in the fused engine on
-one CPU thread, the best of several rounds. *slope* and *R²* are those of a line through the times; *exponent* is the
-slope on logarithmic axes: 1 for what is proportional to n, 2 for what is quadratic. Every n is a multiple of 128, so
-that blocks have 16 numbers or more; smaller ones are not on the line (`docs/experiments.md`).
+one CPU thread, the best of several rounds. *slope* and *R²* are those of a straight line through the times; *exponent*
+is the slope on logarithmic axes: 1 means proportional to n, 2 quadratic. Every n is a multiple of 128, so that blocks
+have at least 16 numbers: the compiler does not vectorise the loops over smaller blocks, and their times leave the line.
 """,
 }
 
@@ -297,3 +168,126 @@ def _commit(record: Record) -> str:
     if record.commit is None:
         return "not known"
     return record.commit[:10] + (" with changes" if record.dirty else "")
+
+
+# The figures.
+
+
+def classification_data(summary: Summary) -> Data | None:
+    """Accuracy and deviation by data set, training and column, None where missing; None if all are."""
+    bars = {
+        data: {
+            suffix: {
+                column: [
+                    look_up(summary, "classification", data, f"{column}{suffix}", name)
+                    for name in ("accuracy", "accuracy_deviation")
+                ]
+                for column in _BARS
+            }
+            for suffix in _TRAININGS
+        }
+        for data in ("wn11", "fb13")
+    }
+    seen = any(bar[0] is not None for each in bars.values() for training in each.values() for bar in training.values())
+    return bars if seen else None
+
+
+def time_data(summary: Summary) -> Data | None:
+    """Points (n, seconds) of each curve, and its line; None if there are none."""
+    curves = {column: summary["time"]["wn11"][column] for column in BLOCKS if column in summary["time"].get("wn11", {})}
+    return {
+        column: {
+            "n": sorted(int(n) for n in curve["by_dimension"]),
+            "seconds": [curve["by_dimension"][str(n)]["seconds"] for n in sorted(map(int, curve["by_dimension"]))],
+            "line": [curve["intercept"], curve["slope"]],
+        }
+        for column, curve in curves.items()
+    } or None
+
+
+def digest(data: Any) -> str:
+    """What a figure carries to tell which data it shows."""
+    return "sha256:" + hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+
+
+def write_figures(summary: Summary, folder: Path) -> list[Path]:
+    """Draw what there are records for, as SVG; a figure whose records are gone is removed."""
+    written = []
+    for name, (gather, draw) in FIGURES.items():
+        file, data = folder / f"{name}.svg", gather(summary)
+        if data is None:
+            file.unlink(missing_ok=True)
+            continue
+        write_svg(file, data, draw)
+        written.append(file)
+    return written
+
+
+def write_svg(file: Path, data: Any, draw: Callable[[Any], Figure]) -> None:
+    """Draw `data`; the file carries its digest."""
+    try:
+        import matplotlib
+    except ImportError:
+        raise MissingExtra("drawing figures", "plots") from None
+    # Names inside the file are drawn from a fixed salt, so that the same data give the same bytes.
+    with matplotlib.rc_context({"svg.hashsalt": "blockhole"}), replacing(file) as temporary:
+        draw(data).savefig(temporary, format="svg", metadata={"Date": None, "Description": digest(data)})
+
+
+def _draw_classification(data: Data) -> Figure:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    panels = figure.subplots(1, len(data), sharey=True)
+    for axes, (name, trainings) in zip(panels, data.items(), strict=True):
+        for i, (suffix, bars) in enumerate(trainings.items()):
+            known = [(place, *bar) for place, bar in enumerate(bars.values()) if bar[0] is not None]
+            if not known:
+                continue
+            place, height, error = zip(*known, strict=True)
+            axes.bar(
+                [each + 0.4 * i - 0.2 for each in place],
+                height,
+                0.38,
+                yerr=[each or 0.0 for each in error],
+                capsize=2,
+                color=COLOURS[i],
+                label=_TRAININGS[suffix],
+            )
+        axes.set_xticks(range(len(_BARS)), [column.replace("-", "\n", 1) for column in _BARS])
+        axes.set(title=name.upper(), xlim=(-0.6, len(_BARS) - 0.4), ylim=(0, 100))
+        axes.axhline(50, color="grey", linewidth=0.8, linestyle=":")
+        axes.spines[["top", "right"]].set_visible(False)
+    panels[0].set_ylabel("accuracy (%)")
+    shown = {label: bar for axes in panels for bar, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    panels[0].legend(shown.values(), shown.keys(), frameon=False, loc="upper right")
+    return figure
+
+
+def _draw_time(data: Data) -> Figure:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    lines, powers = figure.subplots(1, 2)
+    for colour, (column, curve) in zip(COLOURS, data.items(), strict=False):
+        powers.plot(curve["n"], curve["seconds"], "o-", color=colour, label=column, linewidth=1)
+        if column != "rescal":
+            intercept, slope = curve["line"]
+            lines.plot(curve["n"], curve["seconds"], "o", color=colour, label=column)
+            lines.plot(curve["n"], [intercept + slope * n for n in curve["n"]], color=colour, linewidth=1)
+    lines.set(title="BlockHolE, with lines of least squares", ylim=(0, None), xlim=(0, None))
+    powers.set(title="RESCAL beside them, both axes logarithmic", xscale="log", yscale="log")
+    timed = sorted({n for curve in data.values() for n in curve["n"]})
+    powers.set_xticks(timed, [str(n) for n in timed])
+    powers.minorticks_off()
+    powers.yaxis.set_major_formatter("{x:g}")
+    for axes in (lines, powers):
+        axes.set(xlabel="n", ylabel="seconds per epoch")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(alpha=0.3)
+        axes.legend(frameon=False)
+    return figure
+
+
+FIGURES = {"classification": (classification_data, _draw_classification), "time": (time_data, _draw_time)}
+"""Each figure of docs/figures: what it shows, and how it is drawn."""

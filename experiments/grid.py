@@ -1,7 +1,7 @@
-"""The paper's grid search over λ, η and n or (b, m), by MQ on dev.
+"""The paper's grid search over λ, η and n or (b, m), by MQ on dev: resumable, parallel, pruned only if asked.
 
-A search is a SQLite file with one study for each model. Its points are queued there as waiting trials; every task of
-the process pool takes one. A trial that a killed search left running is queued again when the search resumes.
+A search is a SQLite file with one Optuna study for each model. Its points are queued there as waiting trials; every
+task of the process pool takes one. A trial that a killed search left running is queued again when the search resumes.
 """
 
 from __future__ import annotations
@@ -9,24 +9,32 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import signal
+import threading
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
+from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, final
 
-from blockhole.errors import ConfigError, DataError, MissingExtra, RunError, nearest_or_all
+from filelock import FileLock, Timeout
+
+from blockhole.data.dataset import load
+from blockhole.errors import BlockholeWarning, ConfigError, DataError, RunError, TrainingDiverged, nearest_or_all
 from blockhole.evaluation.report import Table
+from blockhole.fitting import fit
+from blockhole.machine import choose_device
 from blockhole.runs.config import TrainConfig, merge, nested, read_preset, validate
+from experiments.material import Material
+from experiments.runner import measure
 
 if TYPE_CHECKING:
     import optuna
-
-
-# The points of the paper's grid search, and the settings each is trained with.
-
 
 PENALTIES = (0.0001, 0.0)
 RATES = (0.005, 0.01, 0.025, 0.05)
@@ -84,13 +92,8 @@ def _size(size: str) -> dict[str, int]:
     return {"blocks": int(blocks), "block_size": int(block_size)} if separator else {"dim": int(size)}
 
 
-# The paper's grid search with Optuna: resumable after a kill, parallel over processes, pruned only if asked.
-
-
 _LOCK_SECONDS = 60.0
 """How long a process waits while others write to the file."""
-
-Trial = dict[str, Any]
 
 
 @final
@@ -131,10 +134,6 @@ class GridSearch:
 
     def run(self, jobs: int, say: Callable[[str], None]) -> dict[str, Any]:
         """Train what is left of the grid, `jobs` trainings at a time; the report of all that is done."""
-        from filelock import FileLock, Timeout
-
-        from blockhole.data.dataset import load
-
         load(self.data)  # what cannot be loaded is said here, once, and not by every process
         self.file.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -152,7 +151,7 @@ class GridSearch:
         try:
             import optuna
         except ImportError:
-            raise MissingExtra("the grid search", "paper") from None
+            raise RunError("the grid search needs Optuna; install it with: pip install --group experiments") from None
         import sqlalchemy.exc
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -171,7 +170,6 @@ class GridSearch:
 
     def ask(self, study: optuna.Study, model: str) -> optuna.Trial:
         """Take a waiting trial of a model's study."""
-        from filelock import FileLock
         from optuna.distributions import BaseDistribution, CategoricalDistribution
 
         grid = zip(Point._fields, zip(*points(model, quick=self.quick), strict=True), strict=True)
@@ -203,12 +201,10 @@ class GridSearch:
         """Give every waiting trial to a process."""
         if not waiting:
             return
-        from experiments.grid_worker import begin, train_next
-
         context = multiprocessing.get_context("spawn")
-        pool = ProcessPoolExecutor(min(jobs, len(waiting)), mp_context=context, initializer=begin)
+        pool = ProcessPoolExecutor(min(jobs, len(waiting)), mp_context=context, initializer=_begin)
         try:
-            tasks = [pool.submit(train_next, self, model, os.getpid()) for model in waiting]
+            tasks = [pool.submit(_train_next, self, model) for model in waiting]
             for done, task in enumerate(as_completed(tasks), start=1):
                 say(f"{done} of {len(tasks)}: {task.result()}")
         except BrokenProcessPool:
@@ -233,7 +229,7 @@ class GridSearch:
             }
         return {"data": self.data, "study": str(self.file), "quick": self.quick, "models": found}
 
-    def _trials(self, model: str) -> list[Trial]:
+    def _trials(self, model: str) -> list[dict[str, Any]]:
         from optuna.trial import TrialState
 
         ended = (TrialState.COMPLETE, TrialState.PRUNED)
@@ -260,3 +256,93 @@ def grid_tables(report: Mapping[str, Any]) -> list[Table]:
         rows.append((model, done, *point, *(best.get(name) for name in ("mq", "p_at_10", "epochs"))))
     header = ("model", "points done", "size", "λ", "η", "dev MQ", "dev P@10", "epochs")
     return [Table(f"Grid search on {report['data']}, by MQ of all dev paths, per cent", header, tuple(rows))]
+
+
+# What the processes of the pool do: take a waiting trial, train it, tell its MQ.
+
+
+def _begin() -> None:
+    """Prepare this process of the pool."""
+    # Ctrl-C ends it: the pool would catch an exception, and give the process the next trial.
+    signal.signal(signal.SIGINT, lambda number, frame: _leave())
+    # So does the end of the search, whatever this process does then: an idle one would wait for tasks for ever.
+    threading.Thread(target=_leave_with, args=(multiprocessing.parent_process(),), daemon=True).start()
+    # The search has read the same data, and has said what there is to say about them.
+    warnings.simplefilter("ignore", BlockholeWarning)
+
+
+def _leave() -> NoReturn:
+    """End this process at once; the trial under way is trained again when the search goes on."""
+    os._exit(1)
+
+
+def _leave_with(search: BaseProcess) -> None:
+    """End this process when that of the search has ended, killed or not."""
+    search.join()
+    _leave()
+
+
+@cache
+def _material() -> Material:
+    """The data, read once by each process."""
+    return Material()
+
+
+def _train_next(search: GridSearch, model: str) -> str:
+    """Take a waiting trial of a model, train it, and tell its MQ on dev; one line about it.
+
+    There are as many calls as waiting trials, so that there is one for each.
+    """
+    from optuna.exceptions import TrialPruned
+    from optuna.trial import TrialState
+
+    study = search.study(model)
+    trial = search.ask(study, model)
+    point = Point(**trial.params)
+    config = point_config(
+        search.data, model, point, quick=search.quick, overrides=search.overrides, device=search.device
+    )
+    data = _material().open(search.data, paths=True)
+    line = f"{model} {point.size}, λ = {point.l2}, η = {point.learning_rate}"
+    try:
+        run = fit(data, config, progress=_Pruning(trial) if search.prune else None)
+    except (TrainingDiverged, TrialPruned) as failure:
+        reason = "diverged" if isinstance(failure, TrainingDiverged) else "pruned"
+        trial.set_user_attr("reason", reason)
+        study.tell(trial, state=TrialState.PRUNED)
+        return f"{line}: {reason}"
+    if not run.complete:
+        _leave()
+    figures = measure("ranking", run.model, data, "dev", choose_device(search.device))["all"]
+    for name, value in (
+        ("p_at_10", figures["p_at_10"]),
+        ("epochs", run.state.epoch),
+        ("seconds", round(run.state.seconds, 1)),
+    ):
+        trial.set_user_attr(name, value)
+    study.tell(trial, figures["mq"])
+    return f"{line}: dev MQ {figures['mq']:.2f}, P@10 {figures['p_at_10']:.2f}, {run.state.seconds:.0f} s"
+
+
+@final
+class _Pruning:
+    """Asks the pruner after every validation whether the training is worth going on."""
+
+    def __init__(self, trial: optuna.Trial) -> None:
+        self._trial = trial
+        self._epoch = 0
+
+    def epoch_begins(self, epoch: int, epochs: int, paths: int) -> None:
+        """See Progress."""
+        self._epoch = epoch
+
+    def batches_done(self, paths: int, loss: float) -> None:
+        """See Progress."""
+
+    def validated(self, figures: Mapping[str, float]) -> None:
+        """See Progress."""
+        from optuna.exceptions import TrialPruned
+
+        self._trial.report(figures["mq"], self._epoch)
+        if self._trial.should_prune():
+            raise TrialPruned

@@ -1,4 +1,11 @@
-"""The data that experiments train on: opened once, integer-encoded for a bare machine, with words where asked for."""
+"""The data that experiments train on: data sets by name, or as integer arrays where hardly anything is installed.
+
+    python -m experiments.material FOLDER wn11 fb13
+
+writes FOLDER/wn11.npz.xz and FOLDER/fb13.npz.xz, for a GPU machine that has NumPy and torch but no table library; with
+--words FOLDER/wn11-words.npz.xz and FOLDER/fb13-words.npz.xz, the words of entity names, which numbered entities have
+no more. A data set and its encoded file give the same experiment.
+"""
 
 from __future__ import annotations
 
@@ -15,24 +22,66 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from blockhole.data.dataset import DataSet
+from blockhole.data.dataset import DataSet, load
 from blockhole.data.words import Words, with_words
 from blockhole.errors import BlockholeError, DataError
 from blockhole.graph.knowledge_graph import SplitGraph
 from blockhole.graph.vocabulary import Vocabulary
-from blockhole.queries.path_sets import PATH_PARTS, PathSplits
+from blockhole.queries.path_sets import PATH_PARTS, PathSplits, build_paths
 from blockhole.queries.paths import PathQueries
 from blockhole.saving import replacing
 
-# Data sets as integer arrays in one small file each, for a GPU machine that has NumPy and torch but no table library.
-#
-# `python -m experiments.material FOLDER wn11 fb13` writes FOLDER/wn11.npz.xz and FOLDER/fb13.npz.xz, and with --words
-# FOLDER/wn11-words.npz.xz and FOLDER/fb13-words.npz.xz, the words of entity names, which numbered entities have no
-# more.
-
+PATH_SEED = 0
+"""Draws the path queries of a data set that has none of its own."""
 
 _FACTS = ("train", "valid", "test", "valid_negatives", "test_negatives")
 _SUFFIX, _WORDS = ".npz.xz", "-words"
+
+
+class Material:
+    """Opens each data set once; from `encoded` files if that folder is given."""
+
+    def __init__(self, encoded: Path | None = None) -> None:
+        self._encoded = encoded
+        self._opened: dict[tuple[str, bool, int], DataSet] = {}
+
+    def open(self, name: str, *, paths: bool, words: int = 0) -> DataSet:
+        """The data set `name`; with `paths` also its path queries, which are built where there are none.
+
+        With `words` it has the words of entity names as facts, and each of them so many times among its train paths.
+        """
+        key = (name, paths, words)
+        if key not in self._opened:
+            if words:
+                plain = self.open(name, paths=paths)
+                self._opened[key] = with_words(plain, self._words(plain), words)
+            else:
+                data = self._load(name)
+                self._opened[key] = _with_paths(data) if paths else DataSet(data.name, data.split)
+        return self._opened[key]
+
+    def _load(self, name: str) -> DataSet:
+        if self._encoded is not None:
+            return read_encoded(self._encoded, name)
+        return load(name)
+
+    def _words(self, data: DataSet) -> Words:
+        return Words.of_names(data.split.entities) if self._encoded is None else read_words(self._encoded, data.name)
+
+
+def _with_paths(data: DataSet) -> DataSet:
+    """The data set with path queries, its own or built; the train paths in the order of the encoded file, since
+    shuffles start from it.
+    """
+    if not data.has_paths:
+        data = DataSet(data.name, data.split, splits=build_paths(data.split, seed=PATH_SEED))
+    parts = {part: data.paths(part) for part in PATH_PARTS}
+    return DataSet(data.name, data.split, splits=PathSplits(**(parts | {"train": _by_source(parts["train"])})))
+
+
+def _by_source(queries: PathQueries) -> PathQueries:
+    """The queries in the order of their sources, those of one source as they were."""
+    return queries.take(np.argsort(queries.source, kind="stable"))
 
 
 def write_encoded(data: DataSet, folder: Path) -> Path:
@@ -42,7 +91,7 @@ def write_encoded(data: DataSet, folder: Path) -> Path:
     arrays["relations"] = np.array(list(data.split.relations))
     hop = np.int16 if 2 * len(data.split.relations) <= 2**15 else np.int32
     for part in PATH_PARTS if data.has_paths else ():
-        queries = by_source(data.paths(part)) if part == "train" else data.paths(part)
+        queries = _by_source(data.paths(part)) if part == "train" else data.paths(part)
         # Sorted sources compress to almost nothing as differences, and columns better than rows.
         arrays[f"{part}.source"] = np.diff(queries.source, prepend=np.int32(0))
         arrays[f"{part}.path"] = queries.path.astype(hop).T
@@ -100,11 +149,6 @@ def _reading(folder: Path, name: str, kind: str) -> Iterator[Mapping[str, Any]]:
         raise DataError(f"{file} is damaged or of another version ({failure}); write it again with: {again}") from None
 
 
-def by_source(queries: PathQueries) -> PathQueries:
-    """The queries in the order of their sources, those of one source as they were."""
-    return queries.take(np.argsort(queries.source, kind="stable"))
-
-
 def _read_part(arrays: Mapping[str, Any], part: str) -> PathQueries:
     return PathQueries(
         np.cumsum(arrays[f"{part}.source"], dtype=np.int32),
@@ -116,13 +160,13 @@ def _read_part(arrays: Mapping[str, Any], part: str) -> PathQueries:
 
 def main(arguments: list[str] | None = None) -> int:
     """Encode the named data sets; 0, or 1 where one of them cannot be had."""
-    parser = argparse.ArgumentParser(prog="python -m experiments.material", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments.material", description="Write data sets as integer arrays."
+    )
     parser.add_argument("folder", type=Path, help="where the files go")
     parser.add_argument("names", nargs="+", metavar="NAME", help="data sets")
     parser.add_argument("--words", action="store_true", help="the words of entity names instead")
     options = parser.parse_args(arguments)
-    from blockhole.data.dataset import load
-
     write = write_words if options.words else write_encoded
     try:
         for name in options.names:
@@ -135,55 +179,3 @@ def main(arguments: list[str] | None = None) -> int:
 
 if __name__ == "__main__":
     sys.exit(main())
-
-
-# The data of an experiment: a named data set, or its encoded file; both give the same experiment.
-
-
-PATH_SEED = 0
-"""Draws the path queries of a data set that has none of its own."""
-
-
-class Material:
-    """Opens each data set once; from `encoded` files if that folder is given."""
-
-    def __init__(self, encoded: Path | None = None) -> None:
-        self._encoded = encoded
-        self._opened: dict[tuple[str, bool, int], DataSet] = {}
-
-    def open(self, name: str, *, paths: bool, words: int = 0) -> DataSet:
-        """The data set `name`; with `paths` also its path queries, which are built where there are none.
-
-        With `words` it has the words of entity names as facts, and each of them so many times among its train paths.
-        """
-        key = (name, paths, words)
-        if key not in self._opened:
-            if words:
-                plain = self.open(name, paths=paths)
-                self._opened[key] = with_words(plain, self._words(plain), words)
-            else:
-                data = self._load(name)
-                self._opened[key] = _with_paths(data) if paths else DataSet(data.name, data.split)
-        return self._opened[key]
-
-    def _load(self, name: str) -> DataSet:
-        if self._encoded is not None:
-            return read_encoded(self._encoded, name)
-        from blockhole.data.dataset import load
-
-        return load(name)
-
-    def _words(self, data: DataSet) -> Words:
-        return Words.of_names(data.split.entities) if self._encoded is None else read_words(self._encoded, data.name)
-
-
-def _with_paths(data: DataSet) -> DataSet:
-    """The data set with path queries, its own or built; the train paths in the order of the encoded file, since
-    shuffles start from it.
-    """
-    if not data.has_paths:
-        from blockhole.queries.path_sets import build_paths
-
-        data = DataSet(data.name, data.split, splits=build_paths(data.split, seed=PATH_SEED))
-    parts = {part: data.paths(part) for part in PATH_PARTS}
-    return DataSet(data.name, data.split, splits=PathSplits(**(parts | {"train": by_source(parts["train"])})))

@@ -1,4 +1,8 @@
-"""Records of experiments: what was run and measured, where it came from, and its summary over seeds."""
+"""Records: what an experiment measured, where the figures come from, and their means over seeds.
+
+A record is a JSON file, `TABLE/DATA/COLUMN-seedK.json` below the folder of records. Trials that no table counts, but
+that the notebook cites, are lines of one file: `read_trials`.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +22,22 @@ from blockhole.runs.config import TrainConfig, merge
 from blockhole.saving import replacing
 from experiments.declared import TABLES, Split
 
-# The outcome of one experiment, as a JSON file: figures, and all that is needed to obtain them again.
+TRIALS = "trials.jsonl"
+
+SHOWN_TABLES = (*TABLES, "time")
+
+Summary = dict[str, dict[str, dict[str, dict[str, Any]]]]
+"""Table → data set → column → figures: means over seeds and deviations, as `results --json` prints them."""
+
+_DIRTY = "-dirty"
 
 
 @final
 class Record(BaseModel):
-    """Figures of one experiment. `settings` are as declared; `epochs` and `best_epoch` say what came of them."""
+    """Figures of one experiment, and all it takes to get them again.
+
+    `settings` are as declared; `epochs` and `best_epoch` say what came of them.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -87,14 +101,20 @@ def read_records(results: Path) -> Iterator[Record]:
         yield read_record(file)
 
 
-# Where a figure comes from: the commit of the code, the device, the version of torch.
+def read_trials(results: Path) -> dict[str, list[Record]]:
+    """The records of trials that the notebook cites, by the name of the trial; no table counts them.
 
-
-_DIRTY = "-dirty"
+    Each line of the file has a `trial` and its `record`.
+    """
+    trials: dict[str, list[Record]] = {}
+    for line in (results / TRIALS).read_text(encoding="utf-8").splitlines():
+        kept = json.loads(line)
+        trials.setdefault(kept["trial"], []).append(Record.model_validate(kept["record"]))
+    return trials
 
 
 class Commit(NamedTuple):
-    """A commit, and whether files that git tracks differed from it; no hash where no repository tracks the package."""
+    """A commit, and whether files that git tracks differed from it; no hash where no repository tracks this file."""
 
     hash: str | None
     dirty: bool | None
@@ -106,8 +126,8 @@ class Commit(NamedTuple):
 
 
 def current_commit() -> Commit:
-    """The commit this package runs from."""
-    # Installed into an environment inside another project, the package lies in that project's repository, untracked.
+    """The commit this code runs from."""
+    # A copy inside another project lies in that project's repository, untracked.
     if _git("ls-files", "--error-unmatch", Path(__file__).name) is None:
         return Commit(None, None)
     description = _git("describe", "--always", "--dirty", "--abbrev=40", "--exclude", "*")
@@ -133,15 +153,6 @@ def describe_device(device: torch.device) -> str:
     lines = information.read_text(encoding="utf-8").splitlines() if information.is_file() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor() or platform.machine()
-
-
-# Records of several seeds as means and deviations: the structure `blockhole results --json` prints.
-
-
-Summary = dict[str, dict[str, dict[str, dict[str, Any]]]]
-"""Table → data set → column → figures."""
-
-SHOWN_TABLES = (*TABLES, "time")
 
 
 def group_records(records: Iterable[Record], split: Split = "test") -> dict[tuple[str, str, str], list[Record]]:

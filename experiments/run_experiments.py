@@ -2,7 +2,7 @@
 
     python -m experiments.run_experiments --encoded FOLDER --out FOLDER --split dev ranking/wn11/blockhole-2x25 …
 
-needs torch, NumPy, safetensors, pydantic and rich only. `blockhole reproduce` runs the same experiments.
+needs torch, NumPy, safetensors, pydantic and rich only. `python -m experiments reproduce` runs the same experiments.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from blockhole.errors import BlockholeError
 from blockhole.runs.config import parse_assignment
-from experiments.declared import experiments
+from experiments.declared import find_experiments
 from experiments.material import Material
 from experiments.records import Commit, current_commit
 from experiments.runner import Runner
@@ -29,7 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         overrides = dict(parse_assignment(text) for text in options.set)
-        chosen = experiments(options.names, seeds=options.seed, split=options.split, overrides=overrides)
+        chosen = find_experiments(options.names, seeds=options.seed, split=options.split, overrides=overrides)
         commit = Commit.parse(options.commit) if options.commit else current_commit()
         runner = Runner(Material(options.encoded), options.out, options.device, commit, say, options.threads)
         failed = runner.run(chosen, options.limit_seconds)

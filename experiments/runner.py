@@ -1,4 +1,8 @@
-"""Run declared experiments into records: train, measure, write."""
+"""Runs experiments, each into a record: train, measure, write.
+
+`Runner` trains what has no record yet. `measure` gives the figures of a table: a trained model and a data set in, what
+JSON takes out.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ from blockhole.errors import EvaluationError, TrainingDiverged
 from blockhole.evaluation.classification import evaluate_classification, evaluate_order
 from blockhole.evaluation.completion import evaluate_completion
 from blockhole.evaluation.path_ranking import ranking_figures
-from blockhole.evaluation.ranking import Ranks, rank
+from blockhole.evaluation.ranking import rank
 from blockhole.evaluation.triples import Evidence, evaluate_triples
 from blockhole.evaluation.truth import Reading, Truth, build_truth, queries_of
 from blockhole.fitting import fit
@@ -29,15 +33,15 @@ from blockhole.queries.paths import PathQueries
 from blockhole.runs.checkpoint import TrainingState
 from blockhole.runs.run import Run
 from blockhole.training.batches import KnownCorruptions
-from experiments.declared import PATH_TABLES, Experiment, Split, Table
+from experiments.declared import PATH_TABLES, Experiment, Split, TableName
 from experiments.material import Material
 from experiments.records import Commit, Record, describe_device, read_record, record_file, write_record
 
-# What is measured for each table: a trained model and a data set in, figures as JSON takes them out.
-
-
 Figures = dict[str, Any]
 Measure = Callable[[Model, DataSet, Split, torch.device], Figures]
+Say = Callable[[str], None]
+
+_SECONDS_BETWEEN_LINES = 5.0
 
 SWAPPED = ("parents", "religion")
 """The pair of relations of Table 4."""
@@ -50,106 +54,7 @@ _QUERIES: dict[Split, dict[str, str]] = {
     "test": {"base": "base", "deduction": "deduction", "induction": "induction", "all": "all"},
     "dev": {"base": "valid", "deduction": "dev_deduction", "induction": "dev_induction", "all": "dev"},
 }
-"""The four parts of the ranking table, as `evaluation.splits` calls them."""
-
-
-def check_measurable(table: Table, data: DataSet) -> None:
-    """Refuse data that lacks what a table measures, before a model is trained on it."""
-    if table == "order" and (lacking := [name for name in SWAPPED if name not in data.split.relations]):
-        raise EvaluationError(f"{data.name} has no relation {lacking[0]!r}, which Table 4 asks about; FB13 has it.")
-    if table == "triples" and not (len(data.split.valid_negatives) and len(data.split.test_negatives)):
-        raise EvaluationError(
-            f"{data.name} has no lines labelled -1 in valid and test, which triple classification needs; "
-            "WN11 and FB13 have them."
-        )
-    if not (len(data.split.valid) and len(data.split.test)):
-        raise EvaluationError(f"{data.name} has no valid or no test facts to measure on; give data that has both.")
-
-
-def measure(table: Table, model: Model, data: DataSet, split: Split, device: torch.device) -> Figures:
-    """The figures of one experiment, each with its bootstrap interval."""
-    return _MEASURES[table](model, data, split, device)
-
-
-def _truth(data: DataSet, split: Split) -> Truth:
-    return build_truth(data.split, READING[split], "valid" if split == "dev" else "test")
-
-
-def _ranking(model: Model, data: DataSet, split: Split, device: torch.device) -> Figures:
-    """MQ and P@10 of base, deduction, induction and the last two together; of those also by path length."""
-    truth, names = _truth(data, split), _QUERIES[split]
-    parts = {part: queries_of(data, names[part]) for part in ("base", "deduction", "induction")}
-    ranks = {part: rank(model, queries, truth, device=device) for part, queries in parts.items()}
-    paths = (ranks["deduction"], ranks["induction"])
-    ranks["all"] = Ranks(
-        *(np.concatenate([getattr(part, name) for part in paths]) for name in ("better", "tied", "negatives"))
-    )
-    figures: Figures = {part: ranking_figures(each).to_dict() for part, each in ranks.items()}
-    length = np.concatenate([parts["deduction"].length, parts["induction"].length])
-    figures["all"]["by_length"] = {
-        str(hops): ranking_figures(ranks["all"].take(length == hops)).to_dict() for hops in np.unique(length).tolist()
-    }
-    return figures
-
-
-def _classification(model: Model, data: DataSet, split: Split, device: torch.device) -> Figures:
-    """Accuracy on the paths of two hops or more, and on their reversed paths that do not hold."""
-    queries = queries_of(data, _QUERIES[split]["all"])
-    report = evaluate_classification(model, queries, _truth(data, split), device=device)
-    by_length = {str(length): part.to_dict() for length, part in report.by_length.items()}
-    return {**report.total.to_dict(), "by_length": by_length}
-
-
-def _order(model: Model, data: DataSet, split: Split, device: torch.device) -> Figures:
-    """Accuracy on every query with parents/religion, and on the same with religion/parents that do not hold."""
-    names = ("train", "dev_deduction", "dev_induction")
-    queries = (
-        queries_of(data, "paths") if split == "test" else PathQueries.concatenate([data.paths(part) for part in names])
-    )
-    first, second = (data.split.relations.id(name) for name in SWAPPED)
-    report = evaluate_order(model, queries, _truth(data, split), first, second, device=device)
-    return report.total.to_dict()
-
-
-def _completion(model: Model, data: DataSet, split: Split, device: torch.device) -> Figures:
-    """Filtered MR, MRR and Hits@k of both sides of every fact."""
-    triples = data.split.valid if split == "dev" else data.split.test
-    report = evaluate_completion(model, triples, _truth(data, split), device=device).to_dict()
-    return {
-        name: report[name] for name in ("queries", "mr", "mrr", "hits_at_1", "hits_at_3", "hits_at_10", "intervals")
-    }
-
-
-def _triples(model: Model, data: DataSet, split: Split, device: torch.device) -> Figures:
-    """Accuracy on labelled triples, by rules from dev: from all of it for test, from nine tenths for the tenth.
-
-    `by_score` is the accuracy where the score is the only evidence.
-    """
-    report = evaluate_triples(model, data.split, on=split, evidence=get_args(Evidence), device=device)
-    by_score = evaluate_triples(model, data.split, on=split, device=device)
-    return {
-        **report.total.to_dict(),
-        "by_score": by_score.total.accuracy,
-        "by_relation": {name: part.accuracy for name, part in report.by_relation.items()},
-        "evidence": {name: report.rules[name].evidence for name in report.by_relation},
-    }
-
-
-_MEASURES: dict[Table, Measure] = {
-    "ranking": _ranking,
-    "classification": _classification,
-    "order": _order,
-    "completion": _completion,
-    "triples": _triples,
-}
-
-
-# Runs experiments one after the other, each into a record.
-
-
-Say = Callable[[str], None]
-
-_SECONDS_BETWEEN_LINES = 5.0
+"""The four parts of the ranking table, as `evaluation.truth` calls them."""
 
 
 @final
@@ -213,7 +118,7 @@ class Runner:
         paths = first.config.training.on == "paths" or any(each.table in PATH_TABLES for each in group)
         data = self.material.open(first.data, paths=paths, words=first.words)
         for experiment in group:
-            check_measurable(experiment.table, data)
+            _check_measurable(experiment.table, data)
         runs = [self._train(first, seed, data, device) for seed in first.member_seeds]
         model = runs[0].model
         if first.members > 1:
@@ -242,7 +147,7 @@ class Runner:
         experiment: Experiment,
         model: Model,
         states: Sequence[TrainingState],
-        figures: dict[str, object],
+        figures: Figures,
         seconds: float,
         device: torch.device,
     ) -> Record:
@@ -318,3 +223,100 @@ class _Lines:
         """See Progress."""
         shown = ", ".join(f"{name} {value:.2f}" for name, value in figures.items())
         self._say(f"{self._name}: {self._epoch}, dev {shown}, {perf_counter() - self._start:.0f} s")
+
+
+# What each table measures.
+
+
+def _check_measurable(table: TableName, data: DataSet) -> None:
+    """Refuse data that lacks what a table measures, before a model is trained on it."""
+    if table == "order" and (lacking := [name for name in SWAPPED if name not in data.split.relations]):
+        raise EvaluationError(f"{data.name} has no relation {lacking[0]!r}, which Table 4 asks about; FB13 has it.")
+    if table == "triples" and not (len(data.split.valid_negatives) and len(data.split.test_negatives)):
+        raise EvaluationError(
+            f"{data.name} has no lines labelled -1 in valid and test, which triple classification needs; "
+            "WN11 and FB13 have them."
+        )
+    if not (len(data.split.valid) and len(data.split.test)):
+        raise EvaluationError(f"{data.name} has no valid or no test facts to measure on; give data that has both.")
+
+
+def measure(table: TableName, model: Model, data: DataSet, split: Split, device: torch.device) -> Figures:
+    """The figures of one experiment, each with its bootstrap interval."""
+    return _MEASURES[table](model, data, split, device)
+
+
+def _truth(data: DataSet, split: Split) -> Truth:
+    return build_truth(data.split, READING[split], "valid" if split == "dev" else "test")
+
+
+def _ranking(model: Model, data: DataSet, split: Split, device: torch.device) -> Figures:
+    """MQ and P@10 of base, deduction, induction and the last two together; of those also by path length."""
+    truth, names = _truth(data, split), _QUERIES[split]
+    base, deduction, induction = (queries_of(data, names[part]) for part in ("base", "deduction", "induction"))
+    paths = PathQueries.concatenate([deduction, induction])
+    ranks = rank(model, paths, truth, device=device)
+    deduced = np.arange(len(paths)) < len(deduction)
+    parts = {
+        "base": rank(model, base, truth, device=device),
+        "deduction": ranks.take(deduced),
+        "induction": ranks.take(~deduced),
+        "all": ranks,
+    }
+    figures: Figures = {part: ranking_figures(each).to_dict() for part, each in parts.items()}
+    figures["all"]["by_length"] = {
+        str(length): ranking_figures(ranks.take(paths.length == length)).to_dict() for length in paths.lengths()
+    }
+    return figures
+
+
+def _classification(model: Model, data: DataSet, split: Split, device: torch.device) -> Figures:
+    """Accuracy on the paths of two hops or more, and on their reversed paths that do not hold."""
+    queries = queries_of(data, _QUERIES[split]["all"])
+    report = evaluate_classification(model, queries, _truth(data, split), device=device)
+    by_length = {str(length): part.to_dict() for length, part in report.by_length.items()}
+    return {**report.total.to_dict(), "by_length": by_length}
+
+
+def _order(model: Model, data: DataSet, split: Split, device: torch.device) -> Figures:
+    """Accuracy on every query with parents/religion, and on the same with religion/parents that do not hold."""
+    names = ("train", "dev_deduction", "dev_induction")
+    queries = (
+        queries_of(data, "paths") if split == "test" else PathQueries.concatenate([data.paths(part) for part in names])
+    )
+    first, second = (data.split.relations.id(name) for name in SWAPPED)
+    report = evaluate_order(model, queries, _truth(data, split), first, second, device=device)
+    return report.total.to_dict()
+
+
+def _completion(model: Model, data: DataSet, split: Split, device: torch.device) -> Figures:
+    """Filtered MR, MRR and Hits@k of both sides of every fact."""
+    triples = data.split.valid if split == "dev" else data.split.test
+    report = evaluate_completion(model, triples, _truth(data, split), device=device).to_dict()
+    return {
+        name: report[name] for name in ("queries", "mr", "mrr", "hits_at_1", "hits_at_3", "hits_at_10", "intervals")
+    }
+
+
+def _triples(model: Model, data: DataSet, split: Split, device: torch.device) -> Figures:
+    """Accuracy on labelled triples, by rules from dev: from all of it for test, from nine tenths for the tenth.
+
+    `by_score` is the accuracy where the score is the only evidence.
+    """
+    report = evaluate_triples(model, data.split, on=split, evidence=get_args(Evidence), device=device)
+    by_score = evaluate_triples(model, data.split, on=split, device=device)
+    return {
+        **report.total.to_dict(),
+        "by_score": by_score.total.accuracy,
+        "by_relation": {name: part.accuracy for name, part in report.by_relation.items()},
+        "evidence": {name: report.rules[name].evidence for name in report.by_relation},
+    }
+
+
+_MEASURES: dict[TableName, Measure] = {
+    "ranking": _ranking,
+    "classification": _classification,
+    "order": _order,
+    "completion": _completion,
+    "triples": _triples,
+}

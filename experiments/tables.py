@@ -1,4 +1,4 @@
-"""The tables: recorded figures beside published ones, and which claims of the paper hold."""
+"""The tables: recorded figures beside published ones, which claims of the paper hold, which goals are reached."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from blockhole.evaluation.report import Cell, Table
-from experiments.declared import TABLES, declared
+from experiments.declared import TABLES, read_declaration
 from experiments.records import Summary, look_up
 from experiments.timing import BLOCKS, DIMENSIONS, TIMED_DATA
 
-# Published figures, typed in from where they were printed; in per cent unless said otherwise.
+# Published figures, as they were printed; in per cent unless said otherwise.
 
 
 class Published(NamedTuple):
@@ -47,7 +47,7 @@ PAPER: dict[tuple[str, ...], Published] = {
     ("order", "fb13", "blockhole-2x25", "accuracy_positive"): Published(100.0, _TABLE_4),
     ("order", "fb13", "blockhole-2x25", "accuracy_negative"): Published(100.0, _TABLE_4),
 }
-"""The figures of the paper (Hayashi and Shimbo 2019), by where they stand in `blockhole results --json`.
+"""The figures of the paper (Hayashi and Shimbo 2019), by where they stand in `results --json`.
 
 Its figures of classification accuracy and of run time are drawings without numbers.
 """
@@ -78,7 +78,7 @@ TRIPLES: dict[str, dict[str, float]] = {
 """Accuracy of triple classification as others printed it."""
 
 
-# The summary as tables for people, with the published figures beside; what has no record says so.
+# A summary as tables, with the published figures beside; what has no record says so.
 
 
 MISSING = "missing"
@@ -133,7 +133,8 @@ class _Plan(NamedTuple):
 def _plan(table: str) -> _Plan:
     for known in TABLES:
         if table == known:
-            return _Plan(declared(known).data, declared(known).columns, declared(known).seeds)
+            declaration = read_declaration(known)
+            return _Plan(declaration.data, declaration.columns, declaration.seeds)
     return _Plan((TIMED_DATA,), tuple(BLOCKS), ())
 
 
@@ -296,7 +297,7 @@ def claims_table(summary: Summary) -> Table:
     words = {True: "yes", False: "no", None: MISSING}
     findings = [claim.find(summary) for claim in CLAIMS]
     rows = tuple((claim.text, each.seen, words[each.holds]) for claim, each in zip(CLAIMS, findings, strict=True))
-    return Table("Claims of the paper", ("claim", "seen", "holds"), rows)
+    return Table("Claims of the paper", ("claim", "measured", "holds"), rows)
 
 
 def goals_table(summary: Summary) -> Table:
@@ -332,7 +333,8 @@ def _above_on_mq(data: str) -> Claim:
         ]
         return _lead(leads, 0.0, "MQ")
 
-    return Claim(f"BlockHolE (2,25) is above ComplEx, DistMult and RESCAL on MQ in every column of {data}", find)
+    rivals = "ComplEx, DistMult and RESCAL"
+    return Claim(f"BlockHolE (2,25) has a higher MQ than {rivals} on base, deduction and induction of {data}", find)
 
 
 def _above_on_accuracy(data: str, suffix: str, training: str) -> Claim:
@@ -348,9 +350,8 @@ def _above_on_accuracy(data: str, suffix: str, training: str) -> Claim:
         ]
         return _lead(leads, FAR, "points")
 
-    text = (
-        f"BlockHolE (2,25) and RESCAL classify paths of {data} far ({FAR:.0f} points) better than ComplEx and DistMult"
-    )
+    far = f"far better (by {FAR:.0f} points)"
+    text = f"BlockHolE (2,25) and RESCAL classify paths of {data} {far} than ComplEx and DistMult"
     return Claim(f"{text}, {training}", find)
 
 
@@ -367,7 +368,7 @@ def _order_matters(suffix: str, training: str) -> Claim:
         seen = f"BlockHolE {found[0]:.1f} / {found[1]:.1f}, ComplEx {found[2]:.1f} / {found[3]:.1f}"
         return Finding(seen, min(found[:2]) >= 99 and found[3] <= 10)
 
-    text = "Table 4: BlockHolE at least 99 on positives and negatives, ComplEx at most 10 on negatives"
+    text = "Table 4: BlockHolE has at least 99 on positives and negatives, ComplEx at most 10 on negatives"
     return Claim(f"{text}, {training}", find)
 
 
@@ -389,7 +390,7 @@ def _linear_in_n() -> Claim:
         seen = f"smallest R² of a line {min(fits):.3f}, largest exponent {max(exponents):.2f}"
         return Finding(seen, min(fits) >= LINEAR and max(exponents) <= STEEPEST)
 
-    return Claim(f"An epoch's time is linear in n for b = 1, 2, 4, 8 (R² ≥ {LINEAR}, exponent ≤ {STEEPEST})", find)
+    return Claim(f"The time of an epoch is linear in n for b = 1, 2, 4, 8 (R² ≥ {LINEAR}, exponent ≤ {STEEPEST})", find)
 
 
 _PAPERS, _CORRUPTED = "with the paper's training", "with path-corrupting negatives"
@@ -423,4 +424,4 @@ GOALS: dict[tuple[str, ...], float] = {
     ("triples", "wn11", "best", "accuracy"): 89.0,
     ("triples", "fb13", "best", "accuracy"): 90.0,
 }
-"""What this project set out to reach, by where the figure stands in `blockhole results --json`."""
+"""What this project set out to reach, by where the figure stands in `results --json`."""

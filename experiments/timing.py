@@ -1,4 +1,4 @@
-"""The run-time figure: seconds of an epoch against n, for each b."""
+"""The run-time figure: seconds of an epoch on one CPU thread against n, for each b, and how they grow."""
 
 from __future__ import annotations
 
@@ -18,9 +18,6 @@ from blockhole.models.settings import ModelSettings
 from blockhole.runs.config import LossConfig, OptimizerConfig, PenaltyConfig, TrainConfig, TrainingConfig
 from experiments.records import Commit, Record, describe_device, write_record
 
-# What the run-time figure times.
-
-
 TIMED_DATA = "wn11"
 
 DIMENSIONS = (128, 256, 384, 512, 640)
@@ -36,6 +33,7 @@ BLOCKS: dict[str, int | None] = {
 """The curves: b of BlockHolE; RESCAL has no blocks."""
 
 ROUNDS = 5
+SEED = 0
 
 
 class TimingPlan(NamedTuple):
@@ -61,12 +59,6 @@ class TimingPlan(NamedTuple):
         if len(sizes) < 2:
             raise ConfigError("how time grows with n needs two different n at least; give --dimension twice.")
         return cls(chosen, sizes, rounds or ROUNDS)
-
-
-# The run-time figure: seconds of an epoch against n on one CPU thread, and how they grow.
-
-
-SEED = 0
 
 
 class Curve(NamedTuple):

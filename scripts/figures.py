@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from blockhole.models.circulant import block_circulant
-from scripts.svg import BLUE, GREEN, ORANGE, PINK, YELLOW, write_svg
+from scripts.svg import BLUE, GREEN, ORANGE, PINK, YELLOW, write_or_check
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "images"
 BLOCKS, SIZE = 2, 5
@@ -122,9 +122,9 @@ def draw_cost(data: Any) -> Figure:
 
 def main() -> None:
     FOLDER.mkdir(exist_ok=True)
-    write_svg(FOLDER / "block-circulant.svg", fourier_data(), draw_fourier)
-    write_svg(FOLDER / "order.svg", order_data(), draw_order)
-    write_svg(FOLDER / "cost.svg", cost_data(), draw_cost)
+    write_or_check(FOLDER / "block-circulant.svg", fourier_data(), draw_fourier)
+    write_or_check(FOLDER / "order.svg", order_data(), draw_order)
+    write_or_check(FOLDER / "cost.svg", cost_data(), draw_cost)
 
 
 if __name__ == "__main__":

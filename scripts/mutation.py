@@ -1,6 +1,6 @@
 """Mutation testing: change the source in one place at a time, and see whether a test notices.
 
-`python scripts/mutation.py` mutates the modules of `TESTS_OF`, prints each survivor that docs/mutation.md gives no
+`python scripts/mutation.py` mutates the modules of `TESTS_OF`, prints each survivor that scripts/mutation.md gives no
 reason for, and the share of mutants that are alive; it fails where that is more than a tenth. Cosmic Ray makes the
 mutants; the runs are here, because a process that is forked when torch has been imported begins to test at once,
 which saves two thirds of the time. Names of modules narrow the run: `python scripts/mutation.py language walks`.
@@ -27,7 +27,7 @@ from types import CodeType, ModuleType
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENT = ROOT / "docs" / "mutation.md"
+DOCUMENT = ROOT / "scripts" / "mutation.md"
 PACKAGE = ROOT / "src" / "blockhole"
 MOST_ALIVE = 0.1
 PATIENCE = 4
@@ -77,9 +77,8 @@ class Mutant(NamedTuple):
     after: str
 
     def row(self) -> str:
-        """How docs/mutation.md names it."""
-        before, after = (text.replace("|", "\\|") for text in (self.before, self.after))
-        return f"| `{self.module}` | `{before}` | `{after}` |"
+        """How scripts/mutation.md names it: without its module, so that a line can move."""
+        return f"- `{self.before}` → `{self.after}`\n"
 
 
 def mutants(module: str) -> Iterator[Mutant]:
@@ -236,8 +235,6 @@ def main() -> int:
     by_name = {Path(module).stem: module for module in TESTS_OF}
     if unknown := set(options.modules) - set(by_name):
         parser.error(f"no tests are listed for {', '.join(sorted(unknown))}; the modules are {', '.join(by_name)}")
-    if unlisted := {f"paths/{file.name}" for file in (PACKAGE / "paths").glob("[!_]*.py")} - set(TESTS_OF):
-        parser.error(f"{', '.join(sorted(unlisted))} is new; name its tests in TESTS_OF")
     prepare()
     chosen = [by_name[name] for name in options.modules or by_name]
     documented = DOCUMENT.read_text(encoding="utf-8") if DOCUMENT.exists() else ""
@@ -250,7 +247,7 @@ def main() -> int:
             living += 1
             if mutant.row() not in documented:
                 unexplained += 1
-                print(mutant.row(), flush=True)
+                print(mutant.row(), end="", flush=True)
         print(f"{module}: {living} of {len(made)} alive, {time.monotonic() - begin:.0f} s", flush=True)
         total, alive = total + len(made), alive + living
     share = alive / total

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from experiments.records import Summary, look_up, read_records, summarise
 from experiments.tables import OVERALL, PAPER
 from scripts.reference.markdown import table
-from scripts.svg import BLUE, ORANGE, write_svg
+from scripts.svg import BLUE, ORANGE, write_or_check
 
 ROOT = Path(__file__).resolve().parents[1]
 README, PLOT = ROOT / "README.md", ROOT / "docs" / "images" / "speed.svg"
@@ -30,7 +30,7 @@ PARTS = ("base", "deduction", "induction")
 
 
 def main() -> None:
-    summary = summarise(read_records(ROOT / "results"))
+    summary = summarise(read_records(ROOT / "experiments" / "records"))
     text = README.read_text(encoding="utf-8")
     written = text
     for name, part in {"results": results(summary), "parts": parts(summary), "speed": speed()}.items():
@@ -42,7 +42,7 @@ def main() -> None:
         if "--check" in sys.argv:
             sys.exit("the tables of the README are stale; run: make reference")
         README.write_text(written, encoding="utf-8")
-    write_svg(PLOT, epochs(), draw_epochs)
+    write_or_check(PLOT, epochs(), draw_epochs)
 
 
 def results(summary: Summary) -> str:

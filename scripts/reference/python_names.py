@@ -40,7 +40,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "blockhole.answering.explanation.explain",
         "blockhole.answering.connections.connections",
         "blockhole.answering.new_facts.with_facts",
-        "blockhole.answering.calibration.calibrate",
+        "blockhole.answering.calibrating.calibrate",
         "blockhole.answering.export.DatabaseQueries",
     ),
     "Models": (

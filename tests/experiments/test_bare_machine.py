@@ -20,6 +20,7 @@ from blockhole.training import optimizers
 from experiments.material import Material, read_encoded, write_encoded
 from experiments.run_experiments import main
 
+ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import sys
 for missing in ("numba", "polars", "scipy", "pyoxigraph", "pandas", "networkx", "backports", "filelock", "typer",
@@ -48,7 +49,7 @@ def test_encoded_and_named_data_give_the_same_experiment(tmp_path: Path, monkeyp
     bare = [sys.executable, "-W", "error", "-c", PROGRAM, *names, *SMALL]
     done = subprocess.run(
         [*bare, "--encoded", str(tmp_path), "--out", str(there)],
-        capture_output=True, text=True, timeout=300, check=False,
+        cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     for name in names:

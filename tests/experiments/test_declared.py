@@ -7,27 +7,27 @@ from fnmatch import fnmatchcase
 import pytest
 
 from blockhole.errors import ConfigError
-from experiments.declared import TABLES, Table, declared, experiments
+from experiments.declared import TABLES, TableName, find_experiments, read_declaration
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_every_declared_experiment_has_valid_settings(table: Table) -> None:
-    plan = declared(table)
-    found = experiments([table])
+def test_every_declared_experiment_has_valid_settings(table: TableName) -> None:
+    plan = read_declaration(table)
+    found = find_experiments([table])
     assert len(found) == len(plan.data) * len(plan.columns) * len(plan.seeds)
     assert len({experiment.name for experiment in found}) == len(found)
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_every_rule_is_for_some_column(table: Table) -> None:
-    plan = declared(table)
+def test_every_rule_is_for_some_column(table: TableName) -> None:
+    plan = read_declaration(table)
     names = [f"{data}/{column}" for data in plan.data for column in plan.columns]
     for rule in plan.settings:
         assert any(fnmatchcase(name, rule["for"]) for name in names), rule["for"]
 
 
 def test_columns_are_the_models_they_are_named_after() -> None:
-    for experiment in experiments([*TABLES]):
+    for experiment in find_experiments([*TABLES]):
         name, _, size = experiment.column.partition("-")
         size = size.removesuffix("-edges").removesuffix("-corrupted")
         model = experiment.config.model
@@ -43,7 +43,7 @@ def test_columns_are_the_models_they_are_named_after() -> None:
 
 
 def test_the_papers_training_is_the_papers() -> None:
-    for experiment in experiments(["classification/*/complex-50", "classification/*/blockhole-*", "order"]):
+    for experiment in find_experiments(["classification/*/complex-50", "classification/*/blockhole-*", "order"]):
         config, corrupted = experiment.config, experiment.column.endswith("-corrupted")
         assert config.loss.kind == "logistic"
         assert config.training.epochs is not None
@@ -54,12 +54,12 @@ def test_the_papers_training_is_the_papers() -> None:
 
 
 def test_order_is_not_stopped_early() -> None:
-    assert all(experiment.config.early_stop.metric is None for experiment in experiments(["order"]))
+    assert all(experiment.config.early_stop.metric is None for experiment in find_experiments(["order"]))
 
 
 def test_names_come_in_the_order_asked_for_and_once() -> None:
     names = ["ranking/fb13/complex-50-seed1", "ranking/*/complex-50", "ranking/wn11/complex-50"]
-    assert [experiment.name for experiment in experiments(names, seeds=[0, 1])] == [
+    assert [experiment.name for experiment in find_experiments(names, seeds=[0, 1])] == [
         "ranking/fb13/complex-50-seed1",
         "ranking/wn11/complex-50-seed0",
         "ranking/fb13/complex-50-seed0",
@@ -68,7 +68,7 @@ def test_names_come_in_the_order_asked_for_and_once() -> None:
 
 
 def test_overrides_go_over_the_declaration_and_other_data_may_be_named() -> None:
-    (found,) = experiments(["ranking/umls/complex-50-seed7"], split="dev", overrides={"training.epochs": 3})
+    (found,) = find_experiments(["ranking/umls/complex-50-seed7"], split="dev", overrides={"training.epochs": 3})
     assert (found.data, found.seed, found.config.training.epochs) == ("umls", 7, 3)
     assert found.name == "ranking/umls/complex-50-seed7-dev"
     assert found.config.data == "umls"
@@ -76,35 +76,35 @@ def test_overrides_go_over_the_declaration_and_other_data_may_be_named() -> None
 
 def test_overrides_of_what_is_declared_beside_the_settings() -> None:
     overrides = {"words": 3, "lean": 0.5, "members": 2}
-    (found,) = experiments(["ranking/wn11/complex-50-seed0"], overrides=overrides)
+    (found,) = find_experiments(["ranking/wn11/complex-50-seed0"], overrides=overrides)
     assert (found.words, found.lean, found.members) == (3, 0.5, 2)
     with pytest.raises(ConfigError, match=r"^members = 0 cannot be used: it should be greater than or equal to 1 \("):
-        experiments(["ranking/wn11/complex-50"], overrides={"members": 0})
+        find_experiments(["ranking/wn11/complex-50"], overrides={"members": 0})
     with pytest.raises(ConfigError, match=r"^lean = 'far' cannot be used: it should be a valid number"):
-        experiments(["ranking/wn11/complex-50"], overrides={"words": 1, "lean": "far"})
+        find_experiments(["ranking/wn11/complex-50"], overrides={"words": 1, "lean": "far"})
     with pytest.raises(ConfigError, match=r"^rows can lean on the words of names only where words are trained on"):
-        experiments(["ranking/wn11/complex-50"], overrides={"lean": 1.0})
+        find_experiments(["ranking/wn11/complex-50"], overrides={"lean": 1.0})
 
 
 def test_data_sets_that_would_write_over_each_others_records_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"^a/town and b/town would have the same records, ranking/town/best-seed0; "):
-        experiments(["ranking/a/town/best", "ranking/b/town/best"])
+        find_experiments(["ranking/a/town/best", "ranking/b/town/best"])
 
 
 def test_names_that_mean_nothing() -> None:
     with pytest.raises(ConfigError, match=r"^rankin: there is no table 'rankin'; did you mean ranking\?$"):
-        experiments(["rankin"])
+        find_experiments(["rankin"])
     with pytest.raises(ConfigError, match=r"there is no table 'x'; the tables are ranking, classification, order"):
-        experiments(["x/wn11"])
+        find_experiments(["x/wn11"])
     with pytest.raises(ConfigError, match=r"^order/fb13/hole: the table order has no column 'hole'; its columns are"):
-        experiments(["order/fb13/hole"])
+        find_experiments(["order/fb13/hole"])
     with pytest.raises(ConfigError, match=r"training.seed = -1 cannot be used"):
-        experiments(["ranking/wn11/best"], seeds=[-1])
+        find_experiments(["ranking/wn11/best"], seeds=[-1])
 
 
 def test_settings_of_a_record_that_knows_fewer_keys() -> None:
     """A setting that came later has its default in older records, so they stay valid."""
-    (found,) = experiments(["ranking/wn11/best-seed0"])
+    (found,) = find_experiments(["ranking/wn11/best-seed0"])
     kept = found.settings
     assert found.has_settings(kept)
     del kept["early_stop"]["patience"]

@@ -7,17 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from experiments.declared import TABLES, experiments
+from experiments.declared import TABLES, find_experiments
 from experiments.document import DOCUMENT, FIGURE_FOLDER, FIGURES, digest, document, write_figures
 from experiments.records import Record, Summary, read_records, summarise
 
 ROOT = Path(__file__).parents[2]
-STALE = "write it anew with: blockhole results --write"
+STALE = "write it anew with: python -m experiments results --write"
+RECORDS = ROOT / "experiments" / "records"
 
 
 @pytest.fixture(scope="module")
 def records() -> list[Record]:
-    return list(read_records(ROOT / "results"))
+    return list(read_records(RECORDS))
 
 
 def test_the_document_is_current(records: list[Record]) -> None:
@@ -37,7 +38,7 @@ def test_records_have_the_declared_settings_and_say_where_they_come_from(records
     trained = [record for record in records if record.table in TABLES]
     for record in trained:
         name = f"{record.table}/{record.data}/{record.column}-seed{record.seed}"
-        (experiment,) = experiments([name])
+        (experiment,) = find_experiments([name])
         assert experiment.has_settings(record.settings), f"{name} is declared otherwise now; run it again"
         for beside in ("members", "words", "lean"):
             assert getattr(record, beside) == getattr(experiment, beside), f"{name}: {beside} is declared otherwise now"

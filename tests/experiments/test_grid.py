@@ -9,16 +9,34 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from blockhole.errors import ConfigError, DataError
+from blockhole.errors import ConfigError, DataError, RunError
 from blockhole.files.readers import UnseenEntities
+from experiments import grid
 from experiments.grid import SIZES, GridSearch, Point, grid_tables, point_config, points
 
+ROOT = Path(__file__).parents[2]
 TRAINING = {"training.batch_size": 512, "training.epochs": 2, "early_stop.every": 1}
+
+
+class _Here(Executor):
+    """Does in this process what a pool would do in others, which take seconds to start."""
+
+    def submit(self, call: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        done.set_result(call(*arguments, **named))
+        return done
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Searches train in this process."""
+    monkeypatch.setattr(grid, "ProcessPoolExecutor", lambda jobs, mp_context, initializer: _Here())
 
 
 def silent(line: str) -> None:
@@ -44,6 +62,7 @@ def test_the_grid_is_the_papers() -> None:
     assert sum(len(points(model, quick=True)) for model in SIZES) == 24
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::blockhole.files.readers.UnseenEntities")
 def test_a_search_in_two_processes_trains_every_point_once_and_names_the_best(
     town: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
@@ -73,15 +92,15 @@ def test_a_search_in_two_processes_trains_every_point_once_and_names_the_best(
         GridSearch.plan(str(with_stranger), ["distmult"], search.file, quick=True).run(1, silent)
 
 
+@pytest.mark.slow
 def test_a_killed_search_goes_on_where_it_was(town: Path, tmp_path: Path) -> None:
     """kill -9 of the search while a training is under way: what was done stays, what was begun is done again."""
     search = make_search(town, tmp_path / "grid.db")
     overrides = [word for key, value in TRAINING.items() for word in ("--set", f"{key}={value}")]
-    program = "import sys; from blockhole.cli.main import main; main(sys.argv[1:])"
-    command = [sys.executable, "-c", program, "reproduce", "grid", "--data", str(town), "--model", "distmult"]
+    command = [sys.executable, "-m", "experiments", "reproduce", "grid", "--data", str(town), "--model", "distmult"]
     process = subprocess.Popen(
         [*command, "--quick", "--study", str(search.file), *overrides],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
         _wait(lambda: search.file.exists() and _is_study(search) and len(trials(search, "COMPLETE")) >= 1)
@@ -103,6 +122,28 @@ def test_a_killed_search_goes_on_where_it_was(town: Path, tmp_path: Path) -> Non
     assert trials(search, "RUNNING") == trials(search, "WAITING") == []
 
 
+@pytest.mark.slow
+def test_a_killed_search_leaves_no_idle_process_behind() -> None:
+    """A process that has nothing to train when its search is killed ends as well."""
+    program = """
+import multiprocessing, os, time
+from concurrent.futures import ProcessPoolExecutor
+from experiments.grid import _begin
+pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"), initializer=_begin)
+print(pool.submit(os.getpid).result(), flush=True)
+time.sleep(600)
+"""
+    with subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True) as search:
+        try:
+            assert search.stdout is not None
+            idle = int(search.stdout.readline())
+            assert Path(f"/proc/{idle}").exists()
+        finally:
+            search.kill()
+    _wait(lambda: not Path(f"/proc/{idle}").exists())
+
+
+@pytest.mark.usefixtures("here")
 def test_pruning_asks_while_training(town: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"^--prune goes by MQ on dev queries; leave early_stop\.metric = mq"):
         GridSearch.plan(str(town), None, tmp_path / "grid.db", prune=True, overrides={"early_stop.metric": "accuracy"})
@@ -114,6 +155,7 @@ def test_pruning_asks_while_training(town: Path, tmp_path: Path) -> None:
         assert trial.intermediate_values
 
 
+@pytest.mark.usefixtures("here")
 def test_a_point_that_diverges_is_told_so_and_not_tried_again(town: Path, tmp_path: Path) -> None:
     search = GridSearch.plan(
         str(town), ["distmult"], tmp_path / "grid.db", quick=True, overrides=TRAINING | {"model.entity_scale": 1e30}
@@ -138,6 +180,14 @@ def test_files_that_cannot_be_searched_in(town: Path, tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("no database " * 100, encoding="utf-8")
     with pytest.raises(DataError, match=r"text\.db is no study of a grid search \(file is not a database\)"):
         make_search(town, tmp_path / "text.db").run(1, silent)
+
+
+def test_without_optuna_the_search_says_what_to_install(
+    town: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(RunError, match=r"^the grid search needs Optuna; install it with: pip install --group exp"):
+        make_search(town, tmp_path / "grid.db").run(1, silent)
 
 
 def _is_study(search: GridSearch) -> bool:

@@ -1,4 +1,4 @@
-"""Running several experiments in one call."""
+"""Running experiments: several in one call, and those that merge several models into one."""
 
 from __future__ import annotations
 
@@ -8,16 +8,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from blockhole.fitting import fit
+from blockhole.models.merging import merge
+from blockhole.runs.config import TrainConfig
 from experiments import records
-from experiments.declared import experiments
+from experiments.declared import Experiment, find_experiments, read_declaration
 from experiments.material import Material
 from experiments.records import Commit, current_commit, read_record
 from experiments.run_experiments import main
-from experiments.runner import Runner
+from experiments.runner import Runner, measure
 
 OVERRIDES = {"training.epochs": 1, "training.batch_size": 256}
+MEMBER = {
+    "data": "family",
+    "model": {"name": "blockhole", "blocks": 2, "block_size": 3},
+    "loss": {"kind": "softmax"},
+    "training": {"epochs": 1, "batch_size": 4096, "seed": 1, "device": "cpu", "walks": "fresh"},
+}
 
 
 @pytest.fixture
@@ -34,7 +43,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_tables_that_measure_the_same_models_share_the_training(town: Path, tmp_path: Path, trained: list[str]) -> None:
-    chosen = experiments([f"classification/{town}/*-50-corrupted"], seeds=[0], overrides=OVERRIDES)
+    chosen = find_experiments([f"classification/{town}/*-50-corrupted"], seeds=[0], overrides=OVERRIDES)
     (twin,) = [experiment for experiment in chosen if experiment.column == "complex-50-corrupted"]
     chosen.insert(0, twin.model_copy(update={"table": "order"}))
     lines: list[str] = []
@@ -54,11 +63,57 @@ def test_tables_that_measure_the_same_models_share_the_training(town: Path, tmp_
 
 def test_a_training_on_edges_is_measured_on_paths_too_whichever_table_comes_first(town: Path, tmp_path: Path) -> None:
     overrides = OVERRIDES | {"model.blocks": 2, "model.block_size": 4}
-    (completion,) = experiments([f"completion/{town}/blockhole"], seeds=[0], overrides=overrides)
+    (completion,) = find_experiments([f"completion/{town}/blockhole"], seeds=[0], overrides=overrides)
     ranking = completion.model_copy(update={"table": "ranking"})
     runner = Runner(Material(), tmp_path, "cpu", Commit("c" * 40, False), lambda line: None, threads=1)
     assert runner.run([completion, ranking]) == []
     assert read_record(tmp_path / "ranking/town/blockhole-seed0.json").figures["all"]["queries"] > 0
+
+
+def tried(members: int) -> Experiment:
+    config = TrainConfig.model_validate(MEMBER)
+    return Experiment(table="completion", data="family", column="tried", split="dev", config=config, members=members)
+
+
+def test_experiments_of_a_column_share_no_seed() -> None:
+    config = TrainConfig.model_validate(MEMBER)
+    seeds: list[int] = []
+    for seed in range(3):
+        of_seed = config.model_copy(update={"training": config.training.model_copy(update={"seed": seed})})
+        seeds += tried(4).model_copy(update={"config": of_seed}).member_seeds
+    assert seeds == list(range(12))
+    assert list(tried(1).member_seeds) == [1]
+
+
+def test_members_are_trained_from_their_seeds_and_merged(tmp_path: Path) -> None:
+    said: list[str] = []
+    runner = Runner(Material(None), tmp_path, "cpu", Commit(None, None), said.append, threads=1)
+    both = tried(2)
+    assert runner.run([both]) == []
+    record = read_record(tmp_path / "completion" / "family" / "tried-seed1-dev.json")
+    assert record.members == 2
+
+    data = Material(None).open("family", paths=True)
+    models = []
+    for seed in (2, 3):
+        training = both.config.training.model_copy(update={"seed": seed, "threads": 1})
+        models.append(fit(data, both.config.model_copy(update={"training": training})).model)
+    merged = merge(models, [0.5, 0.5])
+    assert record.parameters == merged.parameter_count() == 2 * models[0].parameter_count()
+    assert record.figures == measure("completion", merged, data, "dev", torch.device("cpu"))
+
+    runner.run([both])
+    assert said[-1].endswith("there already")
+    runner.run([tried(1)])
+    assert any(line.endswith("once more") for line in said)
+    assert read_record(tmp_path / "completion" / "family" / "tried-seed1-dev.json").members == 1
+
+
+def test_the_best_columns_declare_their_members() -> None:
+    ranking = read_declaration("ranking")
+    assert ranking.beside_settings_of("wn11", "best")["members"] > 1
+    assert ranking.beside_settings_of("wn11", "complex-50") == {}
+    assert "members" not in ranking.settings_of("wn11", "best")
 
 
 def test_the_light_entry_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.timing import BLOCKS, DIMENSIONS, growth, time_config
+from experiments.timing import BLOCKS, DIMENSIONS, ROUNDS, TimingPlan, growth, time_config
 
 
 def test_a_line_and_a_power_are_found() -> None:
@@ -13,6 +13,12 @@ def test_a_line_and_a_power_are_found() -> None:
     square = growth((40, 80, 160), (1.0, 4.0, 16.0))
     assert square["exponent"] == pytest.approx(2.0)
     assert square["r2"] < 0.99
+
+
+def test_all_columns_are_timed_unless_some_are_named() -> None:
+    columns = ("blockhole-b1", "blockhole-b2", "blockhole-b4", "blockhole-b8", "rescal")
+    assert TimingPlan.of() == (columns, DIMENSIONS, ROUNDS)
+    assert TimingPlan.of(["rescal"], [16, 8, 16], 1) == (("rescal",), (8, 16), 1)
 
 
 def test_every_curve_has_the_dimension_it_says() -> None:

@@ -87,7 +87,7 @@ def test_words_reach_a_machine_without_names(tmp_path: Path) -> None:
     assert len(data.paths("train")) == len(plain.paths("train")) + 4 * facts
 
     (tmp_path / "family-words.npz.xz").write_bytes(b"nothing")
-    with pytest.raises(DataError, match=r"family-words.npz.xz is damaged .*encoded --words"):
+    with pytest.raises(DataError, match=r"family-words.npz.xz is damaged .*experiments.material --words"):
         Material(tmp_path).open("family", paths=False, words=1)
 
 

@@ -50,13 +50,12 @@ def test_the_wheel_is_the_package_and_its_record(wheel: dict[str, bytes]) -> Non
         "py.typed",
         "data/catalogue.toml",
         "data/family/train.tsv",
-        "paper/experiments/ranking.toml",
         "serving/explorer/index.html",
         "serving/explorer/main.js",
         "serving/explorer/theme.css",
         "serving/explorer/icon.svg",
-        "training/presets/fast.toml",
-        "training/presets/paper.toml",
+        "runs/presets/fast.toml",
+        "runs/presets/paper.toml",
     ],
 )
 def test_files_that_are_not_code_come_along(wheel: dict[str, bytes], name: str) -> None:

@@ -75,7 +75,6 @@ def test_the_core_needs_no_extra(
         ("faiss", "an approximate index", ["index", "run", "--kind", "hnsw"]),
         ("postgres", "talking to PostgreSQL", ["export", "run", "--to", "postgresql://localhost/none"]),
         ("postgres", "talking to PostgreSQL", ["ask-database", "postgresql://localhost/none", QUERY]),
-        ("paper", "the grid search", ["reproduce", "grid", "--data", "family"]),
         ("serve", "serving", ["serve", "run"]),
     ],
 )

@@ -18,7 +18,6 @@ EXTRAS = {
     "tracking": ("tensorboard", "mlflow", "sqlalchemy", "alembic"),
     "faiss": ("faiss",),
     "postgres": ("psycopg", "pgvector"),
-    "paper": ("optuna", "sqlalchemy", "matplotlib"),
     "gpu": ("triton",),
     "serve": ("fastapi", "httptools", "prometheus_client", "rapidfuzz", "uvicorn", "uvloop"),
 }
