@@ -4,8 +4,8 @@
 
     BlockholeError               an error the user can act on; the command line prints it and exits with 1
     ├── DataError                a file or data set cannot be used
-    │   ├── MalformedFile        the contents of a file are wrong: names file, line and remedy
-    │   ├── UnknownDataSet       no data set, file or folder has this name
+    │   ├── MalformedFile        a file's contents are wrong: says file, line and what to do
+    │   ├── UnknownDataSet       no such named data set, nor such a file
     │   └── FetchError           a download failed or its checksum differs
     ├── QueryError               a path query cannot be parsed or names something unknown
     │   ├── QuerySyntaxError     the text does not parse: points at the column
