@@ -18,10 +18,10 @@ HEAD = """# Settings
 
 Written by `python -m scripts.reference` from `blockhole.runs.config`; a test fails when it is stale.
 
-Settings come from: defaults < preset (`small` or `fast`, unless one is named) < `--config FILE` (.toml, .yaml, .json) <
-options and `--set KEY=VALUE`; in Python, `blockhole.train(…, settings={"model.blocks": 4})`. `--set KEY=`, in Python
-None, makes a setting absent that a preset or file has, where it may be (its default is –). A run's `config.json`
-holds all of them. A key that does not exist, or a value out of range, is refused by name.
+Later sources override earlier ones: defaults, preset (`small` or `fast` unless you name one), `--config FILE` (.toml,
+.yaml, .json), then options and `--set KEY=VALUE`. In Python: `blockhole.train(…, settings={"model.blocks": 4})`. Where
+the default is –, `--set KEY=` (None in Python) unsets a value from a preset or file. A run's `config.json` holds all
+settings. An unknown key or a value out of range is an error that names the key.
 """
 
 

@@ -1,28 +1,28 @@
-"""Every error a user of BlockHolE can cause, as one tree.
+"""Every error that a user can cause, as one tree.
 
 ::
 
-    BlockholeError               anything the user can act on; the command line prints it and exits with 1
+    BlockholeError               an error the user can act on; the command line prints it and exits with 1
     ├── DataError                a file or data set cannot be used
     │   ├── MalformedFile        a file's contents are wrong: says file, line and what to do
     │   ├── UnknownDataSet       no such named data set, nor such a file
     │   └── FetchError           a download failed or its checksum differs
-    ├── QueryError               a path query cannot be understood
+    ├── QueryError               a path query cannot be parsed or names something unknown
     │   ├── QuerySyntaxError     the text does not parse: points at the column
     │   └── UnknownName          a name is not in the vocabulary: suggests the nearest
     ├── ConfigError              a setting is missing, unknown, or out of range
-    ├── FailedElsewhere          another process of the run failed and says why: this one ends in silence
+    ├── FailedElsewhere          another process of the run failed and reports why; this one exits silently
     ├── RunError                 a run folder cannot be used
     │   ├── NotARun              the folder holds something else
     │   ├── DamagedRun           a file of the run is cut short or does not fit the others
     │   └── TrainingDiverged     the loss became NaN or infinite
-    ├── UndefinedPath            the model defines no score for paths of this length
-    ├── OutOfTime                an answer was not found within the time allowed
+    ├── UndefinedPath            the model has no score for paths of this length
+    ├── OutOfTime                the query took longer than the time limit
     ├── EvaluationError          the queries or scores cannot be evaluated
-    ├── ExportError              vectors cannot be written to where they should go
-    └── MissingExtra             an optional dependency is not installed: says which to install
+    ├── ExportError              vectors cannot be written to their destination
+    └── MissingExtra             an optional dependency is missing: names the extra to install
 
-    BlockholeWarning             work goes on, but the user should know; the command line prints one line
+    BlockholeWarning             work continues, but the user should know; the command line prints one line
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     (
         {"penalty.l2": -1},
         "penalty.l2 = -1 cannot be used: it should be greater than or equal to 0 "
-        "(weight of the squared norm of a positive's parameters (the paper's λ)).",
+        "(weight of the squared norm of a positive's parameters (λ in the paper)).",
     ),
     (
         {"penalty.dura": float("nan")},
@@ -111,7 +111,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     (
         {"training.on": "edges"},
         "training.on = 'edges' cannot be used: it should be 'base' or 'paths' "
-        "(base: the edges of train; paths: edges and walks over them).",
+        "(base: the train edges; paths: the train edges and paths over them).",
     ),
     ({"learning_rate": 1}, "there is no setting learning_rate; did you mean optimizer.learning_rate?"),
     (

@@ -33,74 +33,74 @@ RELATION_LINEAR = ("blockhole", "complex", "distmult", "rescal")
 
 
 class Section(BaseModel):
-    """A group of settings: immutable, and a key it does not know is an error."""
+    """A group of settings; immutable, and unknown keys are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 @final
 class LossConfig(Section):
-    """What is minimised; see `training/losses.py` for the equations."""
+    """The loss; see `training/losses.py` for the equations."""
 
     kind: LossKind = Field(
         default="logistic",
-        description="logistic (the paper's), softmax over all entities, or sampled_softmax over a sample of them",
+        description="logistic (as in the paper), softmax over all entities, or sampled_softmax over a sample",
     )
     negatives: int = Field(
         default=5,
         ge=1,
-        description="objects drawn per positive (logistic) or per batch (sampled_softmax); softmax draws none",
+        description="negatives per positive (logistic) or per batch (sampled_softmax); unused by softmax",
     )
     correct_sample: bool = Field(
         default=True,
-        description="weigh sampled rivals by 1 / probability of being drawn, so that they stand for all entities",
+        description="weight sampled negatives by 1 / sampling probability, so the softmax sum is unbiased",
     )
     typed_share: float = Field(
         default=0.0,
         ge=0,
         le=1,
-        description="share of the negatives drawn from the objects of the last relation in train",
+        description="share of the negatives drawn from the train objects of the last relation",
     )
     self_adversarial: Weight = Field(
         default=0.0,
-        description="temperature at which logistic negatives are weighted by their scores; 0 weighs all alike",
+        description="temperature of self-adversarial weights for logistic negatives; 0 weights all equally",
     )
     corrupted_paths: int = Field(
         default=0,
         ge=0,
-        description="negatives per positive that keep its ends and corrupt its path, if not true in train",
+        description="extra negatives per positive with the same ends and a corrupted path that does not hold in train",
     )
     corruptions: tuple[Corruption, ...] = Field(
         default=("reversed", "shuffled", "replaced"),
         min_length=1,
-        description="ways to corrupt a path; one is drawn each time",
+        description="ways to corrupt a path; each corrupted path uses a random one",
     )
     corrupt: Literal["each_batch", "once"] = Field(
         default="each_batch",
-        description="corrupted paths are drawn and checked anew for every batch, or once for every stored positive",
+        description="draw corrupted paths for every batch, or once for every stored positive",
     )
     balanced: bool = Field(
         default=False,
-        description="logistic scores are log odds where positives are as many as negatives, not one to all of its own",
+        description="make logistic scores log odds for equally many positives and negatives",
     )
     mask_known_answers: bool = Field(
-        default=False, description="never count an entity as negative that answers the query in the train graph"
+        default=False, description="exclude entities that answer the query in the train graph from the negatives"
     )
     query_dropout: float = Field(
         default=0.0,
         ge=0,
         lt=1,
-        description="share of the coordinates of a query vector that are set to zero, others for every positive",
+        description="share of the query vector's coordinates set to zero, drawn anew for every positive",
     )
     relation_weight: Weight = Field(
         default=0.0,
-        description="weight of predicting the relation of an edge from its ends, beside its object from the rest",
+        description="weight of the auxiliary loss that predicts the relation of an edge from its ends",
     )
     rare_weight: float = Field(
         default=1.0,
         gt=0,
         le=1,
-        description="weight of a positive whose target occurs least in train, if the most frequent has 1; 1: all alike",
+        description="weight of positives with the rarest targets; those with the most frequent one have weight 1",
     )
 
     @model_validator(mode="after")
@@ -119,99 +119,101 @@ class LossConfig(Section):
 
     @property
     def shift(self) -> float:
-        """What logistic scores are lowered by: log of a positive's negatives where they are to be balanced, else 0."""
+        """Offset subtracted from logistic scores: log(negatives per positive) if `balanced`, else 0."""
         return math.log(self.negatives + self.corrupted_paths) if self.balanced else 0.0
 
     @property
     def corrupts_once(self) -> bool:
-        """Whether each positive has corrupted paths of its own, the same in every epoch."""
+        """Whether each positive keeps its corrupted paths over all epochs."""
         return self.corrupted_paths > 0 and self.corrupt == "once"
 
 
 @final
 class PenaltyConfig(Section):
-    """What large parameters cost, per positive; see `training/objective.py`."""
+    """Regularisation, per positive; see `training/objective.py`."""
 
-    l2: Weight = Field(default=0.0, description="weight of the squared norm of a positive's parameters (the paper's λ)")
-    n3: Weight = Field(default=0.0, description="weight of the nuclear 3-norm of the parameters of a positive")
+    l2: Weight = Field(
+        default=0.0, description="weight of the squared norm of a positive's parameters (λ in the paper)"
+    )
+    n3: Weight = Field(default=0.0, description="weight of the nuclear 3-norm of a positive's parameters")
     dura: Weight | None = Field(default=None, description="weight of ‖e_s‖² + ‖query vector‖² + ‖e_o‖²")
     dura_back: Weight = Field(
         default=0.0, description="weight of ‖target moved back along the path‖² (blockhole, complex, distmult, rescal)"
     )
     dura_per_entity: Weight = Field(
-        default=0.0, description="where dura is absent: it is this over the mean positives of an entity, 0.02 at most"
+        default=0.0, description="sets dura, if absent, to this / mean positives per entity, at most 0.02"
     )
 
 
 @final
 class OptimizerConfig(Section):
-    """How a gradient becomes a step; see `training/optimizers.py`."""
+    """The optimizer; see `training/optimizers.py`."""
 
     kind: OptimizerKind = Field(
-        default="adagrad", description="adagrad, rowwise_adagrad (one accumulator a row) or adam"
+        default="adagrad", description="adagrad, rowwise_adagrad (one accumulator per row) or adam"
     )
     learning_rate: Positive = Field(default=0.05, description="step size")
-    initial_accumulator: Weight = Field(default=0.0, description="what Adagrad's sums of squares start from")
-    epsilon: Positive = Field(default=1e-10, description="added to the denominator of a step")
-    beta1: float = Field(default=0.9, ge=0, lt=1, description="Adam's decay of the mean gradient")
-    beta2: float = Field(default=0.999, ge=0, lt=1, description="Adam's decay of the mean squared gradient")
+    initial_accumulator: Weight = Field(default=0.0, description="initial value of Adagrad's accumulators")
+    epsilon: Positive = Field(default=1e-10, description="added to the denominator of an update")
+    beta1: float = Field(default=0.9, ge=0, lt=1, description="Adam's decay rate of the mean gradient")
+    beta2: float = Field(default=0.999, ge=0, lt=1, description="Adam's decay rate of the mean squared gradient")
 
 
 @final
 class EarlyStopConfig(Section):
-    """When to stop before the last epoch, by a figure measured on the validation queries."""
+    """Early stopping by a metric on validation queries."""
 
     metric: Metric | None = Field(
         default=None,
-        description="mq (ranking) or accuracy (path classification); absent measures nothing",
+        description="mq (ranking) or accuracy (path classification); absent: no validation",
     )
-    every: int = Field(default=1, ge=1, description="epochs between two measurements")
-    patience: int = Field(default=5, ge=1, description="measurements without a new best after which training stops")
-    queries: int = Field(default=4000, ge=1, description="validation queries measured, the same ones every time")
+    every: int = Field(default=1, ge=1, description="epochs between validations")
+    patience: int = Field(default=5, ge=1, description="validations without a new best before training stops")
+    queries: int = Field(default=4000, ge=1, description="number of validation queries, the same every time")
 
 
 @final
 class TrainingConfig(Section):
-    """What is trained on, for how long, and where."""
+    """Training data, duration, and device."""
 
     on: Literal["base", "paths"] = Field(
-        default="paths", description="base: the edges of train; paths: edges and walks over them"
+        default="paths", description="base: the train edges; paths: the train edges and paths over them"
     )
     walks: Literal["stored", "added", "fresh"] = Field(
         default="stored",
-        description="paths of the data set, the same every epoch; those and 20 walks an edge, sampled once (added); "
-        "or walks sampled anew for every epoch",
+        description="stored: the paths of the data set; added: these and 20 walks per edge, sampled once; "
+        "fresh: the edges and new walks in every epoch",
     )
     reverse: Literal["none", "edges", "paths"] = Field(
-        default="edges", description="which positives are also read backwards, (o, r_k⁻¹/…/r_1⁻¹, s)"
+        default="edges", description="which positives are also trained backwards, as (o, r_k⁻¹/…/r_1⁻¹, s)"
     )
     unseen_entities: Literal["mean", "own"] = Field(
         default="mean",
-        description="entities without a positive get the mean row of the others and rival none of them, "
-        "or keep rows of their own, as negatives",
+        description="entities without a positive get the mean embedding of the others and are never negatives (mean), "
+        "or an embedding of their own, trained as negatives only (own)",
     )
     epochs: int | None = Field(
-        default=None, ge=1, description="passes over the positives; absent makes as many as come to `steps` steps"
+        default=None, ge=1, description="passes over the positives; absent: as many as make up `steps`"
     )
-    steps: int = Field(default=4000, ge=1, description="optimizer steps of a run that names no epochs, at least")
+    steps: int = Field(default=4000, ge=1, description="minimum number of optimizer steps if `epochs` is absent")
     average_epochs: int = Field(
         default=1,
         ge=1,
-        description="epochs over which the weights are averaged for what is measured and saved as the run's",
+        description="evaluate and save a running mean of the weights over this many epochs",
     )
-    batch_size: int = Field(default=1024, ge=1, description="positives per optimizer step, at most")
+    batch_size: int = Field(default=1024, ge=1, description="maximum number of positives per optimizer step")
     seed: int = Field(default=0, ge=0, lt=2**63, description="decides the initial weights and every random draw")
     threads: int | None = Field(
         default=None, ge=1, description="CPU threads; absent takes every core this process may use"
     )
     device: str = Field(default="auto", description="auto, cpu, cuda, cuda:N or mps")
     checkpoint_seconds: Weight = Field(
-        default=60.0, description="seconds of training after which a checkpoint is due; 0 saves after every batch"
+        default=60.0, description="seconds between checkpoints; 0 saves after every batch"
     )
 
     @property
     def on_stored_paths(self) -> bool:
-        """Whether the data set's own paths are trained on."""
+        """Whether training uses the data set's own paths."""
         return self.on == "paths" and self.walks != "fresh"
 
 
@@ -221,11 +223,15 @@ class TrainConfig(Section):
 
     data: str | None = Field(default=None, description="name or path of the data set; absent for a graph in memory")
     model: ModelSettings = Field(default_factory=ModelSettings, description="the model and its size")
-    loss: LossConfig = Field(default_factory=LossConfig, description="what is minimised")
-    penalty: PenaltyConfig = Field(default_factory=PenaltyConfig, description="what large parameters cost")
-    optimizer: OptimizerConfig = Field(default_factory=OptimizerConfig, description="how a gradient becomes a step")
-    training: TrainingConfig = Field(default_factory=TrainingConfig, description="what is trained on, and for how long")
-    early_stop: EarlyStopConfig = Field(default_factory=EarlyStopConfig, description="when to stop early")
+    loss: LossConfig = Field(default_factory=LossConfig, description="the loss and its negatives")
+    penalty: PenaltyConfig = Field(default_factory=PenaltyConfig, description="regularisation, per positive")
+    optimizer: OptimizerConfig = Field(
+        default_factory=OptimizerConfig, description="the optimizer and its learning rate"
+    )
+    training: TrainingConfig = Field(default_factory=TrainingConfig, description="training data, duration and device")
+    early_stop: EarlyStopConfig = Field(
+        default_factory=EarlyStopConfig, description="early stopping on validation queries"
+    )
 
     @model_validator(mode="after")
     def _check(self) -> TrainConfig:
