@@ -45,6 +45,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     ),
     "Models": (
         "blockhole.models.contract.Model",
+        "blockhole.models.contract.Widths",
         "blockhole.models.blockhole.BlockHolE",
         "blockhole.models.catalogue.build_model",
         "blockhole.models.merging.merge",

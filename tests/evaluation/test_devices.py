@@ -9,8 +9,7 @@ import torch
 from blockhole.evaluation import ranking
 from blockhole.evaluation.ranking import rank
 from blockhole.evaluation.truth import build_truth
-from blockhole.models.catalogue import build_model
-from blockhole.models.settings import ModelSettings
+from blockhole.models.catalogue import ModelSettings, build_model
 from blockhole.queries.answer_masks import AnswerMasks
 from tests.evaluation.worlds import make_world
 
