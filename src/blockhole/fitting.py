@@ -13,7 +13,8 @@ from torch import Tensor
 
 from blockhole.data.dataset import DataSet
 from blockhole.errors import ConfigError, DataError, UndefinedPath
-from blockhole.evaluation.path_ranking import ValidationAccuracy, subset, validation_ranking
+from blockhole.evaluation.classification import ValidationAccuracy
+from blockhole.evaluation.path_ranking import subset, validation_ranking
 from blockhole.evaluation.truth import truth_of
 from blockhole.graph.knowledge_graph import KnowledgeGraph, SplitGraph
 from blockhole.machine import torch_threads

@@ -168,7 +168,7 @@ class Objective(nn.Module):
             loss = self._logistic(source, target, asked, negatives, contrast or self._whole)
         else:
             loss = self._softmax(source, target, asked, negatives, contrast or self._whole, weight)
-        if self._loss.relation_weight and path.shape[1] == 1:
+        if self._loss.relation_weight and path.shape[1] == 1 and self.model.linear_in_relations:
             loss = loss + self._loss.relation_weight * relation_loss(self.model, source, path[:, 0], target)
         return loss + self._penalties(source, path, target, query)
 
@@ -246,7 +246,7 @@ class Objective(nn.Module):
         ids = torch.cat((source, target))
         if weights.dura:
             penalty = penalty + weights.dura * (squared_norm(rows(self.model.entity, ids)) + squared_norm(query))
-        if weights.dura_back:
+        if weights.dura_back and self.model.linear_in_relations:
             penalty = penalty + weights.dura_back * squared_norm(self.model.retrace(target, path))
         if weights.l2:
             relations = path.flatten() % len(self.model.relation)  # of r for r⁻¹ when tied
