@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockhole.errors import MissingExtra
-from blockhole.evaluation.classification import ClassificationReport, reliability
 from blockhole.saving import replacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from blockhole.evaluation.classification import ClassificationReport
     from blockhole.evaluation.path_ranking import RankingReport
 
 Bins = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]
@@ -69,6 +69,8 @@ def plot_quantile_by_length(reports: Mapping[str, RankingReport]) -> Figure:
 
 def plot_reliability(reports: Mapping[str, ClassificationReport]) -> Figure:
     """How often queries are true against how probable the logistic loss says they are, and how many there are."""
+    from blockhole.evaluation.classification import reliability
+
     first = next(iter(reports.values()))
     curves = {
         name: reliability(0.5 * (1 + np.tanh(report.score / 2)), report.label) for name, report in reports.items()

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from blockhole.machine import peak_bytes
 
 Cell = str | int | float | None
+Interval = tuple[float, float]
+
 RESAMPLES = 1000
 LEVEL = 0.95
-
-Interval = tuple[float, float]
 
 
 @final
