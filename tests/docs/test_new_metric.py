@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from blockhole.evaluation.ranking import COMPLETION_METRICS, PATH_METRICS
 from tests.docs.conftest import FAMILY
 from tests.docs.pages import ROOT, commands, examples
 
@@ -51,6 +52,12 @@ def test_the_new_metric_is_measured(tmp_path: Path, family_run: Path, one_core: 
     low, high = result["intervals"]["mrr"]
     assert 0 < low <= result["mrr"] <= high <= 100
     assert all(part["mrr"] > 0 for part in result["by_length"].values())
+
+
+def test_the_protocol_defines_every_metric() -> None:
+    protocol = (ROOT / "docs" / "explanation" / "protocol.md").read_text(encoding="utf-8")
+    keys = [metric.name for metric in (*PATH_METRICS, *COMPLETION_METRICS)]
+    assert [key for key in keys if f"`{key}`" not in protocol] == []
 
 
 def test_the_guide_is_short() -> None:

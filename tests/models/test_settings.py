@@ -65,10 +65,10 @@ def test_a_class_of_ones_own_is_found_where_it_is_trusted(tmp_path: Path, monkey
             "cannot load the model absent_model:Absent: No module named 'absent_model'; put the folder of absent_model "
             "on PYTHONPATH."
         )
-        assert refused("still_model:number") == (
-            "still_model has no model number; it is to be a class derived from Model."
-        )
-        assert refused("stil").endswith("analogy, simple, absent_model:Absent, still_model:Still.")
+        for wrong in ("number", "absent", "Model"):
+            message = f"still_model has no model {wrong}; it is to be a class that completes Model."
+            assert refused(f"still_model:{wrong}") == message
+        assert refused("?").endswith("analogy, simple, absent_model:Absent, still_model:Still.")
         monkeypatch.delenv(OWN_MODELS)
         assert find_model(name) is type(model)  # whoever imported it trusts it
     finally:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
+from inspect import isabstract
 from typing import TYPE_CHECKING, Literal, Self, final
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -143,8 +144,8 @@ def find_model(name: str) -> type[Model]:
     if module not in sys.modules:
         raise ConfigError(f"the model {name} is not one of blockhole's; if you trust it, set {OWN_MODELS}={name}.")
     found = getattr(sys.modules[module], attribute, None)
-    if not (isinstance(found, type) and issubclass(found, Model)):
-        raise ConfigError(f"{module} has no model {attribute}; it is to be a class derived from Model.")
+    if not (isinstance(found, type) and issubclass(found, Model)) or isabstract(found):
+        raise ConfigError(f"{module} has no model {attribute}; it is to be a class that completes Model.")
     return found
 
 
