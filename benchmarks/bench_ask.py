@@ -29,9 +29,8 @@ from blockhole.answering.explanation import explain
 from blockhole.answering.vectors import Vectors
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
-from blockhole.models.catalogue import build_model
+from blockhole.models.catalogue import ModelSettings, build_model
 from blockhole.models.contract import Model
-from blockhole.models.settings import ModelSettings
 from blockhole.queries.language import Hop, PathQuery
 from blockhole.queries.paths import PathQueries
 from blockhole.queries.walks import sample_walks

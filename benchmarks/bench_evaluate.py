@@ -31,8 +31,7 @@ from blockhole.evaluation.truth import Truth, build_truth
 from blockhole.graph.knowledge_graph import SplitGraph
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.machine import parse_size, peak_bytes
-from blockhole.models.catalogue import build_model
-from blockhole.models.settings import ModelSettings
+from blockhole.models.catalogue import ModelSettings, build_model
 from blockhole.queries.paths import PathQueries
 
 REPEATS = 3

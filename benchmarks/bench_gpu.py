@@ -19,8 +19,7 @@ from blockhole.data.dataset import DataSet
 from blockhole.evaluation.ranking import rank
 from blockhole.evaluation.truth import build_truth, queries_of
 from blockhole.graph.knowledge_graph import KnowledgeGraph
-from blockhole.models.catalogue import build_model
-from blockhole.models.settings import ModelSettings
+from blockhole.models.catalogue import ModelSettings, build_model
 from blockhole.queries.paths import PathQueries
 from blockhole.runs.config import TrainConfig
 from blockhole.training.batches import EpochOrder, PathTensors

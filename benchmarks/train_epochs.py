@@ -17,8 +17,7 @@ import torch
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.machine import peak_bytes
-from blockhole.models.catalogue import build_model
-from blockhole.models.settings import ModelSettings
+from blockhole.models.catalogue import ModelSettings, build_model
 from blockhole.queries.paths import PathQueries
 from blockhole.runs.config import LossConfig, OptimizerConfig, TrainConfig, TrainingConfig
 from blockhole.training.batches import EpochOrder

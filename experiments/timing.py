@@ -14,7 +14,7 @@ import torch
 from blockhole.data.dataset import DataSet
 from blockhole.errors import ConfigError, nearest_or_all
 from blockhole.fitting import fit
-from blockhole.models.settings import ModelSettings
+from blockhole.models.catalogue import ModelSettings
 from blockhole.runs.config import LossConfig, OptimizerConfig, PenaltyConfig, TrainConfig, TrainingConfig
 from experiments.records import Commit, Record, describe_device, write_record
 

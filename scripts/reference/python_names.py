@@ -45,6 +45,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     ),
     "Models": (
         "blockhole.models.contract.Model",
+        "blockhole.models.contract.Widths",
         "blockhole.models.blockhole.BlockHolE",
         "blockhole.models.catalogue.build_model",
         "blockhole.models.merging.merge",
@@ -53,7 +54,9 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "blockhole.evaluation.truth.build_truth",
         "blockhole.evaluation.truth.queries_of",
         "blockhole.evaluation.ranking.rank",
+        "blockhole.evaluation.ranking.Ranks",
         "blockhole.evaluation.path_ranking.evaluate_ranking",
+        "blockhole.evaluation.path_ranking.ranking_figures",
     ),
 }
 

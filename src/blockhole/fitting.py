@@ -13,11 +13,13 @@ from torch import Tensor
 
 from blockhole.data.dataset import DataSet
 from blockhole.errors import ConfigError, DataError, UndefinedPath
-from blockhole.evaluation.path_ranking import ValidationAccuracy, subset, validation_ranking
+from blockhole.evaluation.classification import ValidationAccuracy
+from blockhole.evaluation.path_ranking import subset, validation_ranking
 from blockhole.evaluation.truth import truth_of
 from blockhole.graph.knowledge_graph import KnowledgeGraph, SplitGraph
 from blockhole.machine import torch_threads
-from blockhole.models.catalogue import MODELS
+from blockhole.models.catalogue import name_of
+from blockhole.models.contract import Model
 from blockhole.queries.paths import PathQueries
 from blockhole.runs.checkpoint import TrainingState
 from blockhole.runs.config import Settings, TrainConfig, flatten, gather, merge, read_preset, validate
@@ -45,7 +47,7 @@ _SMALL = 2000
 def train(
     data: Data | None = None,
     *,
-    model: str | None = None,
+    model: str | type[Model] | None = None,
     preset: str | None = None,
     config: Path | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -59,10 +61,10 @@ def train(
 
     `data` is a graph, a data set, or the name or path of one. Settings are defaults < `preset` (small or fast, by the
     size of the graph, unless one is named) < the file `config` < `settings`, a mapping of dotted keys such as
-    {"training.epochs": 5}; `model` is short for the key model.name. With `out` the run is kept in that folder, and
-    `resume` continues the one there; data and settings then come from the folder where they are not given. Ctrl-C
-    ends training after the batch under way; the run returned is then not `complete`. A complete run that is kept is
-    calibrated on the validation facts.
+    {"training.epochs": 5}; `model` is short for the key model.name, or a class of your own. With `out` the run is kept
+    in that folder, and `resume` continues the one there; data and settings then come from the folder where they are not
+    given. Ctrl-C ends training after the batch under way; the run returned is then not `complete`. A complete run that
+    is kept is calibrated on the validation facts.
     Processes that torchrun has started train together, on `mesh` (DATAxENTITIES, see docs/scaling.md).
     """
     overrides = _overrides(data, model, settings)
@@ -88,7 +90,7 @@ def train(
 def plan_memory(
     data: Data | None = None,
     *,
-    model: str | None = None,
+    model: str | type[Model] | None = None,
     preset: str | None = None,
     config: Path | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -167,7 +169,7 @@ def _refuse_untrainable(data: DataSet, config: TrainConfig) -> None:
         raise DataError(f"{data.name} has no train facts, so there is nothing to train on.")
     if data.split.packed:
         check_streams(config)
-    model = MODELS[config.model.name]
+    model = config.model.kind
     if training.on == "paths" and model.why_no_paths is not None:
         raise UndefinedPath(
             f"{model.__name__} scores single relations, not paths: {model.why_no_paths}; "
@@ -209,11 +211,11 @@ def _suited(chosen: TrainConfig, data: DataSet, asked: Settings) -> TrainConfig:
     return validate(merge(preset, asked))
 
 
-def _overrides(data: Data | None, model: str | None, settings: Mapping[str, Any] | None) -> Settings:
+def _overrides(data: Data | None, model: str | type[Model] | None, settings: Mapping[str, Any] | None) -> Settings:
     """The settings that the arguments of `train` name, by dotted key."""
     overrides = dict(settings or {})
     if model is not None:
-        overrides["model.name"] = model
+        overrides["model.name"] = name_of(model) if isinstance(model, type) else model
     if isinstance(data, str | Path):
         overrides["data"] = _lasting_name(data)
     return overrides

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blockhole.answering.calibrating import calibrate, calibration_queries, collect_pairs, fit, measure, reliability
+from blockhole.answering.calibrating import calibrate, calibration_queries, collect_pairs, fit, measure
 from blockhole.answering.calibration import (
     CALIBRATION,
     IsotonicCurve,
@@ -24,6 +24,7 @@ from blockhole.answering.calibration import (
 from blockhole.answering.engine import Engine
 from blockhole.data.dataset import DataSet, load
 from blockhole.errors import DamagedRun, DataError, RunError
+from blockhole.evaluation.classification import reliability
 from blockhole.graph.knowledge_graph import SplitGraph
 from blockhole.queries.answers import answers
 from blockhole.runs.run import Run

@@ -12,9 +12,8 @@ from blockhole.answering.vectors import Vectors
 from blockhole.fitting import train
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
-from blockhole.models.catalogue import build_model
+from blockhole.models.catalogue import ModelSettings, build_model
 from blockhole.models.contract import Model
-from blockhole.models.settings import ModelSettings
 from blockhole.runs.run import Run
 
 SIZES = {

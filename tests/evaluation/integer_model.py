@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, final
+from typing import final
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from blockhole.models.contract import Model
+from blockhole.models.contract import Model, Widths
 
 
 @final
 class IntegerModel(Model):
     """q = e_s W_{r1} … W_{rk} with whole numbers in -2 … 2; answers have vectors of their own."""
 
-    name: ClassVar[str] = "integer"
+    @classmethod
+    def layout(cls, dim: int, blocks: int) -> Widths:
+        return Widths(dim, dim * dim)
 
     def __init__(self, num_entities: int, num_relations: int, width: int, seed: int) -> None:
-        super().__init__(
-            num_entities,
-            num_relations,
-            entity_width=width,
-            relation_width=width * width,
-            tied=False,
-            entity_scale=1.0,
-            relation_scale=1.0,
-            seed=0,
-        )
-        self.width = width
+        super().__init__(num_entities, num_relations, dim=width)
         generator = np.random.default_rng(seed)
 
         def draw(*shape: int) -> nn.Parameter:
@@ -39,7 +31,7 @@ class IntegerModel(Model):
         self.answer = draw(num_entities, width)
 
     def hop(self, vector: Tensor, relation: Tensor) -> Tensor:
-        matrix = self.relation[relation].view(-1, self.width, self.width)
+        matrix = self.relation[relation].view(-1, self.dim, self.dim)
         return (vector[:, None, :] @ matrix).squeeze(1)
 
     def candidates(self, entities: Tensor | None = None) -> Tensor:

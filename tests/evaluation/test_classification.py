@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 from blockhole.errors import EvaluationError
 from blockhole.evaluation.classification import (
     Accuracy,
+    ValidationAccuracy,
     evaluate_classification,
     evaluate_order,
     reverse_paths,
     swap_adjacent,
 )
-from blockhole.evaluation.path_ranking import ValidationAccuracy, subset, validation_ranking
+from blockhole.evaluation.path_ranking import subset, validation_ranking
 from blockhole.evaluation.truth import build_truth
 from blockhole.models.complex import ComplEx
 from blockhole.queries.paths import PathQueries

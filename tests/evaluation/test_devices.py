@@ -9,8 +9,7 @@ import torch
 from blockhole.evaluation import ranking
 from blockhole.evaluation.ranking import rank
 from blockhole.evaluation.truth import build_truth
-from blockhole.models.catalogue import build_model
-from blockhole.models.settings import ModelSettings
+from blockhole.models.catalogue import ModelSettings, build_model
 from blockhole.queries.answer_masks import AnswerMasks
 from tests.evaluation.worlds import make_world
 
@@ -19,8 +18,8 @@ def test_answers_are_hidden_alike() -> None:
     world = make_world(3, E=25, R=2, facts=80, queries=30)
     graph = build_truth(world.split).graph
     entities = np.arange(25, dtype=np.int32)[::-1].copy()
-    listed = ranking.on_cpu(graph, world.queries, 7, entities)
-    flagged = ranking.on_device(AnswerMasks(graph), world.queries, 7, entities, torch.device("cpu"))
+    listed = ranking._hides_on_cpu(graph, world.queries, 7, entities)
+    flagged = ranking._hides_on_device(AnswerMasks(graph), world.queries, 7, entities, torch.device("cpu"))
     hidden = 0
     for first, (hide_listed, hide_flagged) in zip(range(0, 30, 7), zip(listed, flagged, strict=True), strict=True):
         rows = min(7, 30 - first)
@@ -36,8 +35,8 @@ def test_scores_are_compared_alike() -> None:
     scores = torch.randint(-5, 6, (40, 30), generator=generator).float()
     scores[scores == -5] = -torch.inf
     low = torch.randint(-4, 3, (40, 1), generator=generator).float()
-    above, near = ranking._compare(scores, low, low + 1)
-    above_cpu, near_cpu = ranking._compare_on_cpu(scores, low, low + 1)
+    above, near = ranking._decide(scores, low, low + 1)
+    above_cpu, near_cpu = ranking._decide_on_cpu(scores, low, low + 1)
     assert torch.equal(above, above_cpu)
     assert torch.equal(near, near_cpu)
     assert torch.equal(above, (scores > low + 1).sum(dim=1))

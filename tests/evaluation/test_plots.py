@@ -8,7 +8,7 @@ import pytest
 
 from blockhole.errors import MissingExtra
 from blockhole.evaluation import plots
-from blockhole.evaluation.classification import evaluate_classification
+from blockhole.evaluation.classification import evaluate_classification, reliability
 from blockhole.evaluation.path_ranking import evaluate_ranking
 from blockhole.evaluation.truth import build_truth
 from tests.evaluation.worlds import World, make_world
@@ -41,7 +41,7 @@ def test_the_line_of_quantiles_goes_through_the_figures(world: World) -> None:
 
 def test_reliability_bins_hold_every_query(world: World) -> None:
     report = evaluate_classification(world.model, world.queries, build_truth(world.split))
-    said, true, size = plots.reliability(report)
+    said, true, size = reliability(0.5 * (1 + np.tanh(report.score / 2)), report.label)
     assert size.sum() == len(report.label)
     assert (true * size).sum() == pytest.approx(report.label.sum())
     assert (said * size).sum() == pytest.approx((1 / (1 + np.exp(-report.score))).sum())

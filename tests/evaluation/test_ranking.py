@@ -13,8 +13,7 @@ from blockhole.evaluation.path_ranking import RankingFigures, evaluate_ranking, 
 from blockhole.evaluation.ranking import Ranks, TieRule, TiesCountAsWins, rank
 from blockhole.evaluation.truth import Reading, build_truth
 from blockhole.graph.knowledge_graph import SplitName
-from blockhole.models.catalogue import build_model
-from blockhole.models.settings import ModelSettings
+from blockhole.models.catalogue import ModelSettings, build_model
 from blockhole.queries.answers import answer_sets
 from blockhole.queries.paths import PathQueries
 from tests.evaluation import oracle

@@ -91,8 +91,8 @@ def test_a_block_grows_with_the_memory_allowed(monkeypatch: pytest.MonkeyPatch) 
         assert sum(heard) == 200
         return max(heard)
 
-    vectors = 60 * world.model.width * (8 + 8 + 4)
-    row = 60 * ranking._BYTES_PER_SCORE + 48 * world.model.width
+    vectors = 60 * world.model.dim * (8 + 8 + 4)
+    row = 60 * ranking._BYTES_PER_SCORE + 48 * world.model.dim
     assert [largest(held + vectors + count * row) for count in (1, 10, 100, 1000)] == [1, 10, 100, 200]
     assert largest(held + vectors + 10 * row - 1) == 9
     with pytest.raises(EvaluationError, match="is too small for one query"):

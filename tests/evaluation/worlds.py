@@ -40,7 +40,7 @@ class World:
         ]
 
     def score(self, source: int, path: Path, target: int) -> Fraction:
-        width = self.model.width
+        width = self.model.dim
         entity, relation, answer = (
             [[int(x) for x in row] for row in table.tolist()]
             for table in (self.model.entity, self.model.relation, self.model.answer)

@@ -13,16 +13,20 @@ from blockhole.models.blockhole import BlockHolE
 from blockhole.models.circulant import block_circulant, circular_correlation
 from blockhole.models.complex import ComplEx
 from blockhole.models.contract import Model
-from blockhole.models.forms import complex_form, fourier_form, holographic_form, spatial_form, widened_form
-from blockhole.models.hole import HolE
-from blockhole.models.spatial import (
-    BlockHolESpatial,
+from blockhole.models.forms import (
     Scaling,
+    complex_form,
     entity_to_fourier,
     entity_to_spatial,
+    fourier_form,
+    holographic_form,
     relation_to_fourier,
     relation_to_spatial,
+    spatial_form,
+    widened_form,
 )
+from blockhole.models.hole import HolE
+from blockhole.models.spatial import BlockHolESpatial
 
 E, R = 7, 3
 SCALINGS: list[Scaling] = ["paths", "paper"]

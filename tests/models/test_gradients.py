@@ -9,9 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from blockhole.models.catalogue import build_model
+from blockhole.models.catalogue import ModelSettings, build_model, find_model, known_models
 from blockhole.models.contract import Model
-from blockhole.models.settings import BLOCK_MODEL_NAMES, MODEL_NAMES, ModelSettings
 
 E, R = 4, 2
 
@@ -28,14 +27,14 @@ class Scorer(nn.Module):
 
 
 @pytest.mark.parametrize("inverses", ["own", "tied"])
-@pytest.mark.parametrize("name", MODEL_NAMES)
+@pytest.mark.parametrize("name", known_models())
 def test_gradients_equal_finite_differences(name: str, inverses: Literal["own", "tied"]) -> None:
-    if name in BLOCK_MODEL_NAMES:
+    if find_model(name).sized_by_blocks:
         settings = ModelSettings(name=name, blocks=2, block_size=3, inverses=inverses, entity_scale=1.0)
     else:
         settings = ModelSettings(name=name, dim=5, inverses=inverses, entity_scale=1.0)
     scorer = Scorer(build_model(settings, E, R, seed=3).double())
-    hops = 1 if name == "simple" else 3
+    hops = 1 if find_model(name).why_no_paths else 3
     source, target = torch.tensor([0, 1, 1]), torch.tensor([2, 3, 1])
     path = torch.tensor([[0, 3, 0], [2, 1, 1], [3, 2, 0]])[:, :hops]
     length = torch.tensor([hops, 1, hops])

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from blockhole.models.blockhole import BlockHolE
 from blockhole.models.circulant import fourier_hop
-from blockhole.models.geometry import BlockGeometry
+from blockhole.models.contract import BlockGeometry
 from blockhole.models.hop_compiled import compiled_hop
 
 SIZES: list[tuple[int, int, Literal[1, 2]]] = [

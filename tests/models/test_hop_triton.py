@@ -7,7 +7,7 @@ from collections.abc import Callable
 _PROGRAM = """
 import torch
 from blockhole.models.circulant import fourier_hop
-from blockhole.models.geometry import BlockGeometry
+from blockhole.models.contract import BlockGeometry
 from blockhole.models.hop_triton import fused_hop
 
 generator = torch.Generator().manual_seed(1)

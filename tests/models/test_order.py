@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from blockhole.models.catalogue import build_model
+from blockhole.models.catalogue import ModelSettings, build_model
 from blockhole.models.contract import Model
-from blockhole.models.settings import ModelSettings
 
 E, R = 5, 4
 

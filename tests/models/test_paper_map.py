@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from blockhole.models.settings import MODEL_NAMES
+from blockhole.models.catalogue import MODELS
 
 ROOT = Path(__file__).parents[2]
 MAP = (ROOT / "docs" / "explanation" / "paper-map.md").read_text(encoding="utf-8")
@@ -35,6 +35,5 @@ def test_the_algebra_and_the_conversions_are_all_mapped() -> None:
 
 
 def test_every_model_is_mapped() -> None:
-    modules = {module for module, _ in NAMES}
-    files = {"blockhole-spatial": "spatial"}
-    assert {files.get(name, name) for name in MODEL_NAMES} <= modules
+    classes = {tuple(place.removeprefix("blockhole.models.").split(":")) for place in MODELS.values()}
+    assert classes <= set(NAMES)

@@ -4,29 +4,92 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
 from blockhole.errors import ConfigError
 from blockhole.models.blockhole import BlockHolE
-from blockhole.models.catalogue import MODELS, build_model
-from blockhole.models.settings import MODEL_NAMES, ModelSettings
+from blockhole.models.catalogue import MODELS, OWN_MODELS, ModelSettings, build_model, find_model, name_of
+from blockhole.models.complex import ComplEx
+from blockhole.models.contract import Model
 from blockhole.models.spatial import BlockHolESpatial
 
 E, R = 13, 4
 
 
 def test_every_name_has_a_model_of_that_name() -> None:
-    assert tuple(MODELS) == MODEL_NAMES
-    for name in MODEL_NAMES:
+    for name, place in MODELS.items():
         model = build_model(ModelSettings(name=name), E, R, seed=0)
-        assert type(model) is MODELS[name]
-        assert model.name == name
+        assert f"{type(model).__module__}:{type(model).__name__}" == place
+        assert name_of(type(model)) == name
+
+
+OWN = """
+from typing import final
+from blockhole.models.contract import Model, Widths
+
+@final
+class Still(Model):
+    @classmethod
+    def layout(cls, dim, blocks):
+        return Widths(dim, 1)
+
+    def hop(self, vector, relation):
+        return vector
+
+number = 3
+"""
+
+
+def test_a_class_of_ones_own_is_found_where_it_is_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "still_model.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delenv(OWN_MODELS, raising=False)
+
+    def refused(name: str) -> str:
+        with pytest.raises(ConfigError) as error:
+            ModelSettings(name=name)
+        return str(error.value)
+
+    name = "still_model:Still"
+    assert refused(name) == f"the model {name} is not one of blockhole's; if you trust it, set BLOCKHOLE_MODELS={name}."
+    assert "still_model" not in sys.modules
+    monkeypatch.setenv(OWN_MODELS, f"absent_model:Absent, {name}")
+    try:
+        model = build_model(ModelSettings(name=name, dim=4), E, R, seed=0)
+        assert model.entity.shape == (E, 4)
+        assert type(model) is find_model(name_of(type(model)))
+        assert refused("absent_model:Absent") == (
+            "cannot load the model absent_model:Absent: No module named 'absent_model'; put the folder of absent_model "
+            "on PYTHONPATH."
+        )
+        for wrong in ("number", "absent", "Model"):
+            message = f"still_model has no model {wrong}; it is to be a class that completes Model."
+            assert refused(f"still_model:{wrong}") == message
+        assert refused("?").endswith("analogy, simple, absent_model:Absent, still_model:Still.")
+        monkeypatch.delenv(OWN_MODELS)
+        assert find_model(name) is type(model)  # whoever imported it trusts it
+    finally:
+        sys.modules.pop("still_model", None)
+
+
+@pytest.mark.parametrize(
+    ("model", "given", "message"),
+    [
+        (BlockHolE, {"dim": 6}, "BlockHolE takes blocks and block_size, and no dim"),
+        (ComplEx, {}, "ComplEx takes dim, and neither blocks nor block_size"),
+        (ComplEx, {"dim": 6, "blocks": 2}, "ComplEx takes dim, and neither blocks nor block_size"),
+    ],
+)
+def test_a_constructor_takes_the_sizes_of_its_model(model: type[Model], given: dict[str, int], message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        model(E, R, **given)  # type: ignore[arg-type]
 
 
 def test_settings_load_without_torch() -> None:
-    program = "import sys, blockhole.models.settings; print('torch' in sys.modules)"
+    program = "import sys, blockhole.models.catalogue, blockhole.runs.config; print('torch' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "False"
 
@@ -156,3 +219,5 @@ def test_a_model_without_blocks_is_refused() -> None:
         BlockHolE(E, R, blocks=0, block_size=3)
     with pytest.raises(ValueError, match="b and m must be at least 1, not b=2, m=0"):
         BlockHolESpatial(E, R, blocks=2, block_size=0)
+    with pytest.raises(ValueError, match="dim must be at least 1, not 0"):
+        ComplEx(E, R, dim=0)

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from blockhole.data.dataset import DataSet
 from blockhole.graph.knowledge_graph import SplitGraph
 from blockhole.graph.vocabulary import Vocabulary
-from blockhole.models.catalogue import build_model
+from blockhole.models.catalogue import ModelSettings, build_model
 from blockhole.models.contract import Model
-from blockhole.models.settings import ModelSettings
 from blockhole.queries.paths import PathQueries
 from blockhole.runs.config import TrainConfig, gather, validate
 

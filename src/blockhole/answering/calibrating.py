@@ -15,6 +15,7 @@ from blockhole.answering.engine import Engine
 from blockhole.answering.vectors import Vectors
 from blockhole.data.dataset import DataSet
 from blockhole.errors import DataError, RunError, UndefinedPath
+from blockhole.evaluation.classification import Reliability, reliability
 from blockhole.evaluation.completion import both_sides
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.queries.answers import holds
@@ -145,26 +146,7 @@ def _draw_candidates(engine: Engine, queries: PathQueries, seed: int) -> NDArray
 # Fit the calibration of a run, and measure it.
 
 
-_BINS = 10
 _HELD_OUT = 0.3
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class Reliability:
-    """How probabilities compare with what is true, in ten equal bins of probability; empty bins are left out.
-
-    Shapes [bins]: `said` mean probability, `true` share that is true, `size` pairs.
-    """
-
-    said: NDArray[np.float64]
-    true: NDArray[np.float64]
-    size: NDArray[np.int64]
-
-    @property
-    def error(self) -> float:
-        """The expected calibration error Σ_b |said_b - true_b| · size_b / N."""
-        return float((np.abs(self.said - self.true) * self.size).sum() / max(self.size.sum(), 1))
 
 
 def calibrate(run: Run | Path | str, data: DataSet | None = None, *, seed: int = 0) -> Calibration:
@@ -220,12 +202,3 @@ def scored_queries(engine: Engine, queries: PathQueries) -> PathQueries:
         except UndefinedPath:
             defined[of_length] = False
     return queries.take(defined)
-
-
-def reliability(probability: NDArray[np.float64], label: NDArray[np.bool_]) -> Reliability:
-    """Compare probabilities with labels; shapes [N], [N]."""
-    which = np.minimum((probability * _BINS).astype(np.int64), _BINS - 1)
-    size = np.bincount(which, minlength=_BINS)
-    said, true = (np.bincount(which, values, _BINS) for values in (probability, label.astype(np.float64)))
-    filled = size > 0
-    return Reliability(said[filled] / size[filled], true[filled] / size[filled], size[filled])

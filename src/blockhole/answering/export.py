@@ -15,7 +15,7 @@ from blockhole.answering.engine import Engine, check_hops, check_top
 from blockhole.answering.vectors import Vectors
 from blockhole.errors import ExportError, MissingExtra, UnknownName
 from blockhole.graph.vocabulary import Vocabulary
-from blockhole.models.settings import ModelSettings
+from blockhole.models.catalogue import ModelSettings
 from blockhole.queries.language import parse
 from blockhole.saving import replacing
 

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from blockhole.errors import DamagedRun, RunError
-from blockhole.models.catalogue import build_model
+from blockhole.models.catalogue import ModelSettings, build_model
 from blockhole.models.contract import Model
-from blockhole.models.settings import ModelSettings
 from blockhole.queries.paths import PathQueries
 from blockhole.runs.checkpoint import load_best_weights
 from blockhole.runs.run import Run

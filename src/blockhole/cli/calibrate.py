@@ -10,7 +10,7 @@ import typer
 from blockhole.cli.output import JsonFlag, print_json, stdout
 
 if TYPE_CHECKING:
-    from blockhole.answering.calibrating import Reliability
+    from blockhole.evaluation.classification import Reliability
 
 app = typer.Typer(add_completion=False)
 

@@ -1,10 +1,13 @@
-"""Path QA classification: does the path hold? φ ≥ 0 says yes. And the order of relations, Table 4 of the paper."""
+"""Yes or no: path QA classification, the order of relations (Table 4 of the paper), and how reliable a probability is.
+
+A path holds if φ ≥ 0. The accuracy is over what is true, over what is false, and over both together.
+"""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
 import torch
@@ -17,8 +20,6 @@ from blockhole.evaluation.truth import Reading, Truth
 from blockhole.models.contract import Model
 from blockhole.queries.answers import holds
 from blockhole.queries.paths import PathQueries
-
-# Accuracy of yes or no: on what is true, on what is false, and on both together.
 
 
 @final
@@ -79,9 +80,6 @@ def accuracy_table(title: str, first: str, parts: dict[str, Accuracy]) -> Table:
     return Table(title, header, rows)
 
 
-# Path QA classification: does the path hold? φ ≥ 0 says yes.
-
-
 @final
 @dataclass(frozen=True, slots=True)
 class ClassificationReport:
@@ -94,6 +92,7 @@ class ClassificationReport:
     timing: Timing
     score: NDArray[np.float64] = field(repr=False)
     label: NDArray[np.bool_] = field(repr=False)
+    digits: ClassVar[int] = 1
 
     @property
     def metrics(self) -> dict[str, NDArray[np.float64]]:
@@ -184,9 +183,6 @@ def classify(
     return ClassificationReport(split, truth.reading, total, by_length, timing, score, label)
 
 
-# The order of relations: queries with …/a/b/… against the same with …/b/a/… (Table 4 of the paper).
-
-
 def swap_adjacent(queries: PathQueries, first: int, second: int) -> tuple[PathQueries, PathQueries]:
     """The queries whose path holds `first`/`second`, and the same with the first such pair the other way round."""
     here, following = queries.path[:, :-1], queries.path[:, 1:]
@@ -215,9 +211,54 @@ def evaluate_order(
     """Classify the queries that hold in G(F*) along …/first/second/…, and their swapped paths where those do not."""
     found, swapped = swap_adjacent(queries, first, second)
     true = holds(truth.graph, found, device)
-    names = [truth.graph.relation_name(relation) for relation in (first, second)]
-    pair = "/".join(f"^{name}" if inverse else name for name, inverse in names)
+    pair = "/".join(truth.relation_text(relation) for relation in (first, second))
     if not true.any():
         raise EvaluationError(f"no query of the split {split} has {pair} in its path; choose another pair or split.")
     title = f"{split} with {pair}"
     return classify(model, found.take(true), swapped.take(true), truth, split=title, device=device, seed=seed)
+
+
+@final
+class ValidationAccuracy:
+    """Accuracy of path classification in per cent, positives and negatives together.
+
+    Which reversed paths are negatives is found once, on `device`, for all models that are measured.
+    """
+
+    def __init__(self, queries: PathQueries, truth: Truth, device: torch.device | str = "cpu") -> None:
+        positive = classified(queries, "of validation")
+        self._truth = truth
+        self._judged, self._label = with_negatives(positive, reverse_paths(positive), truth, device)
+
+    def __call__(self, model: Model, device: torch.device | str = "cpu") -> float:
+        """The accuracy of `model`: φ ≥ 0 says yes."""
+        score = Scorer(model, self._truth.graph, device).score(self._judged)
+        return 100 * float(np.mean((score >= 0) == self._label))
+
+
+_BINS = 10
+
+
+class Reliability(NamedTuple):
+    """How probabilities compare with what is true, in ten equal bins of probability; empty bins are left out.
+
+    Shapes [bins]: `said` mean probability, `true` share that is true, `size` how many there are.
+    """
+
+    said: NDArray[np.float64]
+    true: NDArray[np.float64]
+    size: NDArray[np.int64]
+
+    @property
+    def error(self) -> float:
+        """The expected calibration error Σ_b |said_b - true_b| · size_b / N."""
+        return float((np.abs(self.said - self.true) * self.size).sum() / max(self.size.sum(), 1))
+
+
+def reliability(probability: NDArray[np.float64], label: NDArray[np.bool_]) -> Reliability:
+    """Compare probabilities with labels; shapes [N], [N]."""
+    which = np.minimum((probability * _BINS).astype(np.int64), _BINS - 1)
+    size = np.bincount(which, minlength=_BINS)
+    said, true = (np.bincount(which, values, _BINS) for values in (probability, label.astype(np.float64)))
+    filled = size > 0
+    return Reliability(said[filled] / size[filled], true[filled] / size[filled], size[filled])

@@ -5,21 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from blockhole.evaluation.ranking import Ranks, TieRule, rank
+from blockhole.evaluation.ranking import COMPLETION_METRICS, Ranks, TieRule, rank, values_of
 from blockhole.evaluation.report import Interval, Table, Timing, mean_intervals, spell_interval
 from blockhole.evaluation.truth import Reading, Truth
 from blockhole.models.contract import Model
 from blockhole.queries.paths import PathQueries
 
 Side = Literal["head", "tail"]
-
-HITS = (1, 3, 10)
 
 
 @final
@@ -37,11 +35,12 @@ class CompletionReport:
     intervals: dict[str, Interval]
     timing: Timing
     ranks: Ranks = field(repr=False)
+    digits: ClassVar[int] = 4
 
     @property
     def metrics(self) -> dict[str, NDArray[np.float64]]:
         """Rank, reciprocal rank and hits of each query."""
-        return completion_metrics(self.ranks, self.ties)
+        return values_of(COMPLETION_METRICS, self.ranks, self.ties)
 
     def side(self, side: Side) -> Ranks:
         """The ranks of one side, in the order of the triples."""
@@ -67,30 +66,26 @@ class CompletionReport:
         """One table: both sides together with intervals, then each."""
         figures = {"both": _means(self.ranks, self.ties)}
         figures |= {side: _means(self.side(side), self.ties) for side in ("tail", "head")}
-        digits = {name: 1 if name == "mr" else 4 for name in figures["both"]}
+        digits = {metric.name: metric.digits for metric in COMPLETION_METRICS}
         shown = {side: [f"{each[name]:.{digits[name]}f}" for name in digits] for side, each in figures.items()}
         bounds = [spell_interval(self.intervals[name], digits[name]) for name in digits]
         rows = (("both", *shown["both"]), ("95 %", *bounds), ("tail", *shown["tail"]), ("head", *shown["head"]))
-        header = ("side", "MR", "MRR", *(f"Hits@{top}" for top in HITS))
+        header = ("side", *(metric.title for metric in COMPLETION_METRICS))
         return [Table(f"Completion of {self.split}, filtered, ties {self.ties}", header, rows)]
 
 
-def completion_metrics(ranks: Ranks, ties: TieRule = "half") -> dict[str, NDArray[np.float64]]:
-    """Rank, reciprocal rank and hits of each query."""
-    place = ranks.rank(ties)
-    hits = {f"hits_at_{top}": (place <= top).astype(np.float64) for top in HITS}
-    return {"mr": place, "mrr": 1 / place, **hits}
-
-
 def _means(ranks: Ranks, ties: TieRule) -> dict[str, float]:
-    return {name: float(values.mean()) for name, values in completion_metrics(ranks, ties).items()}
+    return {name: float(values.mean()) for name, values in values_of(COMPLETION_METRICS, ranks, ties).items()}
 
 
 def both_sides(triples: NDArray[np.int32], num_relations: int) -> PathQueries:
     """The tail queries s/r → o of `triples` [T, 3], then the head queries o/r⁻¹ → s."""
-    source, relation, target = triples.T
-    inverted = np.column_stack([target, relation + np.int32(num_relations), source]).astype(np.int32)
-    return PathQueries.from_triples(np.concatenate([triples, inverted]))
+    return PathQueries.from_triples(np.concatenate([triples, inverted(triples, num_relations)]))
+
+
+def inverted(triples: NDArray[np.int32], num_relations: int) -> NDArray[np.int32]:
+    """(s, r, o) as (o, r⁻¹, s), r⁻¹ being r + R: [T, 3] → [T, 3]."""
+    return triples[:, [2, 1, 0]] + np.array([0, num_relations, 0], dtype=np.int32)
 
 
 def evaluate_completion(
@@ -110,5 +105,5 @@ def evaluate_completion(
     start = time.perf_counter()
     ranks = rank(model, queries, truth, candidates="all", memory=memory, device=device, progress=progress)
     timing = Timing(len(queries), time.perf_counter() - start)
-    bounds = mean_intervals(completion_metrics(ranks, ties), seed)
+    bounds = mean_intervals(values_of(COMPLETION_METRICS, ranks, ties), seed)
     return CompletionReport(split, truth.reading, ties, bounds, timing, ranks)

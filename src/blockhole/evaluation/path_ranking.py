@@ -1,4 +1,7 @@
-"""Path QA ranking: MQ and P@10 with intervals, over all queries, by path length and by last relation."""
+"""Path QA ranking: MQ and P@10 with intervals, over all queries, by path length and by last relation.
+
+The figures are those of `PATH_METRICS` in `evaluation/ranking.py`.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +9,19 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, final
+from itertools import chain
+from typing import Any, ClassVar, final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from blockhole.errors import EvaluationError
-from blockhole.evaluation.classification import classified, reverse_paths, with_negatives
-from blockhole.evaluation.ranking import Ranks, TieRule, TiesCountAsWins, rank
+from blockhole.evaluation.ranking import PATH_METRICS, Ranks, TieRule, TiesCountAsWins, rank, values_of
 from blockhole.evaluation.report import Interval, Table, Timing, mean, mean_intervals, spell_interval
-from blockhole.evaluation.scorer import Scorer
 from blockhole.evaluation.truth import Reading, Truth
 from blockhole.models.contract import Model
 from blockhole.queries.paths import PathQueries
-
-# Path QA ranking: MQ and P@10 with intervals, over all queries, by path length and by last relation.
-
-
-TOP = 10
-"""The 10 of P@10."""
 
 
 @final
@@ -40,41 +36,50 @@ class RankingFigures:
     queries: int
     excluded: int
     tied: float | None
-    mq: float | None
-    p_at_10: float | None
+    means: dict[str, float | None]
     p_at_10_with_excluded: float
     intervals: dict[str, Interval]
 
+    @property
+    def mq(self) -> float | None:
+        """The mean quantile."""
+        return self.means["mq"]
+
+    @property
+    def p_at_10(self) -> float | None:
+        """The share of queries whose true answer ranks tenth or better."""
+        return self.means["p_at_10"]
+
     def to_dict(self) -> dict[str, Any]:
-        """Every field, as JSON takes it."""
-        plain = {name: getattr(self, name) for name in ("queries", "excluded", "tied", "mq", "p_at_10")}
-        bounds = {name: list(interval) for name, interval in self.intervals.items()}
-        return {**plain, "p_at_10_with_excluded": self.p_at_10_with_excluded, "intervals": bounds}
-
-
-def ranking_metrics(ranks: Ranks, ties: TieRule) -> dict[str, NDArray[np.float64]]:
-    """Quantile and hit of each evaluated query, in per cent."""
-    counted = ranks.take(ranks.evaluated)
-    return {
-        "mq": 100 * counted.quantile(ties),
-        "p_at_10": 100 * counted.hit(TOP, ties).astype(np.float64),
-    }
+        """Every figure, as JSON takes it."""
+        return {
+            "queries": self.queries,
+            "excluded": self.excluded,
+            "tied": self.tied,
+            **self.means,
+            "p_at_10_with_excluded": self.p_at_10_with_excluded,
+            "intervals": {name: list(interval) for name, interval in self.intervals.items()},
+        }
 
 
 def ranking_figures(ranks: Ranks, ties: TieRule = "half", seed: int = 0) -> RankingFigures:
     """Summarise the ranks of one set of queries, at least one."""
-    metrics = ranking_metrics(ranks, ties)
     counted = ranks.evaluated
+    values = _values(ranks, ties)
     tied = mean(ranks.tied[counted] > 0)
     return RankingFigures(
         queries=int(counted.sum()),
         excluded=int((~counted).sum()),
         tied=None if tied is None else 100 * tied,
-        mq=mean(metrics["mq"]),
-        p_at_10=mean(metrics["p_at_10"]),
-        p_at_10_with_excluded=float(100 * (ranks.hit(TOP, ties) | ~counted).mean()),
-        intervals=mean_intervals(metrics, seed),
+        means={name: mean(each) for name, each in values.items()},
+        p_at_10_with_excluded=float(100 * (ranks.hit(10, ties) | ~counted).mean()),
+        intervals=mean_intervals(values, seed),
     )
+
+
+def _values(ranks: Ranks, ties: TieRule) -> dict[str, NDArray[np.float64]]:
+    """What the metrics give to each query that has negatives."""
+    return values_of(PATH_METRICS, ranks.take(ranks.evaluated), ties)
 
 
 @final
@@ -90,11 +95,12 @@ class RankingReport:
     by_relation: dict[str, RankingFigures]
     timing: Timing
     ranks: Ranks = field(repr=False)
+    digits: ClassVar[int] = 1
 
     @property
     def metrics(self) -> dict[str, NDArray[np.float64]]:
-        """Quantile and hit of each evaluated query, in per cent."""
-        return ranking_metrics(self.ranks, self.ties)
+        """The values of each evaluated query, in per cent."""
+        return _values(self.ranks, self.ties)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the ranks of single queries."""
@@ -112,34 +118,29 @@ class RankingReport:
     def tables(self) -> list[Table]:
         """All queries with what was measured, then by length, then by last relation."""
         total = _table(f"Ranking on {self.split} (F* = {self.truth}, ties {self.ties}), per cent", {"all": self.total})
-        others = ("excluded as hits", None, None, self.total.p_at_10_with_excluded, *[None] * 4)
+        hits = {"p_at_10": self.total.p_at_10_with_excluded}
+        cells = chain.from_iterable((hits.get(metric.name), None) for metric in PATH_METRICS)
+        others = ("excluded as hits", *cells, None, None, None)
         relations = tuple(
-            (name, part.mq, part.p_at_10, part.queries, part.excluded, part.tied)
+            (name, *part.means.values(), part.queries, part.excluded, part.tied)
             for name, part in self.by_relation.items()
         )
+        titles = tuple(metric.title for metric in PATH_METRICS)
         return [
             replace(total, rows=(*total.rows, others)),
             _table("By path length", {str(length): part for length, part in self.by_length.items()}),
-            Table("By last relation", ("relation", "MQ", "P@10", "evaluated", "excluded", "tied"), relations),
+            Table("By last relation", ("relation", *titles, "evaluated", "excluded", "tied"), relations),
         ]
 
 
 def _table(title: str, parts: dict[str, RankingFigures]) -> Table:
-    header = ("queries", "MQ", "95 %", "P@10", "95 %", "evaluated", "excluded", "tied")
-    rows = tuple(
-        (
-            name,
-            part.mq,
-            spell_interval(part.intervals.get("mq")),
-            part.p_at_10,
-            spell_interval(part.intervals.get("p_at_10")),
-            part.queries,
-            part.excluded,
-            part.tied,
-        )
-        for name, part in parts.items()
-    )
-    return Table(title, header, rows)
+    """A row for each part: every metric, and its interval beside it."""
+    figures = [cell for metric in PATH_METRICS for cell in (metric.title, "95 %")]
+    rows = []
+    for name, part in parts.items():
+        spelled = [(mean, spell_interval(part.intervals.get(metric))) for metric, mean in part.means.items()]
+        rows.append((name, *chain.from_iterable(spelled), part.queries, part.excluded, part.tied))
+    return Table(title, ("queries", *figures, "evaluated", "excluded", "tied"), tuple(rows))
 
 
 def evaluate_ranking(
@@ -160,11 +161,10 @@ def evaluate_ranking(
     timing = Timing(len(queries), time.perf_counter() - start)
     if ties == "paper" and ranks.tied[ranks.evaluated].any():
         _warn_of_ties(ranks)
-    graph, last = truth.graph, queries.last_relation
+    last = queries.last_relation
     by_relation = {}
     for relation in np.unique(last).tolist():
-        name, inverse = graph.relation_name(relation)
-        by_relation[f"^{name}" if inverse else name] = ranking_figures(ranks.take(last == relation), ties, seed)
+        by_relation[truth.relation_text(relation)] = ranking_figures(ranks.take(last == relation), ties, seed)
     by_length = {
         length: ranking_figures(ranks.take(queries.length == length), ties, seed) for length in queries.lengths()
     }
@@ -184,9 +184,6 @@ def _warn_of_ties(ranks: Ranks) -> None:
     )
 
 
-# Quick figures for early stopping, over at most so many queries.
-
-
 def subset(queries: PathQueries, limit: int, seed: int = 0) -> PathQueries:
     """At most `limit` of the queries, drawn without replacement from `seed`, in their order."""
     if len(queries) <= limit:
@@ -197,26 +194,8 @@ def subset(queries: PathQueries, limit: int, seed: int = 0) -> PathQueries:
 def validation_ranking(
     model: Model, queries: PathQueries, truth: Truth, *, device: torch.device | str = "cpu"
 ) -> dict[str, float]:
-    """MQ and P@10 in per cent (`mq`, `p_at_10`) over the queries that have negatives, a tie counting half."""
+    """The figures of early stopping: means over the queries that have negatives, a tie counting half."""
     ranks = rank(model, queries, truth, device=device)
     if not ranks.evaluated.any():
         raise EvaluationError("no validation query has a negative candidate; give more validation queries.")
-    return {name: float(values.mean()) for name, values in ranking_metrics(ranks, "half").items()}
-
-
-@final
-class ValidationAccuracy:
-    """Accuracy of path classification in per cent, positives and negatives together.
-
-    Which reversed paths are negatives is found once, on `device`, for all models that are measured.
-    """
-
-    def __init__(self, queries: PathQueries, truth: Truth, device: torch.device | str = "cpu") -> None:
-        positive = classified(queries, "of validation")
-        self._truth = truth
-        self._judged, self._label = with_negatives(positive, reverse_paths(positive), truth, device)
-
-    def __call__(self, model: Model, device: torch.device | str = "cpu") -> float:
-        """The accuracy of `model`: φ ≥ 0 says yes."""
-        score = Scorer(model, self._truth.graph, device).score(self._judged)
-        return 100 * float(np.mean((score >= 0) == self._label))
+    return {name: float(values.mean()) for name, values in _values(ranks, "half").items()}

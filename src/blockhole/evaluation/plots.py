@@ -20,13 +20,12 @@ if TYPE_CHECKING:
     from blockhole.evaluation.path_ranking import RankingReport
 
 Bins = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]
-"""Of bins of probability that are not empty: the mean of what was said, the share that is true, and the size."""
+"""said, true and size of a Reliability."""
 Metrics = Sequence[Mapping[str, float | int | str | None]]
 """The lines of a run's metrics.jsonl."""
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 """Okabe and Ito's colours, which colour-blind readers can tell apart."""
-_BINS = 10
 
 
 def check_drawing() -> None:
@@ -68,20 +67,14 @@ def plot_quantile_by_length(reports: Mapping[str, RankingReport]) -> Figure:
     return figure
 
 
-def reliability(report: ClassificationReport) -> Bins:
-    """Of ten equal bins of σ(φ): the mean of σ(φ), the share that is true, and the size; empty bins left out."""
-    probability = 0.5 * (1 + np.tanh(report.score / 2))
-    which = np.minimum((probability * _BINS).astype(np.int64), _BINS - 1)
-    size = np.bincount(which, minlength=_BINS)
-    said, true = (np.bincount(which, values, _BINS) for values in (probability, report.label.astype(np.float64)))
-    filled = size > 0
-    return said[filled] / size[filled], true[filled] / size[filled], size[filled]
-
-
 def plot_reliability(reports: Mapping[str, ClassificationReport]) -> Figure:
     """How often queries are true against how probable the logistic loss says they are, and how many there are."""
+    from blockhole.evaluation.classification import reliability
+
     first = next(iter(reports.values()))
-    curves = {name: reliability(report) for name, report in reports.items()}
+    curves = {
+        name: reliability(0.5 * (1 + np.tanh(report.score / 2)), report.label) for name, report in reports.items()
+    }
     return plot_bins(curves, said="σ(φ)", counted="queries", title=f"Reliability of σ(φ), {first.split}")
 
 

@@ -1,5 +1,6 @@
-"""Ranks of true answers among type-matching candidates, exact whatever the batch size, memory cap or device.
+"""Ranks of true answers among type-matching candidates, and the figures that follow from ranks.
 
+A rank is the same whatever the batch size, memory cap or device.
 A block of queries is scored against its candidates by one float32 matrix product. Its rounding error has a bound, so
 a rival further from the true answer than the bound is decided; the few that are nearer are scored again, in float64,
 by the function that scores the true answer. Two float64 scores within `TOLERANCE` tie. So a rank does not hang on the
@@ -9,11 +10,11 @@ tolerance for the same reason, but at 1e-4 of the score; ours is far below what 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, NamedTuple, final
+from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 import torch
@@ -29,9 +30,6 @@ from blockhole.models.contract import Model
 from blockhole.queries.answer_masks import AnswerMasks
 from blockhole.queries.answers import AnswerSets, answer_sets, holds
 from blockhole.queries.paths import PathQueries
-
-# Where the true answer of each query came out among its negatives, and what follows under each rule for ties.
-
 
 TieRule = Literal["half", "paper", "pessimistic"]
 
@@ -83,46 +81,39 @@ class Ranks:
         return self.rank(ties) <= top
 
 
-# The known answers ⟦q⟧ of a block of queries, taken out of its scores.
+@final
+@dataclass(frozen=True, slots=True)
+class RankMetric:
+    """A figure of ranks: the mean of what `of` gives to each query; shape [N]."""
+
+    name: str
+    """Its key in JSON."""
+    title: str
+    """Its column in tables."""
+    of: Callable[[Ranks, TieRule], NDArray[Any]]
+    digits: int = 1
+    """Decimals in the table of completion."""
 
 
-Hide = Callable[[Tensor], Tensor]
-"""Sets the scores [B, C] of each query's answers to -∞, in place; how many answers each query has, [B]."""
+PATH_METRICS = (
+    RankMetric("mq", "MQ", lambda ranks, ties: 100 * ranks.quantile(ties)),
+    RankMetric("p_at_10", "P@10", lambda ranks, ties: 100 * ranks.hit(10, ties)),
+)
+"""The figures of path queries, in per cent, over the queries that have negatives."""
+
+COMPLETION_METRICS = (
+    RankMetric("mr", "MR", lambda ranks, ties: ranks.rank(ties)),
+    RankMetric("mrr", "MRR", lambda ranks, ties: 1 / ranks.rank(ties), digits=4),
+    RankMetric("hits_at_1", "Hits@1", lambda ranks, ties: ranks.hit(1, ties), digits=4),
+    RankMetric("hits_at_3", "Hits@3", lambda ranks, ties: ranks.hit(3, ties), digits=4),
+    RankMetric("hits_at_10", "Hits@10", lambda ranks, ties: ranks.hit(10, ties), digits=4),
+)
+"""The figures of completion, as fractions of 1."""
 
 
-def on_cpu(graph: KnowledgeGraph, queries: PathQueries, size: int, entities: NDArray[np.int32]) -> Iterator[Hide]:
-    """One `Hide` for each block of `size` queries whose scores have the columns `entities`, by listing answers."""
-    column = np.zeros(graph.num_entities, dtype=np.int64)
-    column[entities] = np.arange(len(entities))
-    for sets in answer_sets(graph, queries, batch_size=size):
-        yield partial(_hide_listed, sets, column)
-
-
-def _hide_listed(sets: AnswerSets, column: NDArray[np.int64], scores: Tensor) -> Tensor:
-    flat = column[sets.entities]
-    flat += sets.row * scores.shape[1]
-    scores.numpy().reshape(-1)[flat] = -np.inf
-    return torch.from_numpy(np.diff(sets.indptr))
-
-
-def on_device(
-    masks: AnswerMasks, queries: PathQueries, size: int, entities: NDArray[np.int32], device: torch.device
-) -> Iterator[Hide]:
-    """The same by flags on a device."""
-    columns = torch.from_numpy(entities.astype(np.int64)).to(device)
-    for first in range(0, len(queries), size):
-        block = queries.take(slice(first, first + size))
-        ids = (torch.from_numpy(ids.astype(np.int64)) for ids in (block.source, block.path, block.length))
-        yield partial(_hide_flagged, masks(*ids), columns)
-
-
-def _hide_flagged(mask: Tensor, columns: Tensor, scores: Tensor) -> Tensor:
-    known = mask.index_select(1, columns)
-    scores.masked_fill_(known, -torch.inf)
-    return known.sum(dim=1)
-
-
-# Ranks of true answers among type-matching candidates, exact whatever the batch size, memory cap or device.
+def values_of(metrics: Sequence[RankMetric], ranks: Ranks, ties: TieRule) -> dict[str, NDArray[np.float64]]:
+    """What each metric gives to each query, by its name."""
+    return {metric.name: np.asarray(metric.of(ranks, ties), dtype=np.float64) for metric in metrics}
 
 
 TOLERANCE = 2.0**-32
@@ -137,6 +128,10 @@ _DEVICE_SCORES = 128_000_000
 _MOST_QUERIES = 8192
 _BYTES_PER_SCORE = 64
 """Peak memory of a block over its scores, if every candidate is an answer and every score needs float64."""
+
+
+Hide = Callable[[Tensor], Tensor]
+"""Takes the known answers ⟦q⟧ of a block out of its scores [B, C], which become -∞; how many each query has, [B]."""
 
 
 class _Group(NamedTuple):
@@ -248,8 +243,8 @@ class _Ranking:
 
     def _hides(self, members: PathQueries, size: int, entities: NDArray[np.int32]) -> Iterator[Hide]:
         if self._masks is None:
-            return on_cpu(self._graph, members, size, entities)
-        return on_device(self._masks, members, size, entities, self._scorer.device)
+            return _hides_on_cpu(self._graph, members, size, entities)
+        return _hides_on_device(self._masks, members, size, entities, self._scorer.device)
 
     def _block_size(self, group: _Group) -> int:
         """Queries in a block: as many as the cache likes, the memory cap allows and `batch` says."""
@@ -269,6 +264,40 @@ class _Ranking:
             raise self._scorer.refuse(self._queries, unscorable)
 
 
+def _hides_on_cpu(
+    graph: KnowledgeGraph, queries: PathQueries, size: int, entities: NDArray[np.int32]
+) -> Iterator[Hide]:
+    """One `Hide` for each block of `size` queries whose scores have the columns `entities`, by listing answers."""
+    column = np.zeros(graph.num_entities, dtype=np.int64)
+    column[entities] = np.arange(len(entities))
+    for sets in answer_sets(graph, queries, batch_size=size):
+        yield partial(_hide_listed, sets, column)
+
+
+def _hide_listed(sets: AnswerSets, column: NDArray[np.int64], scores: Tensor) -> Tensor:
+    flat = column[sets.entities]
+    flat += sets.row * scores.shape[1]
+    scores.numpy().reshape(-1)[flat] = -np.inf
+    return torch.from_numpy(np.diff(sets.indptr))
+
+
+def _hides_on_device(
+    masks: AnswerMasks, queries: PathQueries, size: int, entities: NDArray[np.int32], device: torch.device
+) -> Iterator[Hide]:
+    """The same by flags on a device."""
+    columns = torch.from_numpy(entities.astype(np.int64)).to(device)
+    for first in range(0, len(queries), size):
+        block = queries.take(slice(first, first + size))
+        ids = (torch.from_numpy(ids.astype(np.int64)) for ids in (block.source, block.path, block.length))
+        yield partial(_hide_flagged, masks(*ids), columns)
+
+
+def _hide_flagged(mask: Tensor, columns: Tensor, scores: Tensor) -> Tensor:
+    known = mask.index_select(1, columns)
+    scores.masked_fill_(known, -torch.inf)
+    return known.sum(dim=1)
+
+
 def _count(vector: Tensor, columns: Columns, rough: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """How many rivals score higher than the true answer and how many tie with it; shapes [B], [B].
 
@@ -276,8 +305,8 @@ def _count(vector: Tensor, columns: Columns, rough: Tensor, target: Tensor) -> t
     """
     truth = _exact_scores(vector, columns.exact[target])[:, None]
     slack = columns.slack + TOLERANCE
-    compare = _compare_on_cpu if rough.device.type == "cpu" else _compare
-    above, near = compare(rough, (truth - slack).float(), (truth + slack).float())
+    decide = _decide_on_cpu if rough.device.type == "cpu" else _decide
+    above, near = decide(rough, (truth - slack).float(), (truth + slack).float())
     if takes_whole_product(len(near), vector.shape[1], rough.numel()):
         exact = (vector @ columns.exact.T).masked_fill_(torch.isneginf(rough), -torch.inf)
         better = (exact > truth + TOLERANCE).sum(dim=1)
@@ -298,13 +327,13 @@ def _exact_scores(vector: Tensor, candidate: Tensor) -> Tensor:
     return (vector * candidate).sum(dim=1)
 
 
-def _compare(rough: Tensor, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+def _decide(rough: Tensor, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
     """How many scores of each row are surely above [B], and the flat positions of those too near to tell."""
     above = rough > high
     return above.sum(dim=1), ((rough >= low) != above).view(-1).nonzero().squeeze(1)
 
 
-def _compare_on_cpu(rough: Tensor, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+def _decide_on_cpu(rough: Tensor, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
     """The same with NumPy, which compares and finds five times faster than torch does on a CPU."""
     above = rough.numpy() > high.numpy()
     near = np.flatnonzero((rough.numpy() >= low.numpy()) != above)

@@ -11,76 +11,11 @@ from numpy.typing import NDArray
 
 from blockhole.machine import peak_bytes
 
-# How far a mean could have come out otherwise: the bootstrap over queries, plain and paired.
-
+Cell = str | int | float | None
+Interval = tuple[float, float]
 
 RESAMPLES = 1000
 LEVEL = 0.95
-
-Interval = tuple[float, float]
-
-
-def resampled_means(values: NDArray[np.float64], seed: int = 0, resamples: int = RESAMPLES) -> NDArray[np.float64]:
-    """The means of `values` [N, M] over queries drawn N times with replacement; shape [resamples, M]."""
-    generator = np.random.default_rng(seed)
-    count = len(values)
-    means = np.empty((resamples, values.shape[1]))
-    for resample in range(resamples):
-        drawn = np.bincount(generator.integers(count, size=count, dtype=np.int32), minlength=count)
-        means[resample] = drawn @ values
-    return means / count
-
-
-def intervals(values: NDArray[np.float64], seed: int = 0, resamples: int = RESAMPLES) -> list[Interval]:
-    """The 95 % percentile interval of the mean of each column of `values` [N, M], N ≥ 1."""
-    tails = (0.5 - LEVEL / 2, 0.5 + LEVEL / 2)
-    low, high = np.quantile(resampled_means(values, seed, resamples), tails, axis=0)
-    return list(zip(low.tolist(), high.tolist(), strict=True))
-
-
-def share_interval(right: int, count: int, seed: int = 0, resamples: int = RESAMPLES) -> Interval:
-    """The same for the share, in per cent, of `right` ones among `count` ≥ 1 queries.
-
-    How many of them a resample draws is binomial, so that nothing has to be drawn query by query.
-    """
-    shares = np.random.default_rng(seed).binomial(count, right / count, size=resamples) * (100 / count)
-    low, high = np.quantile(shares, (0.5 - LEVEL / 2, 0.5 + LEVEL / 2))
-    return float(low), float(high)
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """How two systems differ on the same queries: the mean of a - b, its interval, and a two-sided p value."""
-
-    mean: float
-    interval: Interval
-    p_value: float
-
-    @property
-    def significant(self) -> bool:
-        """Whether the interval leaves out 0."""
-        return not self.interval[0] <= 0 <= self.interval[1]
-
-
-def paired_difference(
-    a: NDArray[np.float64], b: NDArray[np.float64], seed: int = 0, resamples: int = RESAMPLES
-) -> Difference:
-    """Compare two systems query by query, values [N] each; drawing pairs keeps what is common to both out."""
-    if a.shape != b.shape:
-        raise ValueError("a paired comparison needs the same queries on both sides")
-    gap = (a - b)[:, None]
-    means = resampled_means(gap, seed, resamples)[:, 0]
-    # One more than counted, on both sides of the fraction: the data itself is one of the possible draws.
-    tail = min(np.count_nonzero(means <= 0), np.count_nonzero(means >= 0))
-    low, high = np.quantile(means, (0.5 - LEVEL / 2, 0.5 + LEVEL / 2))
-    return Difference(float(gap.mean()), (float(low), float(high)), min(1.0, 2 * (tail + 1) / (resamples + 1)))
-
-
-# What every evaluation hands back: a dictionary for JSON, tables for people, and the values behind its means.
-
-
-Cell = str | int | float | None
 
 
 @final
@@ -107,6 +42,10 @@ class Table:
 
 class Report(Protocol):
     """The outcome of one task on one split."""
+
+    @property
+    def digits(self) -> int:
+        """Decimals of its figures where several models stand side by side."""
 
     @property
     def metrics(self) -> dict[str, NDArray[np.float64]]:
@@ -136,20 +75,6 @@ class Timing:
         }
 
 
-def mean(values: NDArray[np.float64] | NDArray[np.bool_]) -> float | None:
-    """The mean; of nothing there is none."""
-    return float(values.mean()) if len(values) else None
-
-
-def mean_intervals(metrics: Mapping[str, NDArray[np.float64]], seed: int = 0) -> dict[str, Interval]:
-    """The bootstrap interval of each metric's mean; metrics over the same queries share their draws."""
-    found: dict[str, Interval] = {}
-    for count in {len(values) for values in metrics.values()} - {0}:
-        names = [name for name, values in metrics.items() if len(values) == count]
-        found |= zip(names, intervals(np.column_stack([metrics[name] for name in names]), seed), strict=True)
-    return {name: found[name] for name in metrics if name in found}
-
-
 def markdown(tables: Sequence[Table]) -> str:
     """The tables as Markdown."""
     return "\n".join(_markdown_table(table) for table in tables)
@@ -164,12 +89,79 @@ def _line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
+# How far a mean could have come out otherwise: the bootstrap over queries.
+
+
+def mean(values: NDArray[np.float64] | NDArray[np.bool_]) -> float | None:
+    """The mean; of nothing there is none."""
+    return float(values.mean()) if len(values) else None
+
+
+def mean_intervals(metrics: Mapping[str, NDArray[np.float64]], seed: int = 0) -> dict[str, Interval]:
+    """The bootstrap interval of each metric's mean; metrics over the same queries share their draws."""
+    found: dict[str, Interval] = {}
+    for count in {len(values) for values in metrics.values()} - {0}:
+        names = [name for name, values in metrics.items() if len(values) == count]
+        found |= zip(names, intervals(np.column_stack([metrics[name] for name in names]), seed), strict=True)
+    return {name: found[name] for name in metrics if name in found}
+
+
 def spell_interval(interval: Interval | None, digits: int = 1) -> str | None:
     """An interval as tables show it."""
     return None if interval is None else f"{interval[0]:.{digits}f}–{interval[1]:.{digits}f}"
 
 
-# Several models on the same queries, side by side, and whether they differ.
+def intervals(values: NDArray[np.float64], seed: int = 0, resamples: int = RESAMPLES) -> list[Interval]:
+    """The 95 % percentile interval of the mean of each column of `values` [N, M], N ≥ 1."""
+    tails = (0.5 - LEVEL / 2, 0.5 + LEVEL / 2)
+    low, high = np.quantile(resampled_means(values, seed, resamples), tails, axis=0)
+    return list(zip(low.tolist(), high.tolist(), strict=True))
+
+
+def share_interval(right: int, count: int, seed: int = 0, resamples: int = RESAMPLES) -> Interval:
+    """The same for the share, in per cent, of `right` ones among `count` ≥ 1 queries.
+
+    How many of them a resample draws is binomial, so that nothing has to be drawn query by query.
+    """
+    shares = np.random.default_rng(seed).binomial(count, right / count, size=resamples) * (100 / count)
+    low, high = np.quantile(shares, (0.5 - LEVEL / 2, 0.5 + LEVEL / 2))
+    return float(low), float(high)
+
+
+def resampled_means(values: NDArray[np.float64], seed: int = 0, resamples: int = RESAMPLES) -> NDArray[np.float64]:
+    """The means of `values` [N, M] over queries drawn N times with replacement; shape [resamples, M]."""
+    generator = np.random.default_rng(seed)
+    count = len(values)
+    means = np.empty((resamples, values.shape[1]))
+    for resample in range(resamples):
+        drawn = np.bincount(generator.integers(count, size=count, dtype=np.int32), minlength=count)
+        means[resample] = drawn @ values
+    return means / count
+
+
+# Several models on the same queries, side by side, and whether they differ: the bootstrap over pairs.
+
+
+def compare(reports: Mapping[str, Report], seed: int = 0) -> Comparison:
+    """Compare reports of one task on the same queries, by the names of their models; the first is the yardstick."""
+    names = list(reports)
+    metrics = {name: report.metrics for name, report in reports.items()}
+    differences = {
+        name: {
+            metric: paired_difference(values, metrics[names[0]][metric], seed)
+            for metric, values in metrics[name].items()
+            if len(values)
+        }
+        for name in names[1:]
+    }
+    return Comparison(
+        title=reports[names[0]].tables()[0].title,
+        means={name: {metric: mean(values) for metric, values in each.items()} for name, each in metrics.items()},
+        intervals={name: mean_intervals(each, seed) for name, each in metrics.items()},
+        differences=differences,
+        details={name: report.to_dict() for name, report in reports.items()},
+        digits=reports[names[0]].digits,
+    )
 
 
 @final
@@ -182,6 +174,7 @@ class Comparison:
     intervals: dict[str, dict[str, Interval]]
     differences: dict[str, dict[str, Difference]]
     details: dict[str, dict[str, Any]]
+    digits: int = 1
 
     @property
     def first(self) -> str:
@@ -210,9 +203,8 @@ class Comparison:
     def tables(self) -> list[Table]:
         """The models side by side, then what sets each apart from the first."""
         metrics = list(self.means[self.first])
-        digits = 4 if "mrr" in metrics else 1
         figures = tuple(
-            (metric, run, means[metric], spell_interval(self.intervals[run].get(metric), digits))
+            (metric, run, means[metric], spell_interval(self.intervals[run].get(metric), self.digits))
             for metric in metrics
             for run, means in self.means.items()
         )
@@ -220,8 +212,8 @@ class Comparison:
             (
                 metric,
                 run,
-                f"{found.mean:+.{digits}f}",
-                f"{found.interval[0]:+.{digits}f} … {found.interval[1]:+.{digits}f}",
+                f"{found.mean:+.{self.digits}f}",
+                f"{found.interval[0]:+.{self.digits}f} … {found.interval[1]:+.{self.digits}f}",
                 f"{found.p_value:.3f}",
                 "yes" if found.significant else "no",
             )
@@ -231,27 +223,35 @@ class Comparison:
         )
         differs = ("metric", "run", "difference", "95 %", "p", "significant")
         return [
-            Table(self.title, ("metric", "run", "mean", "95 %"), figures, digits),
-            Table(f"Against {self.first} (paired bootstrap over queries)", differs, apart, digits),
+            Table(self.title, ("metric", "run", "mean", "95 %"), figures, self.digits),
+            Table(f"Against {self.first} (paired bootstrap over queries)", differs, apart, self.digits),
         ]
 
 
-def compare(reports: Mapping[str, Report], seed: int = 0) -> Comparison:
-    """Compare reports of one task on the same queries, by the names of their models; the first is the yardstick."""
-    names = list(reports)
-    metrics = {name: report.metrics for name, report in reports.items()}
-    differences = {
-        name: {
-            metric: paired_difference(values, metrics[names[0]][metric], seed)
-            for metric, values in metrics[name].items()
-            if len(values)
-        }
-        for name in names[1:]
-    }
-    return Comparison(
-        title=reports[names[0]].tables()[0].title,
-        means={name: {metric: mean(values) for metric, values in each.items()} for name, each in metrics.items()},
-        intervals={name: mean_intervals(each, seed) for name, each in metrics.items()},
-        differences=differences,
-        details={name: report.to_dict() for name, report in reports.items()},
-    )
+@final
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How two systems differ on the same queries: the mean of a - b, its interval, and a two-sided p value."""
+
+    mean: float
+    interval: Interval
+    p_value: float
+
+    @property
+    def significant(self) -> bool:
+        """Whether the interval leaves out 0."""
+        return not self.interval[0] <= 0 <= self.interval[1]
+
+
+def paired_difference(
+    a: NDArray[np.float64], b: NDArray[np.float64], seed: int = 0, resamples: int = RESAMPLES
+) -> Difference:
+    """Compare two systems query by query, values [N] each; drawing pairs keeps what is common to both out."""
+    if a.shape != b.shape:
+        raise ValueError("a paired comparison needs the same queries on both sides")
+    gap = (a - b)[:, None]
+    means = resampled_means(gap, seed, resamples)[:, 0]
+    # One more than counted, on both sides of the fraction: the data itself is one of the possible draws.
+    tail = min(np.count_nonzero(means <= 0), np.count_nonzero(means >= 0))
+    low, high = np.quantile(means, (0.5 - LEVEL / 2, 0.5 + LEVEL / 2))
+    return Difference(float(gap.mean()), (float(low), float(high)), min(1.0, 2 * (tail + 1) / (resamples + 1)))

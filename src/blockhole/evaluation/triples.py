@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, final
+from typing import Any, ClassVar, Literal, NamedTuple, final
 
 import numpy as np
 import torch
@@ -13,57 +13,17 @@ from numpy.typing import NDArray
 
 from blockhole.errors import EvaluationError
 from blockhole.evaluation.classification import Accuracy, accuracy_metrics, accuracy_table, measure_accuracy
+from blockhole.evaluation.completion import inverted
 from blockhole.evaluation.report import Table, Timing
 from blockhole.evaluation.scorer import Scorer
 from blockhole.graph.knowledge_graph import SplitGraph
 from blockhole.models.contract import Model
 from blockhole.queries.paths import PathQueries
 
-# What speaks for a triple: its score, or the share it has among its rivals.
-
-
 Evidence = Literal["score", "share_of_objects", "share_of_subjects"]
 """score: φ(s, r, o). share_of_objects: the logarithm of the share of o, φ(s, r, o) - log Σ_e exp φ(s, r, e) over the
 objects e that r takes in train. share_of_subjects: the same of s for (o, r⁻¹, ?); it is small where the known subjects
 of o leave nothing for another."""
-
-
-def measure_evidence(
-    scorer: Scorer, train: NDArray[np.int32], relations: int, lines: NDArray[np.int32], wanted: Sequence[Evidence]
-) -> dict[Evidence, NDArray[np.float64]]:
-    """Each kind of evidence that is `wanted` for each line (s, r, o); train [T, 3], lines [N, 3] → [N] each."""
-    measured: dict[Evidence, NDArray[np.float64]] = {}
-    for kind in wanted:
-        if kind == "share_of_subjects":
-            measured[kind] = _log_share(scorer, _inverted(train, relations), _inverted(lines, relations))
-        elif kind == "share_of_objects":
-            measured[kind] = _log_share(scorer, train, lines)
-        else:
-            measured[kind] = scorer.score(PathQueries.from_triples(lines))
-    return measured
-
-
-def _inverted(triples: NDArray[np.int32], relations: int) -> NDArray[np.int32]:
-    """(s, r, o) as (o, r⁻¹, s), r⁻¹ being r + R."""
-    return triples[:, [2, 1, 0]] + np.array([0, relations, 0], dtype=np.int32)
-
-
-def _log_share(scorer: Scorer, train: NDArray[np.int32], lines: NDArray[np.int32]) -> NDArray[np.float64]:
-    """φ - log Σ exp φ over the objects of the relation in train; where it has none there, over the line's own."""
-    share = scorer.score(PathQueries.from_triples(lines))
-    for relation in np.unique(lines[:, 1]):
-        part = np.flatnonzero(lines[:, 1] == relation)
-        rivals = np.unique(train[train[:, 1] == relation, 2])
-        if not len(rivals):
-            rivals = np.unique(lines[part, 2])
-        # Lines that share their subject share the sum.
-        _, first, place = np.unique(lines[part, 0], return_index=True, return_inverse=True)
-        share[part] -= scorer.log_sum_exp(PathQueries.from_triples(lines[part[first]]), rivals)[place]
-    return share
-
-
-# Triple classification (Socher et al. 2013): labelled triples, one threshold per relation, chosen on dev.
-
 
 FOLDS = 10
 """Parts of dev, each judged by what the others say, when dev itself is measured."""
@@ -91,6 +51,7 @@ class TriplesReport:
     timing: Timing
     judged: NDArray[np.bool_] = field(repr=False)
     label: NDArray[np.bool_] = field(repr=False)
+    digits: ClassVar[int] = 1
 
     @property
     def metrics(self) -> dict[str, NDArray[np.float64]]:
@@ -116,28 +77,6 @@ class TriplesReport:
             accuracy_table(f"Triple classification on {self.split}, per cent", "triples", {"all": self.total}),
             accuracy_table("By relation", "relation", self.by_relation),
         ]
-
-
-def best_threshold(score: NDArray[np.float64], label: NDArray[np.bool_]) -> float:
-    """The t for which `score ≥ t` agrees with `label` most often; of several the one in the widest gap of scores.
-
-    Among equally wide gaps the lowest. The ends, all true and all false, are taken only when they are strictly best.
-    """
-    order = np.argsort(score, kind="stable")
-    score, label = score[order], label[order]
-    # right[i]: how many are right when the first i are judged false.
-    right = label.sum() + np.concatenate([[0], np.cumsum(np.where(label, -1, 1))])
-    between = np.flatnonzero(np.diff(score) > 0) + 1
-    places = np.concatenate([[0], between, [len(score)]])
-    gaps = np.concatenate([[0.0], score[between] - score[between - 1], [0.0]])
-    gaps[right[places] < right[places].max()] = -1.0
-    place = int(places[np.argmax(gaps)])
-    if place == 0:
-        return float(score[0])
-    if place == len(score):
-        return float(np.nextafter(score[-1], np.inf))
-    middle = score[place - 1] + (score[place] - score[place - 1]) / 2
-    return float(middle if middle > score[place - 1] else score[place])
 
 
 def evaluate_triples(
@@ -200,6 +139,28 @@ def _best_rule(measured: Measured, label: NDArray[np.bool_], part: NDArray[np.bo
     return max(rules, key=lambda rule: int(((measured[rule.evidence][part] >= rule.threshold) == label[part]).sum()))
 
 
+def best_threshold(score: NDArray[np.float64], label: NDArray[np.bool_]) -> float:
+    """The t for which `score ≥ t` agrees with `label` most often; of several the one in the widest gap of scores.
+
+    Among equally wide gaps the lowest. The ends, all true and all false, are taken only when they are strictly best.
+    """
+    order = np.argsort(score, kind="stable")
+    score, label = score[order], label[order]
+    # right[i]: how many are right when the first i are judged false.
+    right = label.sum() + np.concatenate([[0], np.cumsum(np.where(label, -1, 1))])
+    between = np.flatnonzero(np.diff(score) > 0) + 1
+    places = np.concatenate([[0], between, [len(score)]])
+    gaps = np.concatenate([[0.0], score[between] - score[between - 1], [0.0]])
+    gaps[right[places] < right[places].max()] = -1.0
+    place = int(places[np.argmax(gaps)])
+    if place == 0:
+        return float(score[0])
+    if place == len(score):
+        return float(np.nextafter(score[-1], np.inf))
+    middle = score[place - 1] + (score[place] - score[place - 1]) / 2
+    return float(middle if middle > score[place - 1] else score[place])
+
+
 def _judge(measured: Measured, relation: Lines, rules: Sequence[Rule]) -> NDArray[np.bool_]:
     judged = np.zeros(len(relation), dtype=bool)
     for each in np.unique(relation).tolist():
@@ -227,3 +188,32 @@ def _judge_by_others(
         rules = _choose_rules(rest, label[others], relation[others], relations)
         judged[part] = _judge({name: score[part] for name, score in measured.items()}, relation[part], rules)
     return judged
+
+
+def measure_evidence(
+    scorer: Scorer, train: NDArray[np.int32], relations: int, lines: NDArray[np.int32], wanted: Sequence[Evidence]
+) -> dict[Evidence, NDArray[np.float64]]:
+    """Each kind of evidence that is `wanted` for each line (s, r, o); train [T, 3], lines [N, 3] → [N] each."""
+    measured: dict[Evidence, NDArray[np.float64]] = {}
+    for kind in wanted:
+        if kind == "share_of_subjects":
+            measured[kind] = _log_share(scorer, inverted(train, relations), inverted(lines, relations))
+        elif kind == "share_of_objects":
+            measured[kind] = _log_share(scorer, train, lines)
+        else:
+            measured[kind] = scorer.score(PathQueries.from_triples(lines))
+    return measured
+
+
+def _log_share(scorer: Scorer, train: NDArray[np.int32], lines: NDArray[np.int32]) -> NDArray[np.float64]:
+    """φ - log Σ exp φ over the objects of the relation in train; where it has none there, over the line's own."""
+    share = scorer.score(PathQueries.from_triples(lines))
+    for relation in np.unique(lines[:, 1]):
+        part = np.flatnonzero(lines[:, 1] == relation)
+        rivals = np.unique(train[train[:, 1] == relation, 2])
+        if not len(rivals):
+            rivals = np.unique(lines[part, 2])
+        # Lines that share their subject share the sum.
+        _, first, place = np.unique(lines[part, 0], return_index=True, return_inverse=True)
+        share[part] -= scorer.log_sum_exp(PathQueries.from_triples(lines[part[first]]), rivals)[place]
+    return share

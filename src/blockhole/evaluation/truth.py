@@ -15,9 +15,6 @@ from blockhole.graph.vocabulary import Vocabulary
 from blockhole.queries.path_sets import PATH_PARTS
 from blockhole.queries.paths import PathQueries
 
-# The ground truth F* that an evaluation is made against.
-
-
 Reading = Literal["all", "split"]
 """Which facts are true: train + valid + test (the paper's), or train + the evaluated split (Guu's and CoKE's)."""
 
@@ -39,6 +36,11 @@ class Truth:
     def candidates(self, relation: int) -> NDArray[np.int32]:
         """T(r), ascending; relation ids in the space of 2R."""
         return self.candidate_entity[self.candidate_start[relation] : self.candidate_start[relation + 1]]
+
+    def relation_text(self, relation: int) -> str:
+        """The name of a relation, ^name for an inverse, as reports show it."""
+        name, inverse = self.graph.relation_name(relation)
+        return f"^{name}" if inverse else name
 
 
 def truth_of(graph: KnowledgeGraph, reading: Reading = "all") -> Truth:
@@ -64,9 +66,6 @@ def build_truth(
     if further is not None:
         graph = KnowledgeGraph(graph.entities, graph.relations, np.concatenate([graph.triples, further]))
     return truth_of(graph, reading)
-
-
-# The query sets a data set can be evaluated on, by name.
 
 
 _PARTS: dict[str, tuple[str, ...]] = {
@@ -106,9 +105,6 @@ def queries_of(data: DataSet, split: str) -> PathQueries:
             "`blockhole data split` sets facts aside."
         )
     return queries
-
-
-# The ids of a data set in the vocabularies a model was trained with.
 
 
 @final

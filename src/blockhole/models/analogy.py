@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, final
+from typing import final
 
 import torch
 from torch import Tensor
 
-from blockhole.models.contract import Model
+from blockhole.models.contract import Model, Widths
 
 
 @final
@@ -22,36 +22,17 @@ class ANALOGY(Model):
     many imaginary parts (tied: [R, n], B_{r⁻¹} = B_rᵀ: imaginary parts negated).
     """
 
-    name: ClassVar[str] = "analogy"
-
-    def __init__(
-        self,
-        num_entities: int,
-        num_relations: int,
-        *,
-        dim: int,
-        tied: bool = False,
-        entity_scale: float = 0.1,
-        relation_scale: float | None = None,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(
-            num_entities,
-            num_relations,
-            entity_width=dim,
-            relation_width=dim,
-            tied=tied,
-            entity_scale=entity_scale,
-            relation_scale=1.0 if relation_scale is None else relation_scale,
-            seed=seed,
-        )
-        rotations = dim // 4
-        self.widths = (dim - 2 * rotations, rotations, rotations)
+    @classmethod
+    def layout(cls, dim: int, blocks: int) -> Widths:
+        """n real numbers each."""
+        return Widths(dim, dim, relation_scale=1.0)
 
     def hop(self, vector: Tensor, relation: Tensor) -> Tensor:
         """q B_r: scalars multiply, pairs multiply as complex numbers."""
-        scalar, re, im = vector.split_with_sizes(self.widths, dim=1)
-        weight, weight_re, weight_im = self.relation_rows(relation).split_with_sizes(self.widths, dim=1)
+        rotations = self.dim // 4
+        widths = (self.dim - 2 * rotations, rotations, rotations)
+        scalar, re, im = vector.split_with_sizes(widths, dim=1)
+        weight, weight_re, weight_im = self.relation_rows(relation).split_with_sizes(widths, dim=1)
         if self.tied:
             weight_im = torch.where(self.is_inverse(relation), -weight_im, weight_im)
         rotated_re = re * weight_re - im * weight_im

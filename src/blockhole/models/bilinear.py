@@ -3,50 +3,38 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from math import sqrt
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from blockhole.compiled import numba_installed, triton_installed
 from blockhole.models.circulant import adjoint, fourier_hop
-from blockhole.models.contract import Model, rows
-from blockhole.models.geometry import BlockGeometry
+from blockhole.models.contract import BlockGeometry, Model, rows
 
 
 class BlockBilinear(Model, ABC):
     """φ(s, r1/…/rk, o) = Re(e_sᵀ W_{r1} … W_{rk} ē_o) with W_r made of b×b diagonal blocks of size m.
 
     `geometry` says how rows are read: entity [E, part·b·m] as [part, block, freq], relation [2R or R,
-    part·b²·m] as [part, block i, block j, freq]. A tied inverse is the conjugate transpose. `relation_scale`
-    defaults to 1/√(parts·b): a relation's entries then have modulus about 1/√b, and a hop keeps the expected
-    norm of a vector.
+    part·b²·m] as [part, block i, block j, freq]. A tied inverse is the conjugate transpose.
     """
 
+    linear_in_relations: ClassVar[bool] = True
+    geometry: BlockGeometry
+
+    @classmethod
     @abstractmethod
-    def __init__(
-        self,
-        num_entities: int,
-        num_relations: int,
-        geometry: BlockGeometry,
-        *,
-        tied: bool,
-        entity_scale: float,
-        relation_scale: float | None,
-        seed: int,
-    ) -> None:
-        neutral = 1 / sqrt(geometry.parts * geometry.blocks)
-        super().__init__(
-            num_entities,
-            num_relations,
-            entity_width=geometry.entity_width,
-            relation_width=geometry.relation_width,
-            tied=tied,
-            entity_scale=entity_scale,
-            relation_scale=neutral if relation_scale is None else relation_scale,
-            seed=seed,
-        )
-        self.geometry = geometry
+    def layout(cls, dim: int, blocks: int) -> BlockGeometry:
+        """The blocks of a model of dimension n, sized by b blocks where it is so sized."""
+
+    def entity_blocks(self) -> Tensor:
+        """The entities: [E, part, block, freq]."""
+        return self.entity.view(len(self.entity), *self.geometry.entity_shape)
+
+    def relation_blocks(self) -> Tensor:
+        """The relations that have parameters: [2R or R, part, block i, block j, freq]."""
+        return self.relation.view(len(self.relation), *self.geometry.relation_shape)
 
     def operator(self, relation: Tensor) -> Tensor:
         """W_r of each id, tied inverses included: [batch] → [batch, part, block i, block j, freq]."""
@@ -56,7 +44,11 @@ class BlockBilinear(Model, ABC):
         return torch.where(self.is_inverse(relation)[:, :, None, None, None], adjoint(matrix), matrix)
 
     def hop(self, vector: Tensor, relation: Tensor) -> Tensor:
-        """q'[j, f] = Σ_i q[i, f] · W_r[i, j, f] for each row of the batch, O(b·n)."""
+        """q'[j, f] = Σ_i q[i, f] · W_r[i, j, f] for each row of the batch, O(b·n).
+
+        One sum, once for each machine: a kernel on a GPU and loops on a CPU that learns, since torch copies a matrix
+        for each row of the batch; and torch, for tied inverses, other types of numbers, and where neither is installed.
+        """
         if self._fuses(vector):
             from blockhole.models.hop_triton import fused_hop
 
@@ -68,11 +60,24 @@ class BlockBilinear(Model, ABC):
         blocks = vector.reshape(len(vector), *self.geometry.entity_shape)
         return fourier_hop(blocks, self.operator(relation)).flatten(1)
 
-    def retrace(self, target: Tensor, path: Tensor) -> Tensor:
-        """The vector W_{r1} … W_{rk} ē_o, conjugated, whose inner product with e_s is the score of (s, r1/…/rk, o).
+    def score_relations(self, source: Tensor, target: Tensor) -> Tensor:
+        """φ = Re Σ W_r[i, j, f] · G[i, j, f] for every r, with G = s ō: outer products by frequency."""
+        ids = torch.arange(2 * self.num_relations, device=self.entity.device)
+        return self._outer(source, target) @ self.operator(ids).flatten(1).T
 
-        Shapes: target [batch], path [batch, hop] → [batch, width].
-        """
+    def _outer(self, source: Tensor, target: Tensor) -> Tensor:
+        """The vector whose inner product with a flattened W_r is φ(s, r, o): [batch], [batch] → [batch, part·b·b·m]."""
+        s, o = (rows(self.entity, ids).view(len(ids), *self.geometry.entity_shape) for ids in (source, target))
+        s, o = s[:, :, :, None, :], o[:, :, None, :, :]
+        # Plain products: torch.einsum makes a tiny matrix product of each row and frequency, and takes most of a step.
+        if self.geometry.parts == 1:
+            return (s * o).flatten(1)
+        # s ō = (s.re o.re + s.im o.im) + i (s.im o.re - s.re o.im); Re(W·G) takes the imaginary part negative.
+        (s_re, s_im), (o_re, o_im) = s.unbind(dim=1), o.unbind(dim=1)
+        return torch.stack((s_re * o_re + s_im * o_im, s_re * o_im - s_im * o_re), dim=1).flatten(1)
+
+    def retrace(self, target: Tensor, path: Tensor) -> Tensor:
+        """W_{r1} … W_{rk} ē_o, conjugated: target [batch], path [batch, hop] → [batch, width]."""
         vector = rows(self.entity, target)
         for step in reversed(range(path.shape[1])):
             vector = self._hop_back(vector, path[:, step])
@@ -83,7 +88,7 @@ class BlockBilinear(Model, ABC):
         if self._fuses(vector):
             from blockhole.models.hop_triton import fused_hop
 
-            adjoints = adjoint(self.relation.view(len(self.relation), *self.geometry.relation_shape)).flatten(1)
+            adjoints = adjoint(self.relation_blocks()).flatten(1)
             return fused_hop(vector, adjoints.contiguous(), relation, self.geometry)
         blocks = vector.reshape(len(vector), *self.geometry.entity_shape)
         return fourier_hop(blocks, adjoint(self.operator(relation))).flatten(1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, final
 
 from blockhole.models.bilinear import BlockBilinear
-from blockhole.models.geometry import BlockGeometry
+from blockhole.models.contract import BlockGeometry
 
 
 @final
@@ -21,26 +21,9 @@ class BlockHolE(BlockBilinear):
     commute for b ≥ 2.
     """
 
-    name: ClassVar[str] = "blockhole"
+    sized_by_blocks: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        num_entities: int,
-        num_relations: int,
-        *,
-        blocks: int,
-        block_size: int,
-        tied: bool = False,
-        entity_scale: float = 0.1,
-        relation_scale: float | None = None,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(
-            num_entities,
-            num_relations,
-            BlockGeometry(blocks=blocks, freqs=block_size, parts=2),
-            tied=tied,
-            entity_scale=entity_scale,
-            relation_scale=relation_scale,
-            seed=seed,
-        )
+    @classmethod
+    def layout(cls, dim: int, blocks: int) -> BlockGeometry:
+        """b×b blocks of m complex numbers each."""
+        return BlockGeometry(blocks=blocks, freqs=dim // blocks, parts=2)

@@ -1,14 +1,82 @@
-"""What every model gives: query vectors, candidate vectors, and a score that is their inner product."""
+"""What every model gives: query vectors, candidate vectors, and a score that is their inner product.
+
+A model is one class in one file. It says what it is by class attributes, how its rows are laid out by `layout`, and how
+a relation moves a vector by `hop`; the constructor is the one written here.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
+from blockhole.errors import UndefinedPath
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Widths:
+    """How many real numbers a model learns of each entity and relation, and how large a relation's are at first."""
+
+    entity_width: int
+    relation_width: int
+    relation_scale: float | None = None
+    """Standard deviation of a relation's initial numbers, where none is asked for; absent: that of the entities."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class BlockGeometry:
+    """How a stored row is read: an entity as [part, block, freq], a relation as [part, block, block, freq].
+
+    `parts` is 2 for complex numbers (all real parts, then all imaginary parts) and 1 for real ones. With (b,
+    m, parts): BlockHolE is (b, m, 2), ComplEx (1, n, 2), DistMult (1, n, 1) and RESCAL (n, 1, 1), so that one
+    kernel serves them all: q'[j, f] = Σ_i q[i, f] · W[i, j, f].
+    """
+
+    blocks: int
+    freqs: int
+    parts: Literal[1, 2]
+
+    def __post_init__(self) -> None:
+        if self.blocks < 1 or self.freqs < 1:
+            raise ValueError(f"b and m must be at least 1, not b={self.blocks}, m={self.freqs}")
+
+    @property
+    def dimension(self) -> int:
+        """n = b·m, the dimension of the (real or complex) space of entities."""
+        return self.blocks * self.freqs
+
+    @property
+    def entity_width(self) -> int:
+        """Real numbers per entity: parts·b·m."""
+        return self.parts * self.dimension
+
+    @property
+    def relation_width(self) -> int:
+        """Real numbers per relation: parts·b²·m."""
+        return self.parts * self.blocks * self.dimension
+
+    @property
+    def relation_scale(self) -> float:
+        """1/√(parts·b): entries of modulus about 1/√b, so that a hop keeps the expected norm of a vector."""
+        return 1 / sqrt(self.parts * self.blocks)
+
+    @property
+    def entity_shape(self) -> tuple[int, int, int]:
+        """[part, block, freq]."""
+        return self.parts, self.blocks, self.freqs
+
+    @property
+    def relation_shape(self) -> tuple[int, int, int, int]:
+        """[part, block i, block j, freq]."""
+        return self.parts, self.blocks, self.blocks, self.freqs
 
 
 class Model(nn.Module, ABC):
@@ -25,11 +93,23 @@ class Model(nn.Module, ABC):
     on every device.
     """
 
-    name: ClassVar[str]
-    """The name on the command line and in config.json."""
+    sized_by_blocks: ClassVar[bool] = False
+    """Whether its size is given by blocks and block_size (b, m); else by dim (n) alone."""
     why_no_paths: ClassVar[str | None] = None
     """Why a path of several relations has no score, where it has none."""
+    distance: ClassVar[bool] = False
+    """Whether scores are distances, in which no coordinate of a query vector can be left out."""
+    linear_in_relations: ClassVar[bool] = False
+    """Whether φ is linear in the stored numbers of a relation, so that there are `score_relations` and `retrace`."""
 
+    dim: int
+    """n, the dimension of the (real or complex) space of entities."""
+    blocks: int
+    """b of a model that is sized by blocks, else 1."""
+    block_size: int
+    """m = n / b."""
+    geometry: BlockGeometry | None
+    """How rows are read where relations are b×b diagonal blocks, whose hop has kernels; absent for other models."""
     entity: nn.Parameter
     relation: nn.Parameter
 
@@ -38,22 +118,49 @@ class Model(nn.Module, ABC):
         num_entities: int,
         num_relations: int,
         *,
-        entity_width: int,
-        relation_width: int,
-        tied: bool,
-        entity_scale: float,
-        relation_scale: float,
-        seed: int,
+        dim: int | None = None,
+        blocks: int | None = None,
+        block_size: int | None = None,
+        tied: bool = False,
+        entity_scale: float = 0.1,
+        relation_scale: float | None = None,
+        seed: int = 0,
     ) -> None:
         super().__init__()
         self.num_entities = num_entities
         self.num_relations = num_relations
         self.tied = tied
-        self.entity_scale, self.relation_scale = entity_scale, relation_scale
+        self.dim, self.blocks = self._size(dim, blocks, block_size)
+        self.block_size = self.dim // self.blocks
+        layout = self.layout(self.dim, self.blocks)
+        self.geometry = layout if isinstance(layout, BlockGeometry) else None
+        neutral = entity_scale if layout.relation_scale is None else layout.relation_scale
+        self.entity_scale = entity_scale
+        self.relation_scale = neutral if relation_scale is None else relation_scale
         generator = torch.Generator().manual_seed(seed)
         relation_rows = num_relations if tied else 2 * num_relations
-        self.entity = _draw(num_entities, entity_width, entity_scale, generator)
-        self.relation = _draw(relation_rows, relation_width, relation_scale, generator)
+        self.entity = _draw(num_entities, layout.entity_width, self.entity_scale, generator)
+        self.relation = _draw(relation_rows, layout.relation_width, self.relation_scale, generator)
+
+    @classmethod
+    def _size(cls, dim: int | None, blocks: int | None, block_size: int | None) -> tuple[int, int]:
+        """(n, b) of the sizes given, which are those the model takes."""
+        if cls.sized_by_blocks:
+            if blocks is None or block_size is None or dim is not None:
+                raise TypeError(f"{cls.__name__} takes blocks and block_size, and no dim")
+            if blocks < 1 or block_size < 1:
+                raise ValueError(f"b and m must be at least 1, not b={blocks}, m={block_size}")
+            return blocks * block_size, blocks
+        if dim is None or blocks is not None or block_size is not None:
+            raise TypeError(f"{cls.__name__} takes dim, and neither blocks nor block_size")
+        if dim < 1:
+            raise ValueError(f"dim must be at least 1, not {dim}")
+        return dim, 1
+
+    @classmethod
+    @abstractmethod
+    def layout(cls, dim: int, blocks: int) -> Widths | BlockGeometry:
+        """How wide the rows are at dimension n, cut into b blocks where the model is sized by blocks."""
 
     @abstractmethod
     def hop(self, vector: Tensor, relation: Tensor) -> Tensor:
@@ -73,6 +180,7 @@ class Model(nn.Module, ABC):
         Shapes: source [batch], path [batch, hop] → [batch, candidate width]. Nothing is read back to the
         host, so the call can be captured in a CUDA graph.
         """
+        self._refuse_paths(path.shape[1])
         vector = rows(self.entity, source)
         # Without rows there is nothing to walk, and MKL refuses to transform nothing.
         for step in range(path.shape[1] if len(source) else 0):
@@ -82,6 +190,7 @@ class Model(nn.Module, ABC):
     def walk(self, vector: Tensor, path: Tensor, length: Tensor) -> Tensor:
         """All hops of each path applied to given start vectors: [batch, width] → [batch, width]."""
         longest = int(length.max()) if len(length) else 0
+        self._refuse_paths(longest)
         uniform = len(length) == 0 or int(length.min()) == longest
         for step in range(longest):
             moved = self.hop(vector, path[:, step])
@@ -104,6 +213,17 @@ class Model(nn.Module, ABC):
         """φ(s, p, o) of each row: [batch]."""
         return (self.embed_query(source, path, length) * self.candidates(target)).sum(dim=1)
 
+    def score_relations(self, source: Tensor, target: Tensor) -> Tensor:
+        """φ(s, r, o) for every id r, where φ is linear in relations: [batch], [batch] → [batch, 2R]."""
+        raise NotImplementedError(f"the scores of {type(self).__name__} are not linear in relations")
+
+    def retrace(self, target: Tensor, path: Tensor) -> Tensor:
+        """The vector whose inner product with e_s is φ(s, r1/…/rk, o), where φ is linear in relations.
+
+        Shapes: target [batch], path [batch, hop] → [batch, width].
+        """
+        raise NotImplementedError(f"the scores of {type(self).__name__} are not linear in relations")
+
     def parameter_count(self) -> int:
         """How many real numbers the model learns."""
         return sum(parameter.numel() for parameter in self.parameters())
@@ -115,6 +235,13 @@ class Model(nn.Module, ABC):
     def is_inverse(self, relation: Tensor) -> Tensor:
         """Which ids of the space of 2R are inverses: [batch] → bool [batch, 1]."""
         return (relation >= self.num_relations)[:, None]
+
+    def _refuse_paths(self, hops: int) -> None:
+        if hops > 1 and self.why_no_paths is not None:
+            raise UndefinedPath(
+                f"{type(self).__name__} scores single relations, not a path of {hops}: {self.why_no_paths}; "
+                "use blockhole for paths."
+            )
 
 
 def rows(table: Tensor, index: Tensor) -> Tensor:

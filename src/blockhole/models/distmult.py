@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, final
+from typing import final
 
 from blockhole.models.bilinear import BlockBilinear
-from blockhole.models.geometry import BlockGeometry
+from blockhole.models.contract import BlockGeometry
 
 
 @final
@@ -18,25 +18,7 @@ class DistMult(BlockBilinear):
     Shapes: entity [E, n]; relation [2R, n] (tied: [R, n], and then r⁻¹ is r itself).
     """
 
-    name: ClassVar[str] = "distmult"
-
-    def __init__(
-        self,
-        num_entities: int,
-        num_relations: int,
-        *,
-        dim: int,
-        tied: bool = False,
-        entity_scale: float = 0.1,
-        relation_scale: float | None = None,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(
-            num_entities,
-            num_relations,
-            BlockGeometry(blocks=1, freqs=dim, parts=1),
-            tied=tied,
-            entity_scale=entity_scale,
-            relation_scale=relation_scale,
-            seed=seed,
-        )
+    @classmethod
+    def layout(cls, dim: int, blocks: int) -> BlockGeometry:
+        """One block of n real numbers."""
+        return BlockGeometry(blocks=1, freqs=dim, parts=1)

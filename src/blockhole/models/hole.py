@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from math import sqrt
-from typing import ClassVar, final
+from typing import final
 
 import torch
 from torch import Tensor
 
 from blockhole.models.circulant import circular_convolution, reverse
-from blockhole.models.contract import Model
+from blockhole.models.contract import Model, Widths
 
 
 @final
@@ -25,29 +25,10 @@ class HolE(Model):
     circ(w_r)). `relation_scale` defaults to 1/√n, which keeps the expected norm of a vector.
     """
 
-    name: ClassVar[str] = "hole"
-
-    def __init__(
-        self,
-        num_entities: int,
-        num_relations: int,
-        *,
-        dim: int,
-        tied: bool = False,
-        entity_scale: float = 0.1,
-        relation_scale: float | None = None,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(
-            num_entities,
-            num_relations,
-            entity_width=dim,
-            relation_width=dim,
-            tied=tied,
-            entity_scale=entity_scale,
-            relation_scale=1 / sqrt(dim) if relation_scale is None else relation_scale,
-            seed=seed,
-        )
+    @classmethod
+    def layout(cls, dim: int, blocks: int) -> Widths:
+        """n real numbers each."""
+        return Widths(dim, dim, relation_scale=1 / sqrt(dim))
 
     def hop(self, vector: Tensor, relation: Tensor) -> Tensor:
         """w_r * q by FFT (Eq. cconv-fourier), O(n log n)."""

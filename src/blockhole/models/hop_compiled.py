@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from blockhole.compiled import FAST, njit
-from blockhole.models.geometry import BlockGeometry
+from blockhole.models.contract import BlockGeometry
 
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int64]

@@ -11,11 +11,8 @@ from torch import Tensor
 
 from blockhole.errors import ConfigError
 from blockhole.models.bilinear import BlockBilinear
-from blockhole.models.blockhole import BlockHolE
-from blockhole.models.catalogue import build_model
+from blockhole.models.catalogue import ModelSettings, build_model, name_of
 from blockhole.models.contract import Model
-from blockhole.models.rescal import RESCAL
-from blockhole.models.settings import ModelSettings
 
 
 @torch.no_grad()
@@ -32,11 +29,12 @@ def merge(models: Sequence[Model], weights: Sequence[float] | None = None) -> Bl
     merged = build_model(merged_settings(parts), first.num_entities, first.num_relations, seed=0)
     assert isinstance(merged, BlockBilinear)
     merged.to(device=first.entity.device, dtype=first.entity.dtype)
-    entity = torch.cat([sqrt(weight) * _entities(part) for part, weight in zip(parts, weights, strict=True)], dim=-1)
-    if isinstance(first, RESCAL):
-        relation = _block_diagonal([_relations(part)[:, 0, :, :, 0] for part in parts])
+    entities = [sqrt(weight) * part.entity_blocks() for part, weight in zip(parts, weights, strict=True)]
+    relations = [part.relation_blocks() for part in parts]
+    if merged.geometry.blocks == first.geometry.blocks:
+        entity, relation = torch.cat(entities, dim=3), torch.cat(relations, dim=4)
     else:
-        relation = torch.cat([_relations(part) for part in parts], dim=-1)
+        entity, relation = torch.cat(entities, dim=2), _block_diagonal(relations)
     merged.entity.copy_(entity.reshape(merged.entity.shape))
     merged.relation.copy_(relation.reshape(merged.relation.shape))
     return merged
@@ -47,18 +45,18 @@ def merged_settings(models: Sequence[Model]) -> ModelSettings:
     parts = _alike(models)
     first = parts[0]
     inverses: Literal["own", "tied"] = "tied" if first.tied else "own"
-    total = sum(part.geometry.dimension for part in parts)
-    if isinstance(first, BlockHolE):
-        blocks = first.geometry.blocks
-        return ModelSettings(name=first.name, blocks=blocks, block_size=total // blocks, inverses=inverses)
-    return ModelSettings(name=first.name, dim=total, inverses=inverses)
+    name, total = name_of(type(first)), sum(part.dim for part in parts)
+    if first.sized_by_blocks:
+        return ModelSettings(name=name, blocks=first.blocks, block_size=total // first.blocks, inverses=inverses)
+    return ModelSettings(name=name, dim=total, inverses=inverses)
 
 
 def _alike(models: Sequence[Model]) -> list[BlockBilinear]:
     """The models, if their sum is a model of their kind; else a ConfigError that says why not."""
     parts = [model for model in models if isinstance(model, BlockBilinear)]
     if not models or len(parts) < len(models):
-        named = ", ".join(sorted({model.name for model in models if not isinstance(model, BlockBilinear)})) or "none"
+        others = {name_of(type(model)) for model in models if not isinstance(model, BlockBilinear)}
+        named = ", ".join(sorted(others)) or "none"
         raise ConfigError(f"only blockhole, complex, distmult and rescal models can be merged, not {named}.")
     kinds = {_kind(part) for part in parts}
     if len(kinds) > 1:
@@ -69,8 +67,8 @@ def _alike(models: Sequence[Model]) -> list[BlockBilinear]:
 
 
 def _kind(model: BlockBilinear) -> str:
-    blocks = f" with b = {model.geometry.blocks}" if isinstance(model, BlockHolE) else ""
-    return f"{model.name}{blocks}{' (tied inverses)' if model.tied else ''}"
+    blocks = f" with b = {model.blocks}" if model.sized_by_blocks else ""
+    return f"{name_of(type(model))}{blocks}{' (tied inverses)' if model.tied else ''}"
 
 
 def _checked(weights: Sequence[float] | None, count: int) -> Sequence[float]:
@@ -84,24 +82,14 @@ def _checked(weights: Sequence[float] | None, count: int) -> Sequence[float]:
     return weights
 
 
-def _entities(model: BlockBilinear) -> Tensor:
-    """[E, part, block, freq]; of RESCAL [E, block], whose blocks are what stands side by side."""
-    rows = model.entity.view(model.num_entities, *model.geometry.entity_shape)
-    return rows[:, 0, :, 0] if isinstance(model, RESCAL) else rows
-
-
-def _relations(model: BlockBilinear) -> Tensor:
-    """[2R or R, part, block i, block j, freq]."""
-    return model.relation.view(len(model.relation), *model.geometry.relation_shape)
-
-
 def _block_diagonal(matrices: Sequence[Tensor]) -> Tensor:
-    """diag(A, B, …) of every row: [count, n_k, n_k] each → [count, Σ n_k, Σ n_k]."""
-    size = sum(matrix.shape[1] for matrix in matrices)
-    diagonal = matrices[0].new_zeros(len(matrices[0]), size, size)
+    """diag(A, B, …) of every row: [count, part, b_k, b_k, freq] each → [count, part, Σ b_k, Σ b_k, freq]."""
+    count, parts, _, _, freqs = matrices[0].shape
+    size = sum(matrix.shape[2] for matrix in matrices)
+    diagonal = matrices[0].new_zeros(count, parts, size, size, freqs)
     first = 0
     for matrix in matrices:
-        last = first + matrix.shape[1]
-        diagonal[:, first:last, first:last] = matrix
+        last = first + matrix.shape[2]
+        diagonal[:, :, first:last, first:last] = matrix
         first = last
     return diagonal

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, final
+from typing import final
 
 import torch
 from torch import Tensor
 
 from blockhole.models.bilinear import BlockBilinear
-from blockhole.models.geometry import BlockGeometry
+from blockhole.models.contract import BlockGeometry
 
 
 @final
@@ -21,28 +21,10 @@ class RESCAL(BlockBilinear):
     Shapes: entity [E, n]; relation [2R, n²] read as [n, n] (tied: [R, n²], R_{r⁻¹} = R_rᵀ).
     """
 
-    name: ClassVar[str] = "rescal"
-
-    def __init__(
-        self,
-        num_entities: int,
-        num_relations: int,
-        *,
-        dim: int,
-        tied: bool = False,
-        entity_scale: float = 0.1,
-        relation_scale: float | None = None,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(
-            num_entities,
-            num_relations,
-            BlockGeometry(blocks=dim, freqs=1, parts=1),
-            tied=tied,
-            entity_scale=entity_scale,
-            relation_scale=relation_scale,
-            seed=seed,
-        )
+    @classmethod
+    def layout(cls, dim: int, blocks: int) -> BlockGeometry:
+        """n×n blocks of one real number each."""
+        return BlockGeometry(blocks=dim, freqs=1, parts=1)
 
     def hop(self, vector: Tensor, relation: Tensor) -> Tensor:
         """q R_r; without kernels or loops of ours as a batched matrix product, faster here than a sum over blocks."""

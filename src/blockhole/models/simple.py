@@ -7,8 +7,7 @@ from typing import ClassVar, final
 import torch
 from torch import Tensor
 
-from blockhole.errors import UndefinedPath
-from blockhole.models.contract import Model
+from blockhole.models.contract import Model, Widths
 
 
 @final
@@ -23,32 +22,14 @@ class SimplE(Model):
     inverse of SimplE, (v, u) of r⁻¹ being (u, v) of r). The query vector is ½ (t_s ⊙ u_r, h_s ⊙ v_r).
     """
 
-    name: ClassVar[str] = "simple"
     why_no_paths: ClassVar[str | None] = (
         "it keeps subjects and objects in different vector spaces, so the product of two relations is not defined"
     )
 
-    def __init__(
-        self,
-        num_entities: int,
-        num_relations: int,
-        *,
-        dim: int,
-        tied: bool = False,
-        entity_scale: float = 0.1,
-        relation_scale: float | None = None,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(
-            num_entities,
-            num_relations,
-            entity_width=2 * dim,
-            relation_width=2 * dim,
-            tied=tied,
-            entity_scale=entity_scale,
-            relation_scale=1.0 if relation_scale is None else relation_scale,
-            seed=seed,
-        )
+    @classmethod
+    def layout(cls, dim: int, blocks: int) -> Widths:
+        """Two vectors of n real numbers each."""
+        return Widths(2 * dim, 2 * dim, relation_scale=1.0)
 
     def hop(self, vector: Tensor, relation: Tensor) -> Tensor:
         """(h_s, t_s) → ½ (t_s ⊙ u_r, h_s ⊙ v_r): [batch, 2n] → [batch, 2n]; the one hop there is."""
@@ -61,20 +42,3 @@ class SimplE(Model):
                 torch.where(inverse, forward, backward),
             )
         return torch.cat((object_ * backward, subject * forward), dim=1) / 2
-
-    def embed_paths(self, source: Tensor, path: Tensor) -> Tensor:
-        """The vectors of single-relation queries: source [batch], path [batch, 1] → [batch, 2n]."""
-        _single(path.shape[1])
-        return super().embed_paths(source, path)
-
-    def walk(self, vector: Tensor, path: Tensor, length: Tensor) -> Tensor:
-        """One hop for every row: [batch, 2n] → [batch, 2n]."""
-        _single(int(length.max()) if len(length) else 0)
-        return super().walk(vector, path, length)
-
-
-def _single(hops: int) -> None:
-    if hops > 1:
-        raise UndefinedPath(
-            f"SimplE scores single relations, not a path of {hops}: {SimplE.why_no_paths}; use blockhole for paths."
-        )

@@ -7,7 +7,7 @@ from typing import ClassVar, final
 import torch
 from torch import Tensor
 
-from blockhole.models.contract import Model
+from blockhole.models.contract import Model, Widths
 
 
 @final
@@ -22,29 +22,12 @@ class TransE(Model):
     [batch, n + 2]. `relation_scale` defaults to the scale of entities, which are of the same kind.
     """
 
-    name: ClassVar[str] = "transe"
+    distance: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        num_entities: int,
-        num_relations: int,
-        *,
-        dim: int,
-        tied: bool = False,
-        entity_scale: float = 0.1,
-        relation_scale: float | None = None,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(
-            num_entities,
-            num_relations,
-            entity_width=dim,
-            relation_width=dim,
-            tied=tied,
-            entity_scale=entity_scale,
-            relation_scale=entity_scale if relation_scale is None else relation_scale,
-            seed=seed,
-        )
+    @classmethod
+    def layout(cls, dim: int, blocks: int) -> Widths:
+        """n real numbers each; relations are of the entities' kind and scale."""
+        return Widths(dim, dim)
 
     def hop(self, vector: Tensor, relation: Tensor) -> Tensor:
         """q + w_r."""

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from blockhole.errors import ConfigError
-from blockhole.models.settings import ModelSettings
+from blockhole.models.catalogue import MODELS, ModelSettings, find_model
 
 # Every setting of a training run, typed, checked and described.
 
@@ -26,10 +26,6 @@ Metric = Literal["mq", "accuracy"]
 
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-
-
-RELATION_LINEAR = ("blockhole", "complex", "distmult", "rescal")
-"""Models whose scores are linear in the stored numbers of a relation, so that all relations are scored at once."""
 
 
 class Section(BaseModel):
@@ -237,11 +233,13 @@ class TrainConfig(Section):
     def _check(self) -> TrainConfig:
         linear = {"loss.relation_weight": self.loss.relation_weight, "penalty.dura_back": self.penalty.dura_back}
         for key, weight in linear.items():
-            if weight and self.model.name not in RELATION_LINEAR:
-                names = ", ".join(RELATION_LINEAR)
+            if weight and not self.model.kind.linear_in_relations:
+                names = ", ".join(sorted(name for name in MODELS if find_model(name).linear_in_relations))
                 raise ValueError(f"{key} needs one of the models {names}; {self.model.name} is none of them")
-        if self.loss.query_dropout and self.model.name == "transe":
-            raise ValueError("loss.query_dropout needs scores that are inner products; transe's are distances")
+        if self.loss.query_dropout and self.model.kind.distance:
+            raise ValueError(
+                f"loss.query_dropout needs scores that are inner products; {self.model.name}'s are distances"
+            )
         return self
 
 

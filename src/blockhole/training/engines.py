@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from blockhole.graph.knowledge_graph import KnowledgeGraph
-from blockhole.models.bilinear import BlockBilinear
 from blockhole.models.contract import Model
 from blockhole.runs.config import TrainConfig
 from blockhole.training.batches import Batch
@@ -318,7 +317,7 @@ def build_engine(
     `seen` are the entities that take part (absent: all), see `training/trainer.py`.
     """
     optimizer = config.optimizer
-    if isinstance(model, BlockBilinear) and optimizer.kind != "adam" and supports(model, config):
+    if optimizer.kind != "adam" and supports(model, config):
         return FusedEngine(
             model,
             negatives=config.loss.negatives,

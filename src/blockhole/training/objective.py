@@ -13,7 +13,6 @@ from torch.nn import functional
 
 from blockhole.compiled import triton_installed
 from blockhole.graph.knowledge_graph import KnowledgeGraph
-from blockhole.models.bilinear import BlockBilinear
 from blockhole.models.contract import Model, rows
 from blockhole.runs.config import LossConfig, PenaltyConfig
 from blockhole.training import losses
@@ -45,7 +44,7 @@ class WholeTable:
 
     def __init__(self, model: Model) -> None:
         self._model = model
-        self._reads_rows = isinstance(model, BlockBilinear)  # whose candidates are the rows as they are stored
+        self._reads_rows = model.geometry is not None  # candidates are then the rows as they are stored
 
     def object_scores(self, query: Tensor, negatives: Negatives) -> Tensor:
         """See Contrast."""
@@ -105,33 +104,12 @@ def cubed_norm(vectors: Tensor, parts: int) -> Tensor:
 # Predicting the relation of an edge from its two ends, as a further loss.
 
 
-def relation_loss(model: BlockBilinear, source: Tensor, relation: Tensor, target: Tensor) -> Tensor:
+def relation_loss(model: Model, source: Tensor, relation: Tensor, target: Tensor) -> Tensor:
     """The mean of  log Σ_r' exp φ(s, r', o) - φ(s, r, o), over all relations and their inverses (Chen et al. 2021).
 
-    φ is linear in the entries of W_r: with G = s ō (outer products by frequency), φ = Re Σ W_r[i, j, f] · G[i, j, f].
     Shapes: source, relation, target [batch] → [].
     """
-    logits = relation_features(model, source, target) @ _all_operators(model).T
-    return functional.cross_entropy(logits, relation)
-
-
-def relation_features(model: BlockBilinear, source: Tensor, target: Tensor) -> Tensor:
-    """The vector whose inner product with a flattened W_r is φ(s, r, o): [batch], [batch] → [batch, part·b·b·m]."""
-    shape = model.geometry.entity_shape
-    s, o = (rows(model.entity, ids).view(len(ids), *shape) for ids in (source, target))
-    s, o = s[:, :, :, None, :], o[:, :, None, :, :]
-    # Plain products: torch.einsum makes one tiny matrix product of each row and frequency, and takes most of a step.
-    if model.geometry.parts == 1:
-        return (s * o).flatten(1)
-    # s ō = (s.re o.re + s.im o.im) + i (s.im o.re - s.re o.im); the real part of W·G takes the imaginary part negative.
-    (s_re, s_im), (o_re, o_im) = s.unbind(dim=1), o.unbind(dim=1)
-    return torch.stack((s_re * o_re + s_im * o_im, s_re * o_im - s_im * o_re), dim=1).flatten(1)
-
-
-def _all_operators(model: BlockBilinear) -> Tensor:
-    """Every W_r, inverses included: [2R, part·b·b·m]."""
-    ids = torch.arange(2 * model.num_relations, device=model.entity.device)
-    return model.operator(ids).flatten(1)
+    return functional.cross_entropy(model.score_relations(source, target), relation)
 
 
 # How much the loss of a positive weighs, by how often the train graph names its target.
@@ -166,7 +144,7 @@ class Objective(nn.Module):
         self.model = model
         self._loss = loss
         self._penalty = penalty
-        self._parts = model.geometry.parts if isinstance(model, BlockBilinear) else 1
+        self._parts = 1 if model.geometry is None else model.geometry.parts
         self._whole = WholeTable(model)
 
     def forward(
@@ -190,7 +168,7 @@ class Objective(nn.Module):
             loss = self._logistic(source, target, asked, negatives, contrast or self._whole)
         else:
             loss = self._softmax(source, target, asked, negatives, contrast or self._whole, weight)
-        if self._loss.relation_weight and path.shape[1] == 1 and isinstance(self.model, BlockBilinear):
+        if self._loss.relation_weight and path.shape[1] == 1 and self.model.linear_in_relations:
             loss = loss + self._loss.relation_weight * relation_loss(self.model, source, path[:, 0], target)
         return loss + self._penalties(source, path, target, query)
 
@@ -268,7 +246,7 @@ class Objective(nn.Module):
         ids = torch.cat((source, target))
         if weights.dura:
             penalty = penalty + weights.dura * (squared_norm(rows(self.model.entity, ids)) + squared_norm(query))
-        if weights.dura_back and isinstance(self.model, BlockBilinear):
+        if weights.dura_back and self.model.linear_in_relations:
             penalty = penalty + weights.dura_back * squared_norm(self.model.retrace(target, path))
         if weights.l2:
             relations = path.flatten() % len(self.model.relation)  # of r for r⁻¹ when tied

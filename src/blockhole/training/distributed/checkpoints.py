@@ -18,9 +18,8 @@ from torch.distributed.tensor import DTensor
 
 from blockhole.errors import RunError
 from blockhole.graph.knowledge_graph import KnowledgeGraph
-from blockhole.models.catalogue import build_model
+from blockhole.models.catalogue import ModelSettings, build_model
 from blockhole.models.contract import Model
-from blockhole.models.settings import ModelSettings
 from blockhole.runs.checkpoint import (
     SHARDS,
     Checkpoint,

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from blockhole.compiled import numba_installed
-from blockhole.models.bilinear import BlockBilinear
 from blockhole.models.contract import Model
 from blockhole.runs.config import TrainConfig
 from blockhole.training.batches import Batch, Corruptions
@@ -27,7 +26,7 @@ def supports(model: Model, config: TrainConfig) -> bool:
     """Whether the fused engine can train this model with these settings."""
     loss, penalty = config.loss, config.penalty
     return (
-        isinstance(model, BlockBilinear)
+        model.geometry is not None
         and not model.tied
         and model.entity.device.type == "cpu"
         and model.entity.dtype == torch.float32
@@ -58,7 +57,7 @@ class FusedEngine:
 
     def __init__(
         self,
-        model: BlockBilinear,
+        model: Model,
         *,
         negatives: int,
         learning_rate: float,
@@ -75,6 +74,8 @@ class FusedEngine:
 
         if model.tied:
             raise ValueError("tied inverse relations need the autograd engine")
+        if model.geometry is None:
+            raise ValueError(f"{type(model).__name__} needs the autograd engine: its relations are not diagonal blocks")
         entity, relation = _table(model.entity), _table(model.relation)
         rowwise = optimizer == "rowwise_adagrad"
         self._tables = Tables(

@@ -1,0 +1,64 @@
+"""The guide to a new metric works: its one line, in a copy of the package, reaches JSON, tables and intervals."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from blockhole.evaluation.ranking import COMPLETION_METRICS, PATH_METRICS
+from tests.docs.conftest import FAMILY
+from tests.docs.pages import ROOT, commands, examples
+
+GUIDE = ROOT / "docs" / "how-to" / "new-metric.md"
+PROGRAM = "import sys; from blockhole.cli.main import main; main(sys.argv[1:])"
+
+
+def _changed_package(folder: Path, changes: str) -> Path:
+    """A copy of the package with the changes of the guide: a line with - gives way to those with + below it."""
+    name, *lines = changes.splitlines()
+    shutil.copytree(ROOT / "src", folder / "src")
+    file = folder / name.removeprefix("# ")
+    old, new = ("".join(f"{line[1:]}\n" for line in lines if line[0] == sign) for sign in "-+")
+    text = file.read_text(encoding="utf-8")
+    assert text.count(old) == 1, f"the guide changes what {file.name} does not have: {old}"
+    file.write_text(text.replace(old, new), encoding="utf-8")
+    return folder / "src"
+
+
+@pytest.mark.slow
+def test_the_new_metric_is_measured(tmp_path: Path, family_run: Path, one_core: None) -> None:
+    changes, test, console = (e.text for e in examples(GUIDE) if e.language in ("diff", "python", "console"))
+    environment = os.environ | {"PYTHONPATH": str(_changed_package(tmp_path, changes)), "COLUMNS": "160"}
+
+    def run(*words: str) -> str:
+        ended = subprocess.run(
+            [sys.executable, "-c", *words], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout
+
+    run(test)
+    train, shown, printed = (command.text for command in commands(console))
+    assert train == FAMILY
+    shutil.copytree(family_run, tmp_path / "runs" / "family")
+    assert "MRR" in run(PROGRAM, *shown.split()[1:])
+    result = json.loads(run(PROGRAM, *printed.split()[1:]))
+    low, high = result["intervals"]["mrr"]
+    assert 0 < low <= result["mrr"] <= high <= 100
+    assert all(part["mrr"] > 0 for part in result["by_length"].values())
+
+
+def test_the_protocol_defines_every_metric() -> None:
+    protocol = (ROOT / "docs" / "explanation" / "protocol.md").read_text(encoding="utf-8")
+    keys = [metric.name for metric in (*PATH_METRICS, *COMPLETION_METRICS)]
+    assert [key for key in keys if f"`{key}`" not in protocol] == []
+
+
+def test_the_guide_is_short() -> None:
+    assert len(GUIDE.read_text(encoding="utf-8").splitlines()) <= 60
