@@ -23,7 +23,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "blockhole.graph.knowledge_graph.SplitGraph",
         "blockhole.data.dataset.DataSet",
         "blockhole.queries.paths.PathQueries",
-        "blockhole.queries.answers.answers",
+        "blockhole.queries.exact.answers",
         "blockhole.queries.language.parse",
         "blockhole.files.frames.from_polars",
         "blockhole.files.frames.to_polars",

@@ -9,15 +9,15 @@ from typing import Literal, final
 import numpy as np
 from numpy.typing import NDArray
 
-from blockhole.answering.batch import find_answers
 from blockhole.answering.calibration import Calibration, fit_calibration, save_calibration
 from blockhole.answering.engine import Engine
+from blockhole.answering.search import find_answers
 from blockhole.answering.vectors import Vectors
 from blockhole.data.dataset import DataSet, load
 from blockhole.errors import DataError, RunError, UndefinedPath
 from blockhole.evaluation.completion import both_sides
 from blockhole.graph.knowledge_graph import KnowledgeGraph
-from blockhole.queries.answers import holds
+from blockhole.queries.exact import holds
 from blockhole.queries.paths import PathQueries
 from blockhole.queries.walks import sample_walks
 from blockhole.runs.run import Run

@@ -16,7 +16,7 @@ from blockhole.answering.answers import Status
 from blockhole.answering.engine import Engine, check_top, open_engine
 from blockhole.answering.known import KnownFacts
 from blockhole.answering.vectors import norms
-from blockhole.queries.language import PathQuery
+from blockhole.queries.language import Query
 from blockhole.runs.run import Run
 
 # The most probable chains through known and predicted edges: a beam from either end, then the k best paths between.
@@ -162,7 +162,7 @@ class Explanation:
 
 
 def explain(
-    run: Engine | Run | Path | str, query: str | PathQuery, entity: str, *, top: int = 5, beam: int = 32
+    run: Engine | Run | Path | str, query: str | Query, entity: str, *, top: int = 5, beam: int = 32
 ) -> Explanation:
     """The `top` best chains of intermediate entities along the query's path to `entity`.
 

@@ -16,7 +16,7 @@ from blockhole.answering.vectors import Vectors
 from blockhole.errors import ExportError, MissingExtra, UnknownName
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.models.settings import ModelSettings
-from blockhole.queries.language import parse
+from blockhole.queries.language import encode_hops, parse
 from blockhole.runs.run import Run
 from blockhole.saving import replacing
 
@@ -360,7 +360,7 @@ class DatabaseQueries:
 
         parsed = parse(query)
         check_hops(parsed)
-        path = [self._relations.id(hop.relation) + hop.inverse * len(self._relations) for hop in parsed.hops]
+        path = encode_hops(parsed, self._relations)
         found = connection.execute(
             SQL("SELECT vector::real[] FROM {} WHERE name = %s").format(Identifier(self._table)), (parsed.source,)
         ).fetchone()
