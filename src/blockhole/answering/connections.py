@@ -19,26 +19,6 @@ from blockhole.errors import ConfigError, OutOfTime
 from blockhole.queries.language import Hop
 from blockhole.runs.run import Run
 
-# How long an answer is looked for.
-
-
-@final
-class Deadline:
-    """A moment `seconds` from now; searches that can take long look at it as they go."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self._end = monotonic() + seconds
-
-    def check(self) -> None:
-        """Raise `OutOfTime` when the moment has passed."""
-        if monotonic() > self._end:
-            raise OutOfTime(f"no answer was found within {self.seconds:g} s; ask for shorter paths, or again later.")
-
-
-# Which relation paths connect two entities.
-
-
 LONGEST = 4
 _PREFIXES = 20_000
 """Paths that are extended by a further relation, at most; beyond, only those the graph knows from the source are."""
@@ -57,21 +37,28 @@ class Connection:
     status: Status
 
 
-class _Prefix(NamedTuple):
-    """A path from the source: where it leads over facts, and the walked vector [width]."""
+@final
+@dataclass(frozen=True, slots=True)
+class PathsReport:
+    """The relation paths that connect two entities."""
 
-    path: tuple[int, ...]
-    reached: NDArray[np.int32]
-    row: Tensor
+    source: str
+    target: str
+    paths: tuple[Connection, ...]
 
 
-class _Scored(NamedTuple):
-    """A whole path; `probability` is the model's, whether or not the graph knows better."""
+@final
+class Deadline:
+    """A moment `seconds` from now; searches that can take long look at it as they go."""
 
-    path: tuple[int, ...]
-    score: float
-    probability: float
-    known: bool
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._end = monotonic() + seconds
+
+    def check(self) -> None:
+        """Raise `OutOfTime` when the moment has passed."""
+        if monotonic() > self._end:
+            raise OutOfTime(f"no answer was found within {self.seconds:g} s; ask for shorter paths, or again later.")
 
 
 def paths(
@@ -107,6 +94,23 @@ def paths(
 
 connections = paths
 """The name that `paths` had in 0.1.0."""
+
+
+class _Prefix(NamedTuple):
+    """A path from the source: where it leads over facts, and the walked vector [width]."""
+
+    path: tuple[int, ...]
+    reached: NDArray[np.int32]
+    row: Tensor
+
+
+class _Scored(NamedTuple):
+    """A whole path; `probability` is the model's, whether or not the graph knows better."""
+
+    path: tuple[int, ...]
+    score: float
+    probability: float
+    known: bool
 
 
 def _score_level(
@@ -169,13 +173,3 @@ def _named(engine: Engine, scored: _Scored) -> Connection:
     if scored.known:
         return Connection(path, len(scored.path), scored.score, 1.0, "known")
     return Connection(path, len(scored.path), scored.score, scored.probability, "predicted")
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class PathsReport:
-    """The relation paths that connect two entities."""
-
-    source: str
-    target: str
-    paths: tuple[Connection, ...]

@@ -1,4 +1,7 @@
-"""A run's vectors for other tools: Parquet, NumPy and faiss files, and PostgreSQL with pgvector."""
+"""A run's vectors for other tools: Parquet, NumPy and faiss files, and PostgreSQL with pgvector.
+
+They are candidate vectors; a query vector of `Engine.query_vector` searches all of them.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +28,6 @@ if TYPE_CHECKING:
 
 TABLE = "blockhole_entity"
 """The table of a database that entities go to, if no other is named."""
-
-# Candidate vectors as Parquet, NumPy and faiss files. A query vector of `Engine.query_vector` searches all of them.
-
 
 FileKind = Literal["parquet", "npz", "faiss"]
 FILE_KINDS: tuple[FileKind, ...] = get_args(FileKind)
@@ -128,7 +128,16 @@ def _write_faiss(vectors: NDArray[np.float32], path: Path) -> None:
     faiss.write_index(index, str(path))
 
 
-# A connection to PostgreSQL whose failures are one sentence.
+# PostgreSQL with pgvector
+#
+# Table `blockhole_entity` has the columns id, name and vector. With q from `Engine.query_vector`, or from a
+# `DatabaseQueries` that knows nothing but the database, the answers over all entities are::
+#
+#     SELECT name, -(vector <#> %(q)s) AS score FROM blockhole_entity ORDER BY vector <#> %(q)s LIMIT 10
+#
+# pgvector's <#> is the negative inner product, so that ascending order is best first. Beside it stand
+# `blockhole_entity_relation` (id, name, inverse, parameters: what a hop multiplies with) and `blockhole_entity_model`
+# (settings: the model section of config.json).
 
 
 @contextmanager
@@ -155,18 +164,6 @@ def connected(address: str, refused: str) -> Iterator[Connection[Any]]:
 
 def _first_line(failure: Exception) -> str:
     return str(failure).strip().splitlines()[0] if str(failure).strip() else type(failure).__name__
-
-
-# A run in PostgreSQL with pgvector: the candidate vectors of its entities, its relations, and its settings.
-#
-# Table `blockhole_entity` has the columns id, name and vector. With q from `Engine.query_vector`, or from a
-# `DatabaseQueries` that knows nothing but the database, the answers over all entities are::
-#
-#     SELECT name, -(vector <#> %(q)s) AS score FROM blockhole_entity ORDER BY vector <#> %(q)s LIMIT 10
-#
-# pgvector's <#> is the negative inner product, so that ascending order is best first. Beside it stand
-# `blockhole_entity_relation` (id, name, inverse, parameters: what a hop multiplies with) and `blockhole_entity_model`
-# (settings: the model section of config.json).
 
 
 RELATIONS = "_relation"
@@ -293,8 +290,7 @@ def _drop_earlier(connection: Connection[Any], table: str, columns: list[str]) -
     connection.execute(SQL("DROP TABLE IF EXISTS {}").format(Identifier(table)))
 
 
-# Path queries over an exported database, by a process that has nothing else: no run, no entities.
-
+# Path queries over an exported database, by a process that has nothing else: no run, no entities
 
 BEST = (
     "SELECT name, -distance FROM (SELECT id, name, vector <#> %(q)s AS distance FROM {} ORDER BY vector <#> %(q)s "

@@ -64,7 +64,8 @@ class ExactIndex:
         k-th best score, for k groups have a member at least as large, and a group below the threshold need not be
         looked into. So nearly every score is read once.
         """
-        counts = np.broadcast_to(np.minimum(count, max(len(self.vectors), 1)), len(queries))
+        counts = np.empty(len(queries), dtype=np.int64)
+        counts[:] = np.minimum(count, max(len(self.vectors), 1))
         most = int(counts.max(initial=1))
         slack = 2 * self._slack * queries.norm(dim=1).numpy()
         best = torch.full((len(queries), most), float(_LOWEST))

@@ -38,6 +38,11 @@ class KnownFacts:
         """T(r): the entities that the relation takes as object, ascending."""
         return self._typed[relation]
 
+    @property
+    def candidate_counts(self) -> NDArray[np.int64]:
+        """|T(r)| of every relation: [2R]."""
+        return np.diff(self._typed.start)
+
     def targets(self, sources: NDArray[np.integer], relation: int) -> NDArray[np.int32]:
         """Every entity that an edge of `relation` leads to from one of `sources`, ascending and distinct."""
         return targets(self.edges, self.graph.num_entities, sources, relation)

@@ -31,6 +31,8 @@ MANY = 50_000
 _QUERIES = 512
 _NUMBERS = 2**25
 """What a block of queries may hold at once: known answers, or numbers in the vectors of its shortlists."""
+_EVERYONE = -1
+"""Stands for all entities where a relation stands for those that it takes; it sorts first."""
 _GATHERED_ALONE = 4
 _GATHERED = 20
 """Rows that a product reads where they stand in the time that one is gathered in: of one query, and of several."""
@@ -75,25 +77,25 @@ def find_answers(
     `only` keeps those that are known, or those that are predicted.
     """
     entities, width = engine.index.vectors.shape
-    wanted = np.maximum(1, np.minimum(np.broadcast_to(top, len(queries)), entities))
-    last = queries.last_relation
-    gathered = _gathered(engine, last) if candidates == "typed" else np.zeros(0, dtype=np.int32)
+    wanted = np.empty(len(queries), dtype=np.int64)
+    wanted[:] = np.maximum(1, np.minimum(top, entities))
+    pool = _pools(engine, queries.last_relation) if candidates == "typed" else np.full(len(queries), _EVERYONE)
     # Queries that share a product come together; blocks of one length need no masks, like paths make like answer sets.
-    pool = np.where(np.isin(last, gathered), last, -1)
     order = np.lexsort((queries.source, *queries.path.T[::-1], queries.length, pool))
     ordered, wanted, pool = queries.take(order), wanted[order], pool[order]
     size = max(1, min(_QUERIES, _NUMBERS // max(entities, int(wanted.max(initial=1)) * width, 1)))
     parts = [_NOTHING]
-    shared, shared_by = _everyone(engine), -1
+    shared, shared_by = _Shared(engine.index), _EVERYONE
     for sets in engine.known.answer_sets(ordered, size):
         for part in _split(sets, pool):
             if pool[part.first] != shared_by:
                 shared_by = int(pool[part.first])
-                shared = _gather(engine, shared_by)
+                own = engine.known.candidates(shared_by)
+                shared = _Shared(engine.index.subset(own), own)
             rows = slice(part.first, part.first + len(part))
             block = _Block(ordered.take(rows), wanted[rows], candidates, only, part)
             parts.append(_answer_block(engine, block, shared))
-    joined = Found(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Found)))
+    joined = parts[1] if len(parts) == 2 else _join(parts)
     joined.row[:] = order[joined.row]
     return joined.take(np.argsort(joined.row, kind="stable"))
 
@@ -109,38 +111,36 @@ class _Block(NamedTuple):
 
 
 class _Shared(NamedTuple):
-    """What a product is made with: the vectors of `entities` [C], and the column of each entity among them [E]."""
+    """What a product is made with: the vectors of `entities` [C], ascending, or of all where none are named."""
 
-    entities: NDArray[np.int32]
     vectors: ExactIndex
-    column: NDArray[np.int64]
+    entities: NDArray[np.int32] | None = None
+
+    def entity(self, column: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The entities that stand in these columns."""
+        return column if self.entities is None else self.entities[column].astype(np.int64)
+
+    def column(self, entity: NDArray[np.int32]) -> NDArray[np.integer]:
+        """The columns of some of the entities."""
+        return entity if self.entities is None else np.searchsorted(self.entities, entity)
 
 
-def _gathered(engine: Engine, last: NDArray[np.int32]) -> NDArray[np.int32]:
-    """The last relations whose candidates are gathered for a product of their own.
+def _pools(engine: Engine, last: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Whose candidates each query's product is made with: those of its last relation, gathered, or everyone.
 
-    Those of all others are read where they stand, by one product with all entities.
+    Candidates that are not worth gathering are read where they stand, by one product with all entities. Shape [N].
     """
-    relations, queries = np.unique(last, return_counts=True)
-    count = np.array([len(engine.known.candidates(relation)) for relation in relations.tolist()], dtype=np.int64)
+    count, queries = engine.known.candidate_counts, np.bincount(last, minlength=2 * engine.graph.num_relations)
     gathering = _GATHERED_ALONE if len(last) == 1 else _GATHERED
-    chosen: NDArray[np.int32] = relations[count * (gathering + queries) < engine.graph.num_entities * queries]
-    return chosen
+    gathered = count * (gathering + queries) < engine.graph.num_entities * queries
+    return np.where(gathered[last], last, np.int32(_EVERYONE))
 
 
-def _everyone(engine: Engine) -> _Shared:
-    everyone = np.arange(engine.graph.num_entities)
-    return _Shared(everyone.astype(np.int32), engine.index, everyone)
+def _join(parts: list[Found]) -> Found:
+    return Found(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Found)))
 
 
-def _gather(engine: Engine, relation: int) -> _Shared:
-    entities = engine.known.candidates(relation)
-    column = np.zeros(engine.graph.num_entities, dtype=np.int64)
-    column[entities] = np.arange(len(entities))
-    return _Shared(entities, engine.index.subset(entities), column)
-
-
-def _split(sets: AnswerSets, pool: NDArray[np.int32]) -> Iterator[AnswerSets]:
+def _split(sets: AnswerSets, pool: NDArray[np.integer]) -> Iterator[AnswerSets]:
     """The sets in pieces whose queries share a product."""
     own = pool[sets.first : sets.first + len(sets)]
     bounds = [0, *(np.flatnonzero(np.diff(own)) + 1).tolist(), len(sets)]
@@ -174,24 +174,22 @@ def _shortlist(
     hidden = _hidden(engine, block, shared)
     if engine.approximate is None:
         row, column = shared.vectors.shortlists(vector, block.top, hidden)
-        return row, shared.entities[column].astype(np.int64)
+        return row, shared.entity(column)
     return _approximate_shortlist(engine, block, shared, vector, hidden)
 
 
 def _hidden(engine: Engine, block: _Block, shared: _Shared) -> NDArray[np.bool_] | None:
     """Which columns are no candidates of a query: [B, C], or None where all are."""
-    outside = block.candidates == "typed" and shared.vectors is engine.index
-    if not outside and block.only is None:
+    typed = block.candidates == "typed" and shared.entities is None
+    if not typed and block.only is None:
         return None
-    hidden = np.zeros((len(block.queries), len(shared.entities)), dtype=bool)
-    if outside:
+    hidden = np.full((len(block.queries), len(shared.vectors.vectors)), typed)
+    if typed:
         last = block.queries.last_relation
         for relation in np.unique(last).tolist():
-            others = np.ones(len(shared.entities), dtype=bool)
-            others[engine.known.candidates(relation)] = False
-            hidden[last == relation] = others
+            hidden[np.ix_(last == relation, engine.known.candidates(relation))] = False
     if block.only == "predicted":
-        hidden[block.known.row, shared.column[block.known.entities]] = True
+        hidden[block.known.row, shared.column(block.known.entities)] = True
     return hidden
 
 
@@ -203,13 +201,12 @@ def _approximate_shortlist(
     row, entity = [], []
     for i in range(len(vector)):
         own = slice(i, i + 1)
-        visible = shared.entities if hidden is None else shared.entities[~hidden[i]]
-        if len(visible) > MANY:
-            allowed = None if len(visible) == engine.graph.num_entities else visible
+        among = None if hidden is None else hidden[own]
+        allowed = shared.entities if among is None else shared.entity(np.flatnonzero(~among[0])).astype(np.int32)
+        if allowed is None or len(allowed) > MANY:
             found = engine.approximate.shortlist(vector[i], int(block.top[i]), allowed)
         else:
-            among = None if hidden is None else hidden[own]
-            found = shared.entities[shared.vectors.shortlists(vector[own], block.top[own], among)[1]].astype(np.int64)
+            found = shared.entity(shared.vectors.shortlists(vector[own], block.top[own], among)[1])
         row.append(np.full(len(found), i))
         entity.append(found)
     return np.concatenate(row), np.concatenate(entity)

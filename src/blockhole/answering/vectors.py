@@ -97,7 +97,9 @@ class Vectors:
         parts = [
             self._queries(queries, first, min(first + size, len(queries))) for first in range(0, len(queries), size)
         ]
-        return torch.cat(parts) if parts else self.finish(self.rows(queries.source))
+        if not parts:
+            return self.finish(self.rows(queries.source))
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def _queries(self, queries: PathQueries, first: int, last: int) -> Tensor:
         """The vectors of some queries, walked with the last of them repeated to whole lanes."""
