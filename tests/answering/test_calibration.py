@@ -26,7 +26,7 @@ from blockhole.data.dataset import DataSet, load
 from blockhole.errors import DamagedRun, DataError, RunError
 from blockhole.evaluation.classification import reliability
 from blockhole.graph.knowledge_graph import SplitGraph
-from blockhole.queries.answers import answers
+from blockhole.queries.exact import answers
 from blockhole.runs.run import Run
 from tests.answering.toys import make_engine, sigmoid_calibration
 

@@ -78,12 +78,9 @@ COMBINATIONS = {
         ),
         *(Combination(name, FEW_STEPS, settings) for name, settings in _options().items()),
         *(Combination(f"unseen entities, {loss}", FEW_STEPS, {"loss__kind": loss}, unseen=6) for loss in LOSSES),
-        *(
-            Combination(f"unseen entities, {name}", FEW_STEPS, {"loss__kind": "softmax", **settings}, unseen=6)
-            for name, settings in {
-                "rare targets": {"loss__rare_weight": 0.1},
-                "masked": {"loss__mask_known_answers": True},
-            }.items()
+        Combination("unseen entities, rare targets", FEW_STEPS, {"loss__kind": "softmax", "loss__rare_weight": 0.1}, 6),
+        Combination(
+            "unseen entities, masked", FEW_STEPS, {"loss__kind": "softmax", "loss__mask_known_answers": True}, 6
         ),
     )
 }

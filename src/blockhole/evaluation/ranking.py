@@ -28,7 +28,7 @@ from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.machine import resident_bytes, rows_within
 from blockhole.models.contract import Model
 from blockhole.queries.answer_masks import AnswerMasks
-from blockhole.queries.answers import AnswerSets, answer_sets, holds
+from blockhole.queries.exact import AnswerSets, answer_sets, holds
 from blockhole.queries.paths import PathQueries
 
 TieRule = Literal["half", "paper", "pessimistic"]

@@ -18,7 +18,16 @@ from blockhole.answering.explanation import Explanation, explain
 from blockhole.answering.known import Neighbourhood, neighbourhood
 from blockhole.errors import ConfigError, QueryError, RunError
 from blockhole.graph.vocabulary import NameIndex
-from blockhole.queries.language import Hop, PathQuery, encode_hop, encode_prefix, parse, write_name
+from blockhole.queries.language import (
+    Hop,
+    Query,
+    encode_hop,
+    encode_prefix,
+    parse,
+    typed_hop,
+    typed_name,
+    write_name,
+)
 from blockhole.serving.lanes import Batcher, Lane
 from blockhole.serving.observing import Metrics
 from blockhole.serving.runs import ServedRun
@@ -110,7 +119,7 @@ class Service:
             _check_top(body.top, MAX_ANSWERS)
             query = self._parse(body.query)
             if not _knows(run.engine, query):
-                await self._lanes["short"].run(partial(run.engine.encode, body.query))  # names what looks alike
+                await self._lanes["short"].run(partial(run.engine.encode, query))  # names what looks alike
             answers = await self._batcher.ask(run.engine, Question(query, body.top, body.candidates, body.only))
         return AnswersReport(answers.query, answers.ranked, round(1000 * (perf_counter() - began), 3))
 
@@ -118,16 +127,16 @@ class Service:
         """Whether a path holds."""
         with refusing({"query": body.query, "entity": body.entity}):
             _require_calibration(run)
-            self._parse(body.query)
-            return await self._lanes["short"].run(partial(run.engine.check, body.query, body.entity))
+            query = self._parse(body.query)
+            return await self._lanes["short"].run(partial(run.engine.check, query, body.entity))
 
     async def explain(self, run: ServedRun, body: ExplainBody) -> Explanation:
         """Chains of entities to an answer."""
         with refusing({"query": body.query, "entity": body.entity}):
             _require_calibration(run)
             _check_top(body.top, MAX_CHAINS)
-            self._parse(body.query)
-            return await self._lanes["long"].run(partial(explain, run.engine, body.query, body.entity, top=body.top))
+            query = self._parse(body.query)
+            return await self._lanes["long"].run(partial(explain, run.engine, query, body.entity, top=body.top))
 
     async def paths(self, run: ServedRun, body: PathsBody) -> PathsReport:
         """Relation paths between two entities."""
@@ -143,7 +152,7 @@ class Service:
         """Entity names that what was typed may become."""
         with refusing({}):
             _check_limit(limit, MAX_NAMES)
-            found = await self._lanes["short"].run(partial(_complete, run, prefix.lstrip(' "<'), limit))
+            found = await self._lanes["short"].run(partial(_complete, run, typed_name(prefix), limit))
         return EntitiesReport(prefix, found)
 
     async def relations(self, run: ServedRun, after: str | None, prefix: str, limit: int) -> RelationsReport:
@@ -151,11 +160,10 @@ class Service:
         with refusing({"after": after}):
             _check_limit(limit, MAX_NAMES)
             found = await self._lanes["short"].run(partial(self._follow, run, after))
-        marks = prefix[: len(prefix) - len(prefix.lstrip("^* "))]
-        typed = prefix[len(marks) :].lstrip('"<').casefold()
-        inverse_only = (marks.count("^") + marks.count("**")) % 2 == 1
+        typed = typed_hop(prefix)
+        name = typed.name.casefold()
         fitting = [
-            each for each in found if each.name.casefold().startswith(typed) and (each.inverse or not inverse_only)
+            each for each in found if each.name.casefold().startswith(name) and (each.inverse or not typed.inverse)
         ]
         return RelationsReport(after, tuple(fitting[:limit]))
 
@@ -173,7 +181,7 @@ class Service:
                 raise ConfigError(f"offset is a place in a list, at least 0; it cannot be {offset}.")
             return await self._lanes["short"].run(work)
 
-    def _parse(self, text: str) -> PathQuery:
+    def _parse(self, text: str) -> Query:
         query = parse(text)
         self._check_length(len(query.hops))
         return query
@@ -195,7 +203,7 @@ class Service:
         return [RelationReport(hop.relation, hop.inverse, str(hop), each.known, each.entities) for hop, each in hops]
 
 
-def _knows(engine: Engine, query: PathQuery) -> bool:
+def _knows(engine: Engine, query: Query) -> bool:
     graph = engine.graph
     return query.source in graph.entities and all(hop.relation in graph.relations for hop in query.hops)
 
