@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 from importlib import import_module
-from typing import Any
+from typing import Any, Protocol
 
 import blockhole
 from blockhole import errors
@@ -37,10 +37,11 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "blockhole.answering.answers.Answers",
         "blockhole.answering.engine.Question",
         "blockhole.answering.engine.Verdict",
-        "blockhole.answering.explanation.explain",
+        "blockhole.answering.explanation.Explanation",
+        "blockhole.answering.connections.Connection",
         "blockhole.answering.connections.connections",
         "blockhole.answering.new_facts.with_facts",
-        "blockhole.answering.calibration.calibrate",
+        "blockhole.answering.export.Exported",
         "blockhole.answering.export.DatabaseQueries",
     ),
     "Models": (
@@ -54,6 +55,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "blockhole.evaluation.truth.queries_of",
         "blockhole.evaluation.ranking.rank",
         "blockhole.evaluation.path_ranking.evaluate_ranking",
+        "blockhole.evaluation.report.Report",
+        "blockhole.evaluation.report.Comparison",
     ),
 }
 
@@ -112,8 +115,8 @@ def _docstring(name: str, value: object) -> str:
 
 
 def _signature(name: str, value: Any) -> str:
-    if inspect.isclass(value) and issubclass(value, BaseException):
-        return ""
+    if inspect.isclass(value) and (issubclass(value, BaseException) or Protocol in value.__bases__):
+        return ""  # nobody makes one
     signature = inspect.signature(value)
     words: list[str] = []
     for each in signature.parameters.values():
@@ -121,8 +124,8 @@ def _signature(name: str, value: Any) -> str:
             continue
         if each.kind is each.KEYWORD_ONLY and "*" not in words:
             words.append("*")
-        written = isinstance(each.annotation, str)
-        words.append(str(each.replace(annotation=_Plain(each.annotation)) if written else each))
+        annotation = getattr(each.annotation, "__forward_arg__", each.annotation)  # fields of a named tuple
+        words.append(str(each.replace(annotation=_Plain(annotation)) if isinstance(annotation, str) else each))
     arrow = (
         "" if signature.return_annotation in (signature.empty, "None", None) else f" -> {signature.return_annotation}"
     )

@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 import polars as pl
 import pytest
 
-from blockhole.cli.completion import Completer
 from blockhole.cli.main import main
-from blockhole.cli.prompt import history_file, open_prompt
+from blockhole.cli.prompt import Completer, history_file, open_prompt
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
 from tests.answering.toys import make_engine, train_clockwork

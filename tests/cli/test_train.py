@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from blockhole.cli.main import main
-from blockhole.cli.show import sparkline
+from blockhole.cli.train import sparkline
 
 KEYS = {"run", "model", "parameters", "epochs", "seconds", "paths_per_second", "loss", "peak_rss_mb"}
 SMALL = ("--blocks", "2", "--block-size", "3", "--threads", "1", "--device", "cpu")

@@ -13,12 +13,14 @@ from blockhole.cli.output import JsonFlag, print_json, stdout
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-app = typer.Typer(add_completion=False)
+app = typer.Typer()
 
 KEY_VARIABLE = "BLOCKHOLE_API_KEY"
+SERVER_PACKAGES = ("fastapi", "uvicorn", "httptools", "prometheus_client", "rapidfuzz", "starlette")
+"""What the extra `serve` installs."""
 
 
-@app.command()
+@app.command(short_help="Answer over HTTP, with an explorer page.")
 def serve(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs; the first is the default.")],
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for every one.")] = "127.0.0.1",
@@ -45,7 +47,7 @@ def serve(
         from blockhole.serving.server import serve as serve_runs
         from blockhole.serving.settings import ServerSettings
     except ModuleNotFoundError as missing:
-        if missing.name not in ("fastapi", "uvicorn", "httptools", "prometheus_client", "rapidfuzz", "starlette"):
+        if missing.name not in SERVER_PACKAGES:
             raise
         raise MissingExtra("serving", "serve") from None
 

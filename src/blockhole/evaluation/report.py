@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from blockhole.errors import EvaluationError
 from blockhole.machine import peak_bytes
+from blockhole.saving import replacing
 
 # How far a mean could have come out otherwise: the bootstrap over queries, plain and paired.
 
@@ -164,6 +168,23 @@ def _line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
+def check_report_file(path: Path) -> None:
+    """Refuse a report of unknown format; callers ask before they measure for minutes what is to be written."""
+    if path.suffix not in (".md", ".json"):
+        raise EvaluationError(f"{path}: a report is Markdown or JSON; end its name in .md or .json.")
+
+
+def write_report(path: Path, title: str, tables: Sequence[Table], result: Mapping[str, Any]) -> None:
+    """Write the tables as Markdown, or the result as JSON, whichever the name says."""
+    check_report_file(path)
+    if path.suffix == ".md":
+        text = f"# {title}\n\n{markdown(tables)}"
+    else:
+        text = json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
 def spell_interval(interval: Interval | None, digits: int = 1) -> str | None:
     """An interval as tables show it."""
     return None if interval is None else f"{interval[0]:.{digits}f}–{interval[1]:.{digits}f}"
@@ -175,13 +196,16 @@ def spell_interval(interval: Interval | None, digits: int = 1) -> str | None:
 @final
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Means and intervals of each model, and each model's difference from the first: {model: {metric: …}}."""
+    """Means and intervals of each model, and each model's difference from the first: {model: {metric: …}}.
+
+    `reports` are those compared, by model.
+    """
 
     title: str
     means: dict[str, dict[str, float | None]]
     intervals: dict[str, dict[str, Interval]]
     differences: dict[str, dict[str, Difference]]
-    details: dict[str, dict[str, Any]]
+    reports: dict[str, Report]
 
     @property
     def first(self) -> str:
@@ -192,7 +216,7 @@ class Comparison:
         """Everything, as JSON takes it."""
         return {
             "against": self.first,
-            "runs": self.details,
+            "runs": {run: report.to_dict() for run, report in self.reports.items()},
             "differences": {
                 run: {
                     metric: {
@@ -236,7 +260,7 @@ class Comparison:
         ]
 
 
-def compare(reports: Mapping[str, Report], seed: int = 0) -> Comparison:
+def compare_reports(reports: Mapping[str, Report], seed: int = 0) -> Comparison:
     """Compare reports of one task on the same queries, by the names of their models; the first is the yardstick."""
     names = list(reports)
     metrics = {name: report.metrics for name, report in reports.items()}
@@ -253,5 +277,5 @@ def compare(reports: Mapping[str, Report], seed: int = 0) -> Comparison:
         means={name: {metric: mean(values) for metric, values in each.items()} for name, each in metrics.items()},
         intervals={name: mean_intervals(each, seed) for name, each in metrics.items()},
         differences=differences,
-        details={name: report.to_dict() for name, report in reports.items()},
+        reports=dict(reports),
     )
