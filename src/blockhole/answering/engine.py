@@ -308,19 +308,6 @@ def ask(
     return engine.ask(query, top=top, candidates=candidates, only=only)
 
 
-def check(run: Engine | Run | Path | str, query: str | PathQuery, entity: str) -> Verdict:
-    """Whether the query's path leads to `entity`: it is known to, or its probability is at least one half.
-
-    The run must be calibrated. Open an `Engine` to check more than once.
-    """
-    return opened(run).check(query, entity)
-
-
-def opened(run: Engine | Run | Path | str) -> Engine:
-    """The engine of a run that has to be calibrated; an engine is taken as it is."""
-    return run if isinstance(run, Engine) else Engine.open(run, calibrated=True)
-
-
 def check_hops(query: PathQuery) -> None:
     """Refuse a query that is too long to mean anything."""
     if len(query.hops) > MAX_HOPS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, final, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final
 
 import numpy as np
 import torch
@@ -17,7 +17,6 @@ from blockhole.errors import ExportError, MissingExtra, UnknownName
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.models.settings import ModelSettings
 from blockhole.queries.language import parse
-from blockhole.runs.run import Run
 from blockhole.saving import replacing
 
 if TYPE_CHECKING:
@@ -162,47 +161,6 @@ def export_postgres(engine: Engine, address: str, table: str = TABLE, partitions
         _write_relations(connection, table + RELATIONS, engine)
         _write_model(connection, table + MODEL, engine)
     return len(vectors)
-
-
-class Exported(NamedTuple):
-    """What an export wrote: where, how many entities, and the width of their vectors."""
-
-    place: str
-    entities: int
-    width: int
-
-
-def export(
-    run: Engine | Run | Path | str,
-    path: Path | str,
-    *,
-    kind: FileKind | None = None,
-    table: str = TABLE,
-    partitions: int = 1,
-) -> Exported:
-    """Write the names and vectors of all entities to a file, or to the database at an address postgresql://….
-
-    The suffix of `path` says what file it is, .parquet, .npz or .faiss, unless `kind` does. `table` and `partitions`
-    are those of a database.
-    """
-    if not isinstance(run, Engine):
-        run = run if isinstance(run, Run) else Run.open(run)
-        run = Engine(Vectors.of(run), run.graph)
-    place = f"table {table}"
-    if is_address(path):
-        export_postgres(run, str(path), table, partitions)
-    else:
-        named = kind or Path(path).suffix[1:]
-        if named not in get_args(FileKind):
-            raise ExportError(f"{path}: vectors go to .{', .'.join(get_args(FileKind))} or a postgresql:// address.")
-        export_file(run, cast("FileKind", named), Path(path))
-        place = str(path)
-    return Exported(place, *run.index.vectors.shape)
-
-
-def is_address(path: Path | str) -> bool:
-    """Whether an export to `path` goes to a database."""
-    return str(path).startswith(("postgresql://", "postgres://"))
 
 
 def _create_entities(connection: Connection[Any], table: str, width: int, partitions: int) -> None:

@@ -1,4 +1,4 @@
-"""Questions to a run, a graph or a database: `blockhole ask`, `check`, `explain`, `paths`, `answers`, `ask-database`."""
+"""Questions to a run, a graph, a database: `blockhole ask`, `check`, `explain`, `paths`, `answers`, `ask-database`."""
 
 from __future__ import annotations
 

@@ -99,7 +99,8 @@ def _check_replaceable(folder: Path) -> None:
         return
     if folder.exists():
         raise NotARun(
-            f"{folder} holds something that the demo did not make, and would replace; choose another folder with --out."
+            f"{folder} holds something that the demo did not make and would replace; choose another folder with --out, "
+            "or move it away."
         )
 
 
