@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, final
+from typing import Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from blockhole.answering.batch import find_answers
 from blockhole.answering.calibration import Calibration, fit_calibration, save_calibration
 from blockhole.answering.engine import Engine
 from blockhole.answering.vectors import Vectors
-from blockhole.data.dataset import DataSet
+from blockhole.data.dataset import DataSet, load
 from blockhole.errors import DataError, RunError, UndefinedPath
 from blockhole.evaluation.completion import both_sides
 from blockhole.graph.knowledge_graph import KnowledgeGraph
@@ -22,10 +22,6 @@ from blockhole.queries.paths import PathQueries
 from blockhole.queries.walks import sample_walks
 from blockhole.runs.run import Run
 
-if TYPE_CHECKING:
-    from blockhole.answering.engine import Engine
-
-
 # The data behind a run.
 
 
@@ -33,8 +29,6 @@ def data_of(run: Run) -> DataSet:
     """The data set that the run was trained on."""
     if run.config.data is None:
         raise RunError("the run was trained on a graph in memory and names no data set; give the data as well.")
-    from blockhole.data.dataset import load
-
     data = load(run.config.data)
     require_same_names(run, data)
     return data
@@ -167,20 +161,46 @@ class Reliability:
         return float((np.abs(self.said - self.true) * self.size).sum() / max(self.size.sum(), 1))
 
 
-def calibrate(run: Run | Path | str, data: DataSet | None = None, *, seed: int = 0) -> Calibration:
-    """Fit a calibration on validation facts, those of the run's own data unless other data is given.
+def calibrate(run: Run | Path | str, data: DataSet | Path | str | None = None, *, seed: int = 0) -> Calibration:
+    """Fit a calibration on validation facts, those of the run's own data unless other data is given or named.
 
-    It is kept in the folder of the run, where there is one, and used whenever the run is asked.
+    It is kept in the folder of the run, where there is one, and used whenever the run is asked. `seed` decides which
+    queries and candidates are drawn.
     """
     run = run if isinstance(run, Run) else Run.open(run)
-    if data is None:
-        data = data_of(run)
-    require_same_names(run, data)
+    data = _data_for(run, data)
     engine = Engine(Vectors.of(run), data.split.graph("train"))
     calibration = fit(engine, data, seed=seed)
     if run.folder is not None:
         save_calibration(calibration, run.folder)
     return calibration
+
+
+def measure_calibration(
+    run: Run | Path | str,
+    data: DataSet | Path | str | None = None,
+    *,
+    calibration: Calibration | None = None,
+    seed: int = 0,
+) -> dict[str, Reliability]:
+    """How the probabilities of a run compare with what is true on test queries, as `measure` says.
+
+    They are those of the `calibration` given, or of the one that is kept in the run's folder.
+    """
+    run = run if isinstance(run, Run) else Run.open(run)
+    data = _data_for(run, data)
+    engine = Engine.open(run, graph=data.split.graph("train"), calibration=calibration, calibrated=True)
+    return measure(engine, data, seed=seed)
+
+
+def _data_for(run: Run, data: DataSet | Path | str | None) -> DataSet:
+    """The data given or named, or that of the run; its names are the run's."""
+    if data is None:
+        return data_of(run)
+    if not isinstance(data, DataSet):
+        data = load(data)
+    require_same_names(run, data)
+    return data
 
 
 def fit(engine: Engine, data: DataSet, *, per_length: int = 2000, seed: int = 0) -> Calibration:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from time import monotonic
 from typing import NamedTuple, final
 
@@ -12,10 +13,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from blockhole.answering.answers import Status
-from blockhole.answering.engine import Engine, check_top
+from blockhole.answering.engine import Engine, check_top, open_engine
 from blockhole.answering.vectors import norms
 from blockhole.errors import ConfigError, OutOfTime
 from blockhole.queries.language import Hop
+from blockhole.runs.run import Run
 
 # How long an answer is looked for.
 
@@ -72,8 +74,8 @@ class _Scored(NamedTuple):
     known: bool
 
 
-def connections(
-    engine: Engine,
+def paths(
+    run: Engine | Run | Path | str,
     source: str,
     target: str,
     *,
@@ -84,11 +86,13 @@ def connections(
     """The relation paths of up to `max_length` hops between two entities: known ones first, then as the model ranks.
 
     Every path is scored where there are few enough; in a graph of many relations long ones are scored only if all but
-    their last hop is known from the source. A search that passes its deadline ends with `OutOfTime`.
+    their last hop is known from the source. A search that passes its deadline ends with `OutOfTime`. The run must be
+    calibrated.
     """
     check_top(top)
     if not 1 <= max_length <= LONGEST:
         raise ConfigError(f"the longest path may have 1 to {LONGEST} hops, not {max_length}.")
+    engine = open_engine(run, calibrated=True)
     start, goal = engine.graph.entities.id(source), engine.graph.entities.id(target)
     row = engine.vectors.rows(np.array([start]))[0]
     prefixes = [_Prefix((), np.array([start], dtype=np.int32), row)]
@@ -99,6 +103,10 @@ def connections(
             prefixes = _extend(engine, prefixes, deadline)
     found.sort(key=lambda each: (not each.known, -each.probability, len(each.path), each.path))
     return [_named(engine, each) for each in found[:top]]
+
+
+connections = paths
+"""The name that `paths` had in 0.1.0."""
 
 
 def _score_level(

@@ -304,8 +304,20 @@ def ask(
     Answers are ordered by score. `candidates` are the entities that the last relation takes in the graph ("typed"), or
     all; `only` keeps the known or the predicted ones. Open an `Engine` to ask more than once.
     """
-    engine = run if isinstance(run, Engine) else Engine.open(run)
-    return engine.ask(query, top=top, candidates=candidates, only=only)
+    return open_engine(run).ask(query, top=top, candidates=candidates, only=only)
+
+
+def check(run: Engine | Run | Path | str, query: str | PathQuery, entity: str) -> Verdict:
+    """Whether the path leads from its source to `entity`, as check("runs/family", "William/^fatherOf", "Charles").
+
+    The run must be calibrated: a verdict on what the graph does not know is a probability.
+    """
+    return open_engine(run, calibrated=True).check(query, entity)
+
+
+def open_engine(run: Engine | Run | Path | str, *, calibrated: bool = False) -> Engine:
+    """The engine itself, or that of a run or of the run in a folder, which may have to be `calibrated`."""
+    return run if isinstance(run, Engine) else Engine.open(run, calibrated=calibrated)
 
 
 def check_hops(query: PathQuery) -> None:

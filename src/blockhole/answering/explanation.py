@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, final
+from pathlib import Path
+from typing import final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from blockhole.answering.answers import Status
-from blockhole.answering.engine import Engine, check_top
+from blockhole.answering.engine import Engine, check_top, open_engine
 from blockhole.answering.known import KnownFacts
 from blockhole.answering.vectors import norms
 from blockhole.queries.language import PathQuery
-
-if TYPE_CHECKING:
-    from blockhole.answering.engine import Engine
-
+from blockhole.runs.run import Run
 
 # The most probable chains through known and predicted edges: a beam from either end, then the k best paths between.
 #
@@ -163,13 +161,17 @@ class Explanation:
     best: float
 
 
-def explain(engine: Engine, query: str | PathQuery, entity: str, *, top: int = 5, beam: int = 32) -> Explanation:
+def explain(
+    run: Engine | Run | Path | str, query: str | PathQuery, entity: str, *, top: int = 5, beam: int = 32
+) -> Explanation:
     """The `top` best chains of intermediate entities along the query's path to `entity`.
 
     Where the graph has the path, its chains are exact. Where it has not, known and predicted edges are searched
-    together: at each hop the `beam` best entities seen from the source and the `beam` best seen from the answer.
+    together: at each hop the `beam` best entities seen from the source and the `beam` best seen from the answer. The
+    run must be calibrated.
     """
     check_top(top)
+    engine = open_engine(run, calibrated=True)
     parsed, source, path = engine.encode(query)
     target = engine.graph.entities.id(entity)
     known = list(islice(known_chains(engine.known, source, path, target), top))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final, get_args
 
 import numpy as np
 import torch
@@ -17,16 +17,71 @@ from blockhole.errors import ExportError, MissingExtra, UnknownName
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.models.settings import ModelSettings
 from blockhole.queries.language import parse
+from blockhole.runs.run import Run
 from blockhole.saving import replacing
 
 if TYPE_CHECKING:
     from psycopg import Connection
 
+TABLE = "blockhole_entity"
+"""The table of a database that entities go to, if no other is named."""
 
 # Candidate vectors as Parquet, NumPy and faiss files. A query vector of `Engine.query_vector` searches all of them.
 
 
 FileKind = Literal["parquet", "npz", "faiss"]
+FILE_KINDS: tuple[FileKind, ...] = get_args(FileKind)
+
+
+class Exported(NamedTuple):
+    """Where the vectors of a run went, a file or a table, how many there are, and how many numbers each has."""
+
+    place: str
+    entities: int
+    width: int
+
+
+def export(
+    run: Engine | Run | Path | str,
+    path: Path | str,
+    *,
+    kind: FileKind | None = None,
+    table: str = TABLE,
+    partitions: int = 1,
+) -> Exported:
+    """Write the names and vectors of all entities of a run to a file, or to the database at a postgresql:// address.
+
+    The `kind` of a file is what its name ends with, unless it is given. `table` and `partitions` are those of a
+    database (`export_postgres`).
+    """
+    engine = run if isinstance(run, Engine) else _uncalibrated(run)
+    count, width = engine.index.vectors.shape
+    if is_database(path):
+        export_postgres(engine, str(path), table, partitions)
+        return Exported(f"table {table}", count, width)
+    path = Path(path)
+    export_file(engine, kind or _kind_of(path), path)
+    return Exported(str(path), count, width)
+
+
+def is_database(path: Path | str) -> bool:
+    """Whether this is the address of a database, and no file."""
+    return isinstance(path, str) and path.startswith(("postgresql://", "postgres://"))
+
+
+def _kind_of(path: Path) -> FileKind:
+    for kind in FILE_KINDS:
+        if path.suffix == f".{kind}":
+            return kind
+    raise ExportError(
+        f"{path}: vectors are written as .parquet, .npz or .faiss, or to a postgresql:// address; name such a file."
+    )
+
+
+def _uncalibrated(run: Run | Path | str) -> Engine:
+    """The engine of a run whose vectors alone are wanted: nobody needs to hear that it has no probabilities."""
+    run = run if isinstance(run, Run) else Run.open(run)
+    return Engine(Vectors.of(run), run.graph)
 
 
 def export_file(engine: Engine, kind: FileKind, path: Path) -> None:
@@ -114,7 +169,6 @@ def _first_line(failure: Exception) -> str:
 # (settings: the model section of config.json).
 
 
-TABLE = "blockhole_entity"
 RELATIONS = "_relation"
 MODEL = "_model"
 """What is added to the name of the table of entities."""
