@@ -24,7 +24,12 @@ QUERY = '"number 3"/next/next'
 @pytest.fixture(params=["folder", "text", "run", "engine"])
 def opened(request: pytest.FixtureRequest, clockwork: Path) -> Path | str | Run | Engine:
     """The same run, as each of the four things that may be given."""
-    kinds = {"folder": clockwork, "text": str(clockwork), "run": Run.open(clockwork), "engine": Engine.open(clockwork)}
+    kinds: dict[str, Path | str | Run | Engine] = {
+        "folder": clockwork,
+        "text": str(clockwork),
+        "run": Run.open(clockwork),
+        "engine": Engine.open(clockwork),
+    }
     return kinds[request.param]
 
 

@@ -43,7 +43,8 @@ def printed(capsys: pytest.CaptureFixture[str]) -> Printed:
             main([*map(str, arguments), "--json"])
         out, err = capsys.readouterr()
         assert not stop.value.code, err
-        return _without_times(json.loads(out))
+        shown: dict[str, Any] = _without_times(json.loads(out))
+        return shown
 
     return run
 
@@ -139,5 +140,5 @@ def test_export(folder: Path, tmp_path: Path, printed: Printed) -> None:
     shown = printed("export", folder / "run", "--to", "parquet", "--out", tmp_path / "b.parquet")
     assert (written.entities, written.width) == (shown["entities"], shown["width"])
     assert pl.read_parquet(tmp_path / "a.parquet").equals(pl.read_parquet(tmp_path / "b.parquet"))
-    with pytest.raises(ExportError, match=r"vectors go to \.parquet, \.npz, \.faiss or a postgresql:// address"):
+    with pytest.raises(ExportError, match=r"vectors are written as \.parquet, \.npz or \.faiss, or to a postgresql://"):
         blockhole.export(folder / "run", tmp_path / "a.csv")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -12,8 +12,6 @@ from blockhole.cli.options import RunArgument, TableOption
 from blockhole.cli.output import JsonFlag, counted, print_json, stdout
 
 app = typer.Typer()
-
-_FILES = ("parquet", "npz", "faiss")
 
 
 @app.command(short_help="Build the index that answers are searched with.")
@@ -68,20 +66,20 @@ def export(
     json: JsonFlag = False,
 ) -> None:
     """Write the names and vectors of all entities. docs/how-to/pgvector.md shows how to search them."""
-    database = to.startswith(("postgresql://", "postgres://"))
-    if not database and to not in _FILES:
+    from blockhole.answering.export import FILE_KINDS, is_database
+
+    database = is_database(to)
+    kind = next((kind for kind in FILE_KINDS if kind == to), None)
+    if not database and kind is None:
         raise typer.BadParameter(
-            f"{to!r} is none of {', '.join(_FILES)}, and no postgresql:// address", param_hint="--to"
+            f"{to!r} is none of {', '.join(FILE_KINDS)}, and no postgresql:// address", param_hint="--to"
         )
     if database and out is not None:
         raise typer.BadParameter("a database has tables, and no file is written", param_hint="--out")
     if partitions > 1 and not database:
         raise typer.BadParameter("only a database has partitions", param_hint="--partitions")
-    if database:
-        place, count, width = blockhole.export(run, to, table=table, partitions=partitions)
-    else:
-        kind: Any = to  # one of _FILES, which are all kinds there are
-        place, count, width = blockhole.export(run, out or run / f"vectors.{to}", kind=kind)
+    path = to if database else out or run / f"vectors.{to}"
+    place, count, width = blockhole.export(run, path, kind=kind, table=table, partitions=partitions)
     if json:
         print_json({"run": str(run), "to": to.partition(":")[0], "place": place, "entities": count, "width": width})
     else:

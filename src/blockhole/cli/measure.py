@@ -158,12 +158,10 @@ def calibrate(
     json: JsonFlag = False,
 ) -> None:
     """Fit probabilities on the validation facts, and keep them in the run for ask, check and explain."""
-    from blockhole.answering.calibrating import data_of, measure
+    from blockhole.answering.calibrating import measure_calibration
 
     _check_outputs(None, plots)
-    opened = blockhole.Run.open(run)
-    facts = data_of(opened) if data is None else blockhole.load(data)
-    calibration = blockhole.calibrate(opened, facts, seed=seed)
+    calibration = blockhole.calibrate(run, data, seed=seed)
     report: dict[str, Any] = {
         "run": str(run),
         "lengths": {
@@ -172,8 +170,7 @@ def calibrate(
         },
     }
     if test or plots is not None:
-        engine = blockhole.Engine.open(opened, graph=facts.split.graph("train"), calibration=calibration)
-        measured = measure(engine, facts, seed=seed)
+        measured = measure_calibration(run, data, calibration=calibration, seed=seed)
         report["test"] = {name: _as_json(part) for name, part in measured.items()}
         if plots is not None:
             report["plots"] = [str(path) for path in _draw_reliability(measured["shown"], plots)]
