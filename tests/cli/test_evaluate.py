@@ -180,7 +180,7 @@ def test_a_comparison_needs_two_runs(runs: tuple[Path, Path], capsys: pytest.Cap
     with pytest.raises(SystemExit) as stop:
         main(["compare", str(runs[0])])
     assert stop.value.code == 2
-    assert "a comparison needs two different runs or more" in capsys.readouterr().err
+    assert "a comparison needs two or more different runs" in capsys.readouterr().err
 
 
 def test_a_comparison_needs_one_data_set(refusal: Command, runs: tuple[Path, Path], tmp_path: Path) -> None:

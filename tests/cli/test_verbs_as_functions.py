@@ -84,7 +84,7 @@ def test_compare(folder: Path, printed: Printed) -> None:
     assert list(comparison.reports) == [str(run) for run in runs]
     expected = {"task": "ranking", **_without_times(comparison.to_dict())}
     assert expected == printed("compare", *runs, "--split", "base")
-    with pytest.raises(EvaluationError, match="a comparison needs two different runs or more"):
+    with pytest.raises(EvaluationError, match="a comparison needs two or more different runs"):
         blockhole.compare([runs[0], str(runs[0])])
 
 

@@ -31,26 +31,26 @@ def ask(
     ] = None,
     top: TopOption = 10,
     candidates: Annotated[
-        Literal["typed", "all"], typer.Option(help="Answers that the last relation takes in the graph, or any entity.")
+        Literal["typed", "all"], typer.Option(help="Entities that the last relation leads to in the graph, or all.")
     ] = "typed",
-    only: Annotated[Literal["known", "predicted"] | None, typer.Option(help="Leave out the other answers.")] = None,
-    file: Annotated[Path | None, typer.Option(help="Queries: a TSV file, or JSON lines.")] = None,
+    only: Annotated[Literal["known", "predicted"] | None, typer.Option(help="Print only these answers.")] = None,
+    file: Annotated[Path | None, typer.Option(help="File of queries: TSV or JSON lines.")] = None,
     out: Annotated[Path | None, typer.Option(help="Where answers to --file go: .parquet or .jsonl.")] = None,
     facts: Annotated[
-        Path | None, typer.Option("--facts", help="A file of further facts, which may be about new entities.")
+        Path | None, typer.Option("--facts", help="File of additional facts, which may be about new entities.")
     ] = None,
     json: JsonFlag = False,
 ) -> None:
-    """Print the best answers to a query: known where the graph leads there, else predicted by the model.
+    """Print the best answers to a query: known if the graph leads there, else predicted by the model.
 
     New facts count as known at once; an entity that the run has never seen is placed by its facts.
     """
     if file is not None and query is not None:
-        raise typer.BadParameter("give a query or a file of them, not both", param_hint="--file")
+        raise typer.BadParameter("give a query or a file of queries, not both", param_hint="--file")
     if (file is None) != (out is None):
         raise typer.BadParameter("--file and --out go together", param_hint="--out")
     if json and file is None and query is None:
-        raise typer.BadParameter("--json needs a query or a file of them", param_hint="--json")
+        raise typer.BadParameter("--json needs a query or a file of queries", param_hint="--json")
     from blockhole.answering.engine import Engine, check_top
     from blockhole.answering.query_files import check_answers_file, check_queries, read_queries
 
@@ -167,7 +167,7 @@ def paths(
     top: Annotated[int, typer.Option(help="How many paths.")] = 20,
     json: JsonFlag = False,
 ) -> None:
-    """Print the relation paths that lead from one entity to another: the known ones, then as the model ranks them."""
+    """Print the relation paths that lead from one entity to another: known ones first, then as the model ranks them."""
     found = blockhole.paths(run, source, target, max_length=max_length, top=top)
     if json:
         print_json({"source": source, "target": target, "paths": [asdict(each) for each in found]})
@@ -182,15 +182,13 @@ def paths(
 def answers(
     data: Annotated[str, typer.Argument(metavar="NAME|FILE", help="A named data set, a folder, or a file of facts.")],
     query: Annotated[str, typer.Argument(metavar="QUERY", help="Such as William/^fatherOf/brotherOf/fatherOf.")],
-    split: Annotated[
-        Literal["all", "train"], typer.Option(help="Walk over all facts, or over those of train only.")
-    ] = "all",
+    split: Annotated[Literal["all", "train"], typer.Option(help="Follow all facts, or only those of train.")] = "all",
     json: JsonFlag = False,
 ) -> None:
-    """Print every entity that the path leads to from its source, one a line, sorted by name.
+    """Print every entity that the path leads to from its source, one per line, sorted by name.
 
     A query is a source and then relations, separated by /. ^ before a relation takes it backwards; a name with spaces
-    or slashes goes into double quotes or < >.
+    or slashes goes in double quotes or < >.
     """
     from blockhole.queries.answers import answers as exact_answers
     from blockhole.queries.language import encode, parse
@@ -207,7 +205,7 @@ def answers(
     stderr().print(f"{counted(len(names), 'answer')} to {parsed}", soft_wrap=True)
 
 
-@app.command("ask-database", short_help="Answers out of a database that a run was exported to.")
+@app.command("ask-database", short_help="Answers from a database that a run was exported to.")
 def ask_database(
     address: Annotated[str, typer.Argument(help="postgresql://…, where `blockhole export` wrote a run.")],
     query: QueryArgument,
@@ -215,7 +213,7 @@ def ask_database(
     table: TableOption = "blockhole_entity",
     json: JsonFlag = False,
 ) -> None:
-    """Print the best answers among all entities. No run is needed here: all comes from the database."""
+    """Print the best answers among all entities. No run is needed: everything comes from the database."""
     from blockhole.answering.export import DatabaseQueries
 
     ranked = DatabaseQueries(address, table).ask(query, top)

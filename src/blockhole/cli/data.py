@@ -27,8 +27,8 @@ SIZES = ("entities", "relations", "train", "valid", "test")
 
 Source = Annotated[str, typer.Argument(help="A named data set, a folder with train, valid and test, or a file.")]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same files.")]
-Out = Annotated[Path, typer.Option(help="The folder to write; give it wherever a data set is wanted.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the folder even if it holds other things.")]
+Out = Annotated[Path, typer.Option(help="Folder to write, for use wherever a data set can be named.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the folder even if it holds other files.")]
 
 
 @app.command("list")
@@ -83,17 +83,17 @@ def describe_data_set(source: Source, json: JsonFlag = False) -> None:
 
 @app.command("split")
 def split_facts(
-    source: Annotated[str, typer.Argument(help="A file of facts, or a folder with train alone.")],
+    source: Annotated[str, typer.Argument(help="A file of facts, or a folder with only train.")],
     out: Out,
-    valid: Annotated[float, typer.Option(help="Share of the facts for validation and probabilities.")] = 0.075,
+    valid: Annotated[float, typer.Option(help="Share of the facts for validation and calibration.")] = 0.075,
     test: Annotated[float, typer.Option(help="Share of the facts for evaluation.")] = 0.075,
     seed: Seed = 0,
     overwrite: Overwrite = False,
     json: JsonFlag = False,
 ) -> None:
-    """Set facts aside at random, so that a run can be evaluated and its scores made probabilities.
+    """Set facts aside at random, to evaluate a run and to calibrate its probabilities.
 
-    Every entity and relation keeps a fact in train, so a small or sparse graph gives up fewer than asked for.
+    Every entity and relation keeps a fact in train, so a small or sparse graph may give up fewer than asked for.
     """
     from numpy.random import default_rng
 
@@ -115,13 +115,13 @@ def build_path_queries(
     source: Source,
     out: Out,
     seed: Seed = 0,
-    lengths: Annotated[str, typer.Option(metavar="MIN-MAX", help="How long the walks are.")] = "2-5",
-    train_factor: Annotated[int, typer.Option(min=0, help="Walks for each fact of train.")] = 20,
-    eval_factor: Annotated[int, typer.Option(min=0, help="Walks for each fact of valid and of test.")] = 4,
+    lengths: Annotated[str, typer.Option(metavar="MIN-MAX", help="Lengths of the walks.")] = "2-5",
+    train_factor: Annotated[int, typer.Option(min=0, help="Walks per train fact.")] = 20,
+    eval_factor: Annotated[int, typer.Option(min=0, help="Walks per valid or test fact.")] = 4,
     overwrite: Overwrite = False,
     json: JsonFlag = False,
 ) -> None:
-    """Sample path queries over a data set, as Guu et al. 2015 did, and write both to a folder."""
+    """Sample path queries over a data set, as Guu et al. (2015) did, and write both to a folder."""
     from blockhole.data.dataset import check_destination, find_source, load, store
     from blockhole.queries.path_sets import PATH_PARTS, build_paths
 
@@ -146,7 +146,7 @@ def build_path_queries(
 @app.command("convert")
 def convert_graph(
     source: Annotated[Path, typer.Argument(metavar="IN", help="A file of facts in any supported format.")],
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write; its suffix tells the format.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="File to write; its suffix decides the format.")],
     json: JsonFlag = False,
 ) -> None:
     """Convert a graph from one file format to another."""
@@ -163,11 +163,11 @@ def convert_graph(
 def pack_graph(
     source: Annotated[Path, typer.Argument(help="A file of facts, or a folder with train, valid and test.")],
     out: Out,
-    memory: Annotated[str, typer.Option(help="The most memory to take, such as 3GB.")] = "3GB",
+    memory: Annotated[str, typer.Option(help="Most memory to use, such as 3GB.")] = "3GB",
     overwrite: Overwrite = False,
     json: JsonFlag = False,
 ) -> None:
-    """Pack a graph of any size into a folder that is worked on where it lies, without reading it into memory."""
+    """Pack a graph of any size into a folder that is used from disk, without reading it all into memory."""
     from blockhole.data.packing import pack
     from blockhole.machine import parse_size, peak_bytes
 
@@ -194,7 +194,7 @@ def generate_family_trees(
     overwrite: Overwrite = False,
     json: JsonFlag = False,
 ) -> None:
-    """Write synthetic family trees of any size, for which every answer is known."""
+    """Generate family trees of any size, for which every answer is known."""
     from blockhole.data.dataset import check_destination, store
     from blockhole.data.family_tree import generate_family
 

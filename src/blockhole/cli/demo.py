@@ -5,11 +5,8 @@ from __future__ import annotations
 import json as json_format
 import shutil
 import sys
-from hashlib import sha256
-from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -49,7 +46,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the two runs; what an earlier demo left there is replaced.")] = (
         Path("runs/demo")
     ),
-    seed: Annotated[int, typer.Option(min=0, help="Decides the initial weights and every draw.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the initial weights and every draw.")] = 0,
     json: JsonFlag = False,
 ) -> None:
     """Train BlockHolE and ComplEx on the royal family, and ask both the two queries of the paper's Figure 1.
@@ -71,6 +68,8 @@ def demo(
 
 def _train(family: DataSet, name: str, folder: Path, seed: int) -> Run:
     """Train beside `folder` and move the run there when it is whole, so that no half of one is ever in its place."""
+    from tempfile import TemporaryDirectory
+
     from blockhole.cli.progress import TrainingBar
 
     stderr().print(f"training {name} on the royal family …")
@@ -113,6 +112,8 @@ def _is_of_demo(folder: Path) -> bool:
 
 
 def _digests(folder: Path) -> dict[str, str]:
+    from hashlib import sha256
+
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path != folder / MARK)
     return {path.relative_to(folder).as_posix(): sha256(path.read_bytes()).hexdigest() for path in files}
 
@@ -146,6 +147,8 @@ def _answers(run: Run) -> dict[str, Any]:
 
 
 def _print(report: dict[str, Any]) -> None:
+    from importlib.util import find_spec
+
     from rich.table import Table
 
     console = stdout()
@@ -167,12 +170,12 @@ def _print(report: dict[str, Any]) -> None:
     for name in MODELS:
         result = report["models"][name]
         console.print(
-            f"{name}: trained in {result['seconds']} s; (b) and (c) score the same entity up to "
-            f"{result['largest_difference']:.2g} apart"
+            f"{name}: trained in {result['seconds']} s; scores of an entity for (b) and (c) differ by up to "
+            f"{result['largest_difference']:.2g}"
         )
     program = command_name()
     runs = [quote(result["run"]) for result in report["models"].values()]
-    console.print(f"ask it more: {program} ask {runs[0]}", soft_wrap=True)
+    console.print(f"ask more: {program} ask {runs[0]}", soft_wrap=True)
     if all(find_spec(package) for package in SERVER_PACKAGES):
         console.print(f"in the browser: {program} serve {' '.join(runs)}", soft_wrap=True)
 

@@ -14,19 +14,19 @@ from blockhole.cli.output import JsonFlag, counted, print_json, stdout
 app = typer.Typer()
 
 
-@app.command(short_help="Build the index that answers are searched with.")
+@app.command(short_help="Build the index that answers are searched in.")
 def index(
     run: RunArgument,
     kind: Annotated[
         Literal["exact", "hnsw", "ivf"], typer.Option(help="exact, or approximate by a graph or by inverted lists.")
     ] = "exact",
-    seed: Annotated[int, typer.Option(min=0, help="Decides the queries that recall is measured on.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the queries that recall is measured on.")] = 0,
     json: JsonFlag = False,
 ) -> None:
-    """Build the index of a run in its folder, from which every process that asks maps it.
+    """Build the search index of a run in its folder, shared by every process that opens the run.
 
-    hnsw and ivf need the extra faiss and pay from about a million entities on. They are built as wide as it takes to
-    find 95 of 100 of the true best ten; what was reached is printed.
+    hnsw and ivf need the extra faiss and pay off from about a million entities. They are made wide enough to find
+    95 % of the true best ten; the recall reached is printed.
     """
     from time import perf_counter
 
@@ -61,7 +61,7 @@ def export(
     out: Annotated[Path | None, typer.Option(help="File to write (default: RUN/vectors.parquet etc.).")] = None,
     table: TableOption = "blockhole_entity",
     partitions: Annotated[
-        int, typer.Option(min=1, help="Tables that a database spreads the entities over, by a hash of their names.")
+        int, typer.Option(min=1, help="Tables to spread the entities over in a database, by a hash of their names.")
     ] = 1,
     json: JsonFlag = False,
 ) -> None:
@@ -72,10 +72,10 @@ def export(
     kind = next((kind for kind in FILE_KINDS if kind == to), None)
     if not database and kind is None:
         raise typer.BadParameter(
-            f"{to!r} is none of {', '.join(FILE_KINDS)}, and no postgresql:// address", param_hint="--to"
+            f"{to!r} is none of {', '.join(FILE_KINDS)} and no postgresql:// address", param_hint="--to"
         )
     if database and out is not None:
-        raise typer.BadParameter("a database has tables, and no file is written", param_hint="--out")
+        raise typer.BadParameter("a database is written to, not a file", param_hint="--out")
     if partitions > 1 and not database:
         raise typer.BadParameter("only a database has partitions", param_hint="--partitions")
     path = to if database else out or run / f"vectors.{to}"

@@ -35,18 +35,18 @@ SplitOption = Annotated[
 ]
 TruthOption = Annotated[
     Literal["all", "split"],
-    typer.Option(help="F*: train + valid + test, or train + the facts of the evaluated split."),
+    typer.Option(help="Facts that count as true (F*): train + valid + test, or train + the evaluated split."),
 ]
 TiesOption = Annotated[Literal["half", "paper", "pessimistic"], typer.Option(help="A tie counts half, wins, or loses.")]
-MemoryOption = Annotated[str, typer.Option(help="The most memory to use.")]
+MemoryOption = Annotated[str, typer.Option(help="Most memory to use, such as 2GB.")]
 OrderOption = Annotated[
     str | None,
-    typer.Option(metavar="R1/R2", help="Classify paths with R1/R2 against the same with R2/R1 (of all path queries)."),
+    typer.Option(metavar="R1/R2", help="Tell paths with R1/R2 from the same with R2/R1 (over all path queries)."),
 ]
 ReportOption = Annotated[Path | None, typer.Option(metavar="FILE", help="Also write a report: .md or .json.")]
 PlotsOption = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Also draw plots, as SVG and PNG.")]
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
-SeedOption = Annotated[int, typer.Option(min=0, help="Draws the bootstrap intervals.")]
+SeedOption = Annotated[int, typer.Option(min=0, help="Seed of the bootstrap intervals.")]
 
 
 @app.command(short_help="Measure a run: ranking, classification, triples, completion.")
@@ -95,7 +95,7 @@ def evaluate(
 
 @app.command(short_help="Compare runs side by side, with significance.")
 def compare(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of two runs or more.")],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of two or more runs.")],
     data: DataOption = None,
     task: TaskOption = "ranking",
     split: SplitOption = None,
@@ -113,7 +113,7 @@ def compare(
     from blockhole.cli.progress import ranking_bar
 
     if len(set(runs)) < 2:
-        raise typer.BadParameter("a comparison needs two different runs or more", param_hint="RUN")
+        raise typer.BadParameter("a comparison needs two or more different runs", param_hint="RUN")
     _check_outputs(report, plots)
     opened = {str(run): blockhole.Run.open(run) for run in runs}
     with ranking_bar() as bar:
@@ -148,13 +148,13 @@ def _check_outputs(report: Path | None, plots: Path | None) -> None:
         check_drawing()
 
 
-@app.command(short_help="Fit what turns a run's scores into probabilities.")
+@app.command(short_help="Fit the curves that turn a run's scores into probabilities.")
 def calibrate(
     run: RunArgument,
     data: Annotated[str | None, typer.Option(help="Data with validation facts (default: the data of the run).")] = None,
     test: Annotated[bool, typer.Option("--test", help="Also measure the probabilities on test queries.")] = False,
     plots: Annotated[Path | None, typer.Option(help="Folder for the reliability diagram of --test.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Decides which queries and candidates are drawn.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed for drawing queries and candidates.")] = 0,
     json: JsonFlag = False,
 ) -> None:
     """Fit probabilities on the validation facts, and keep them in the run for ask, check and explain."""

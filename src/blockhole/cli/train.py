@@ -34,23 +34,23 @@ def train(
     dim: Annotated[int | None, typer.Option(help="n, the dimension of an entity; b·m for BlockHolE.")] = None,
     preset: Annotated[str | None, typer.Option(help="paper, small, fast, best, … (default: small or fast).")] = None,
     config: Annotated[Path | None, typer.Option(help="Settings in a .toml, .yaml or .json file.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Passes over the positives.")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Positives per step.")] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="Step size.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Decides the initial weights and every draw (default: 0).")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the facts and walks.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Facts and walks per step.")] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="Learning rate of the optimizer.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the initial weights and every draw (default: 0).")] = None,
     threads: Annotated[int | None, typer.Option(help="CPU threads (default: all).")] = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:N or mps (default: auto).")] = None,
     assign: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Any setting, such as penalty.dura=0.1; KEY= makes it absent."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Any setting, such as penalty.dura=0.1; KEY= unsets it."),
     ] = None,
     track: Annotated[list[str] | None, typer.Option(help="Also log figures to tensorboard or mlflow.")] = None,
     mesh: Annotated[
-        str | None, typer.Option(metavar="DATAxENTITIES", help="How processes divide the work, under torchrun.")
+        str | None, typer.Option(metavar="DATAxENTITIES", help="How processes share the work under torchrun.")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in RUN, or begin it.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in RUN, or start it.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say how much memory it would take on one CPU.")
+        bool, typer.Option("--dry-run", help="Only print how much memory it would take on one CPU.")
     ] = False,
     json: JsonFlag = False,
 ) -> None:
@@ -150,18 +150,16 @@ def _print_outcome(run: Run, report: dict[str, Any]) -> None:
 
 @app.command(short_help="Merge runs into one whose scores are the sum of theirs.")
 def merge(
-    runs: Annotated[
-        list[Path], typer.Argument(metavar="RUN…", help="Folders of two runs or more, over the same data.")
-    ],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="Folders of two or more runs on the same data.")],
     out: Annotated[Path, typer.Option(help="Folder of the merged run.", metavar="RUN")],
     weights: Annotated[
-        str | None, typer.Option(metavar="W1,W2,…", help="What each run counts (default: 1 each).")
+        str | None, typer.Option(metavar="W1,W2,…", help="Weight of each run (default: 1 each).")
     ] = None,
     json: JsonFlag = False,
 ) -> None:
-    """Merge runs of blockhole (of one b), complex, distmult or rescal into one run of their summed size.
+    """Merge runs of blockhole (with the same b), complex, distmult or rescal into one run of their summed size.
 
-    The merged run is evaluated, asked, calibrated and served like any other; it cannot be resumed.
+    The merged run can be evaluated, asked, calibrated and served like any other, but not resumed.
     """
     merged = blockhole.merge(runs, out, None if weights is None else _numbers(weights))
     report = {
@@ -182,12 +180,12 @@ def _numbers(text: str) -> list[float]:
     try:
         return [float(number) for number in text.split(",")]
     except ValueError:
-        raise typer.BadParameter(f"{text!r} is no list of numbers, such as 1,0.5", param_hint="--weights") from None
+        raise typer.BadParameter(f"{text!r} is not a list of numbers such as 1,0.5", param_hint="--weights") from None
 
 
-@app.command(short_help="Say what a run is, with its training curves.")
+@app.command(short_help="Describe a run, with its training curves.")
 def show(run: RunArgument, json: JsonFlag = False) -> None:
-    """Say what a run is, how far it has come, and how its loss and validation figures went."""
+    """Describe a run: how far it was trained, its loss and validation curves, its settings."""
     report = _description(blockhole.Run.open(run))
     if json:
         print_json(report)

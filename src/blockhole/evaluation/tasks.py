@@ -107,7 +107,7 @@ def compare(
     """
     opened = dict(_named(runs))
     if len(opened) < 2:
-        raise EvaluationError("a comparison needs two different runs or more.")
+        raise EvaluationError("a comparison needs two or more different runs.")
     if data is None:
         data = _common_data(opened)
     reports = {
