@@ -86,7 +86,7 @@ def test_a_second_demo_replaces_the_first_and_prints_a_table(
 
 
 @pytest.mark.parametrize("name", ["blockhole", "complex"])
-@pytest.mark.parametrize("change", ["no mark", "trained further", "a file more", "no run", "a file"])
+@pytest.mark.parametrize("change", ["no mark", "trained further", "a file more", "no run", "a file", "a link"])
 def test_what_a_person_made_is_never_replaced(
     name: str, change: str, left: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -105,6 +105,9 @@ def test_what_a_person_made_is_never_replaced(
         case "a file":
             shutil.rmtree(run)
             run.write_text("years of work", encoding="utf-8")
+        case "a link":
+            run.rename(left / "elsewhere")
+            run.symlink_to(left / "elsewhere")
     before = {path: path.read_bytes() for path in left.rglob("*") if path.is_file()}
     assert _run(capsys, "--out", str(left)) == (
         1,
@@ -113,6 +116,11 @@ def test_what_a_person_made_is_never_replaced(
         "--out, or move it away.\n",
     )
     assert {path: path.read_bytes() for path in left.rglob("*") if path.is_file()} == before
+
+
+def test_out_is_a_folder(left: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = left / "blockhole" / "state.json"
+    assert _run(capsys, "--out", str(file)) == (1, "", f"error: {file} is a file; choose a folder with --out.\n")
 
 
 @pytest.mark.parametrize("seed", ["-1", "x"])
@@ -163,3 +171,5 @@ def test_the_commands_that_it_prints_work_as_typed(tmp_path: Path) -> None:
         assert server.stdout.readline().startswith("serving blockhole, complex at http://127.0.0.1:")
         server.send_signal(signal.SIGTERM)
     assert server.returncode == 0
+    for name in ("blockhole", "complex"):  # which have been asked, and may be replaced nevertheless
+        demo.check_replaceable(tmp_path / "runs" / "demo" / name)

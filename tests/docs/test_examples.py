@@ -101,8 +101,13 @@ def _pattern(output: str) -> str:
 
 
 def _lines_of_ours() -> Iterator[tuple[str, str]]:
-    """Every line `blockhole VERB …` of every page, also of blocks that are not run."""
+    """Every line `blockhole VERB …` of every page, also of blocks that are not run.
+
+    The verb of new-verb.md is in no package but the copy that its own test makes.
+    """
     for page in PAGES:
+        if page.name == "new-verb.md":
+            continue
         for example in examples(page):
             if example.language not in ("", "sh", "console", "text", "bash"):
                 continue

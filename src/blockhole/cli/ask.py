@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from blockhole.answering.explanation import Explanation
     from blockhole.queries.language import PathQuery
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command(short_help="Ranked answers to a path query, known and predicted.")

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from blockhole.graph.knowledge_graph import SplitGraph
 
 app = typer.Typer(
-    name="data", no_args_is_help=True, help="List, fetch, describe, split, build, convert and pack data sets."
+    name="data",
+    no_args_is_help=True,
+    add_completion=False,
+    help="List, fetch, describe, split, build, convert and pack data sets.",
 )
 
 SIZES = ("entities", "relations", "train", "valid", "test")

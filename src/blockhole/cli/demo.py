@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from blockhole.data.dataset import DataSet
     from blockhole.runs.run import Run
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 QUERIES = {
     "b": "William/^fatherOf/brotherOf/fatherOf",
@@ -54,7 +54,7 @@ def demo(
     The edge Charles fatherOf William is held out of training: following edges, (b) leads to nobody and (c) to Harry.
     """
     for name in MODELS:
-        _check_replaceable(out / name)
+        check_replaceable(out / name)
     family = blockhole.load("family")
     report: dict[str, Any] = {"queries": QUERIES, "true": _true_answers(family), "models": {}}
     for name in MODELS:
@@ -83,20 +83,22 @@ def _train(family: DataSet, name: str, folder: Path, seed: int) -> Run:
             typer.echo("interrupted; start the demo again when you have two minutes.", err=True)
             raise typer.Exit(1)
         (made / MARK).write_text(json_format.dumps(_digests(made), indent=1) + "\n", encoding="utf-8")
-        _check_replaceable(folder)
+        check_replaceable(folder)
         if folder.exists():
             shutil.rmtree(folder)
         made.rename(folder)
     return blockhole.Run.open(folder)
 
 
-def _check_replaceable(folder: Path) -> None:
+def check_replaceable(folder: Path) -> None:
     """Refuse a folder with anything in it that an earlier demo did not leave there."""
     from blockhole.errors import NotARun
 
-    if folder.is_dir() and (not any(folder.iterdir()) or _is_of_demo(folder)):
+    if folder.parent.exists() and not folder.parent.is_dir():
+        raise NotARun(f"{folder.parent} is a file; choose a folder with --out.")
+    if folder.is_dir() and not folder.is_symlink() and (_is_of_demo(folder) or not any(folder.iterdir())):
         return
-    if folder.exists():
+    if folder.exists() or folder.is_symlink():
         raise NotARun(
             f"{folder} holds something that the demo did not make and would replace; choose another folder with --out, "
             "or move it away."

@@ -11,7 +11,7 @@ import blockhole
 from blockhole.cli.options import RunArgument, TableOption
 from blockhole.cli.output import JsonFlag, counted, print_json, stdout
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command(short_help="Build the index that answers are searched in.")

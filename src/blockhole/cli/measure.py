@@ -14,7 +14,7 @@ from blockhole.cli.output import JsonFlag, plain_table, print_json, print_tables
 if TYPE_CHECKING:
     from blockhole.answering.calibrating import Reliability
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 DataOption = Annotated[
     str | None,

@@ -13,7 +13,7 @@ from blockhole.cli.output import JsonFlag, print_json, stdout
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 KEY_VARIABLE = "BLOCKHOLE_API_KEY"
 SERVER_PACKAGES = ("fastapi", "uvicorn", "httptools", "prometheus_client", "rapidfuzz", "starlette")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from blockhole.runs.run import Run
     from blockhole.training.memory_needed import MemoryNeeded
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 BARS = "▁▂▃▄▅▆▇█"
 CURVE_WIDTH = 60
