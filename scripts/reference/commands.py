@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from importlib import import_module
 from typing import Any, get_type_hints
 
 import typer
 
-from blockhole.cli.main import VERBS
+from blockhole.cli.main import app
 from scripts.reference.markdown import cell, code, table, type_name
 
 HEAD = """# Commands
@@ -24,10 +23,11 @@ standard error. A failure that you can do something about is one line, and exit 
 
 def commands_page() -> str:
     sections = [HEAD]
-    rows = ((f"[`{verb}`](#blockhole-{verb})", line) for verb, (_, line) in VERBS.items())
+    verbs: dict[str, Any] = getattr(typer.main.get_command(app), "commands", {})
+    rows = ((f"[`{verb}`](#blockhole-{verb})", command.short_help or command.help) for verb, command in verbs.items())
     sections.append(table(("command", "what it does"), rows))
-    for verb, (module, _) in VERBS.items():
-        sections.extend(_sections(f"blockhole {verb}", typer.main.get_command(import_module(module).app), "##"))
+    for verb, command in verbs.items():
+        sections.extend(_sections(f"blockhole {verb}", command, "##"))
     return "\n".join(sections)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 from importlib import import_module
-from typing import Any
+from typing import Any, Protocol
 
 import blockhole
 from blockhole import errors
@@ -38,12 +38,10 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "blockhole.answering.answers.Answers",
         "blockhole.answering.engine.Question",
         "blockhole.answering.engine.Verdict",
-        "blockhole.answering.engine.check",
-        "blockhole.answering.explanation.explain",
-        "blockhole.answering.connections.paths",
         "blockhole.answering.new_facts.with_facts",
-        "blockhole.answering.calibrating.calibrate",
-        "blockhole.answering.export.export",
+        "blockhole.answering.explanation.Explanation",
+        "blockhole.answering.connections.Connection",
+        "blockhole.answering.export.Exported",
         "blockhole.answering.export.DatabaseQueries",
     ),
     "Models": (
@@ -60,6 +58,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "blockhole.evaluation.ranking.Ranks",
         "blockhole.evaluation.path_ranking.evaluate_ranking",
         "blockhole.evaluation.path_ranking.ranking_figures",
+        "blockhole.evaluation.report.Report",
+        "blockhole.evaluation.report.Comparison",
     ),
 }
 
@@ -118,8 +118,8 @@ def _docstring(name: str, value: object) -> str:
 
 
 def _signature(name: str, value: Any) -> str:
-    if inspect.isclass(value) and issubclass(value, BaseException):
-        return ""
+    if inspect.isclass(value) and (issubclass(value, BaseException) or Protocol in value.__bases__):
+        return ""  # nobody makes one
     signature = inspect.signature(value)
     words: list[str] = []
     for each in signature.parameters.values():
@@ -127,8 +127,8 @@ def _signature(name: str, value: Any) -> str:
             continue
         if each.kind is each.KEYWORD_ONLY and "*" not in words:
             words.append("*")
-        written = isinstance(each.annotation, str)
-        words.append(str(each.replace(annotation=_Plain(each.annotation)) if written else each))
+        annotation = getattr(each.annotation, "__forward_arg__", each.annotation)  # fields of a named tuple
+        words.append(str(each.replace(annotation=_Plain(annotation)) if isinstance(annotation, str) else each))
     arrow = (
         "" if signature.return_annotation in (signature.empty, "None", None) else f" -> {signature.return_annotation}"
     )

@@ -5,6 +5,8 @@
 >>> run = blockhole.train(family, out="runs/family")
 >>> for answer in blockhole.ask(run, "William/^fatherOf/brotherOf/fatherOf", top=3):
 ...     print(answer.entity, answer.status)
+
+Every verb of the command line that does something with a run is a function here, with the same options.
 """
 
 from __future__ import annotations
@@ -13,12 +15,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from blockhole.answering.engine import Engine, ask
+    from blockhole.answering.calibrating import calibrate
+    from blockhole.answering.connections import paths
+    from blockhole.answering.engine import Engine, ask, check
+    from blockhole.answering.explanation import explain
+    from blockhole.answering.export import export
     from blockhole.data.dataset import load
     from blockhole.errors import BlockholeError
+    from blockhole.evaluation.tasks import compare, evaluate
     from blockhole.files.readers import read_graph, read_split
     from blockhole.files.writers import write_graph
     from blockhole.fitting import train
+    from blockhole.runs.merging import merge_runs as merge
     from blockhole.runs.run import Run
 
 __version__ = "0.1.0"
@@ -29,7 +37,15 @@ __all__ = [
     "Run",
     "__version__",
     "ask",
+    "calibrate",
+    "check",
+    "compare",
+    "evaluate",
+    "explain",
+    "export",
     "load",
+    "merge",
+    "paths",
     "read_graph",
     "read_split",
     "train",
@@ -38,19 +54,28 @@ __all__ = [
 
 # Imported when first used: `import blockhole` costs nothing, and the core runs without the table libraries.
 _HOMES = {
-    "BlockholeError": "blockhole.errors",
-    "Engine": "blockhole.answering.engine",
-    "Run": "blockhole.runs.run",
-    "ask": "blockhole.answering.engine",
-    "load": "blockhole.data.dataset",
-    "read_graph": "blockhole.files.readers",
-    "read_split": "blockhole.files.readers",
-    "train": "blockhole.fitting",
-    "write_graph": "blockhole.files.writers",
+    "BlockholeError": "blockhole.errors.BlockholeError",
+    "Engine": "blockhole.answering.engine.Engine",
+    "Run": "blockhole.runs.run.Run",
+    "ask": "blockhole.answering.engine.ask",
+    "calibrate": "blockhole.answering.calibrating.calibrate",
+    "check": "blockhole.answering.engine.check",
+    "compare": "blockhole.evaluation.tasks.compare",
+    "evaluate": "blockhole.evaluation.tasks.evaluate",
+    "explain": "blockhole.answering.explanation.explain",
+    "export": "blockhole.answering.export.export",
+    "load": "blockhole.data.dataset.load",
+    "merge": "blockhole.runs.merging.merge_runs",
+    "paths": "blockhole.answering.connections.paths",
+    "read_graph": "blockhole.files.readers.read_graph",
+    "read_split": "blockhole.files.readers.read_split",
+    "train": "blockhole.fitting.train",
+    "write_graph": "blockhole.files.writers.write_graph",
 }
 
 
 def __getattr__(name: str) -> object:
     if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+        module, _, own_name = _HOMES[name].rpartition(".")
+        return getattr(import_module(module), own_name)
     raise AttributeError(f"module 'blockhole' has no attribute {name!r}")

@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 import polars as pl
 import pytest
 
-from blockhole.cli.completion import Completer
 from blockhole.cli.main import main
-from blockhole.cli.prompt import history_file, open_prompt
+from blockhole.cli.prompt import Completer, history_file, open_prompt
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
 from tests.answering.toys import make_engine, train_clockwork
@@ -119,6 +118,13 @@ def test_a_file_of_queries_becomes_a_file_of_answers(
         assert [json.loads(line)["query"] for line in lines] == [QUERY, '"number 4"/mod6']
 
 
+def test_one_answer_to_one_query_is_said_so(blockhole: Blockhole, run: Path, tmp_path: Path) -> None:
+    (tmp_path / "queries.tsv").write_text(f"{QUERY}\n", encoding="utf-8")
+    options = ("--file", tmp_path / "queries.tsv", "--out", tmp_path / "answers.jsonl")
+    assert blockhole("ask", run, *options, "--top", 1).out.startswith("1 answer to 1 query in ")
+    assert blockhole("ask", run, *options, "--top", 2).out.startswith("2 answers to 1 query in ")
+
+
 def test_a_bad_query_in_a_file_leaves_no_output(blockhole: Blockhole, run: Path, tmp_path: Path) -> None:
     queries = tmp_path / "queries.tsv"
     queries.write_text('"number 3"/next\n"number 3"/nxt\n', encoding="utf-8")
@@ -202,6 +208,7 @@ def test_paths_connects_two_entities(blockhole: Blockhole, run: Path) -> None:
     known = {path["path"] for path in result["paths"] if path["status"] == "known"}
     assert {"next/next", "double/^next"} <= known
     assert "next/next" in blockhole("paths", run, "number 3", "number 5").out
+    assert "…" not in blockhole("paths", run, "number 3", "number 5").out
     refused = blockhole("paths", run, "number 3", "number 5", "--max-length", 9)
     assert refused.failure() == "the longest path may have 1 to 4 hops, not 9."
 

@@ -1,34 +1,69 @@
-"""The demo, with fewer epochs: its report, and what holds whatever it learned."""
+"""The demo, with fewer epochs: its report, what it leaves alone, and the commands it prints."""
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from blockhole.cli import demo
 from blockhole.cli.main import main
 
+PROGRAM = f"""#!{sys.executable}
+from blockhole.cli import demo
+from blockhole.cli.main import main
+for settings in demo.MODELS.values():
+    settings |= {{"training.epochs": 1, "training.threads": 1}}
+main()
+"""
 
-def _run(*arguments: str) -> None:
+
+class Outcome(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+def _run(capsys: pytest.CaptureFixture[str], *arguments: str) -> Outcome:
     with pytest.raises(SystemExit) as stop:
         main(["demo", *arguments])
-    assert stop.value.code in (0, None)
+    return Outcome(int(stop.value.code or 0), *capsys.readouterr())
+
+
+def _short(patch: pytest.MonkeyPatch) -> None:
+    for settings in demo.MODELS.values():
+        for name in ("training.epochs", "training.threads"):
+            patch.setitem(settings, name, 1)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a demo's two runs, and beside it what the demo printed."""
+    folder = tmp_path_factory.mktemp("demo")
+    with pytest.MonkeyPatch.context() as patch, (folder / "report.json").open("w") as report:
+        _short(patch)
+        patch.setattr("sys.stdout", report)
+        with pytest.raises(SystemExit) as stop:
+            main(["demo", "--out", str(folder / "runs"), "--json"])
+    assert not stop.value.code
+    return folder / "runs"
 
 
 @pytest.fixture
-def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    for settings in demo.MODELS.values():
-        monkeypatch.setitem(settings, "training.epochs", 1)
+def left(finished: Path, tmp_path: Path) -> Path:
+    """What an earlier demo left, in a folder of the test's own."""
+    return Path(shutil.copytree(finished, tmp_path / "runs"))
 
 
-@pytest.mark.usefixtures("short")
-def test_blockhole_tells_the_two_queries_apart_and_complex_cannot(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    _run("--out", str(tmp_path / "runs"), "--json")
-    report = json.loads(capsys.readouterr().out)
+def test_blockhole_tells_the_two_queries_apart_and_complex_cannot(finished: Path) -> None:
+    report = json.loads((finished.parent / "report.json").read_text(encoding="utf-8"))
     assert report["true"]["c"] == ["Harry", "William"]
     assert {"Beatrice", "Eugenie"} <= set(report["true"]["b"])
     blockhole, complex_ = report["models"]["blockhole"], report["models"]["complex"]
@@ -38,13 +73,103 @@ def test_blockhole_tells_the_two_queries_apart_and_complex_cannot(
     assert (Path(blockhole["run"]) / "weights.safetensors").is_file()
 
 
-@pytest.mark.usefixtures("short")
 def test_a_second_demo_replaces_the_first_and_prints_a_table(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    left: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _run("--out", str(tmp_path / "runs"), "--json")
-    capsys.readouterr()
-    _run("--out", str(tmp_path / "runs"))
-    shown = capsys.readouterr().out
+    _short(monkeypatch)
+    before = (left / "blockhole" / demo.MARK).read_bytes()
+    shown = _run(capsys, "--out", str(left), "--seed", "1").out
     for word in ("blockhole (b)", "complex (c)", "Beatrice", "Eugenie", "William", "Harry", "✓", "blockhole serve "):
         assert word in shown
+    assert (left / "blockhole" / demo.MARK).read_bytes() != before
+    assert sorted(path.name for path in left.iterdir()) == ["blockhole", "complex"]
+
+
+@pytest.mark.parametrize("name", ["blockhole", "complex"])
+@pytest.mark.parametrize("change", ["no mark", "trained further", "a file more", "no run", "a file", "a link"])
+def test_what_a_person_made_is_never_replaced(
+    name: str, change: str, left: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = left / name
+    match change:
+        case "no mark":
+            (run / demo.MARK).unlink()
+        case "trained further":
+            (run / "state.json").write_text("{}", encoding="utf-8")
+        case "a file more":
+            (run / "vectors.parquet").write_bytes(b"mine")
+        case "no run":
+            shutil.rmtree(run)
+            run.mkdir()
+            (run / "thesis.tex").write_text("years of work", encoding="utf-8")
+        case "a file":
+            shutil.rmtree(run)
+            run.write_text("years of work", encoding="utf-8")
+        case "a link":
+            run.rename(left / "elsewhere")
+            run.symlink_to(left / "elsewhere")
+    before = {path: path.read_bytes() for path in left.rglob("*") if path.is_file()}
+    assert _run(capsys, "--out", str(left)) == (
+        1,
+        "",
+        f"error: {run} holds something that the demo did not make and would replace; choose another folder with "
+        "--out, or move it away.\n",
+    )
+    assert {path: path.read_bytes() for path in left.rglob("*") if path.is_file()} == before
+
+
+def test_out_is_a_folder(left: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = left / "blockhole" / "state.json"
+    assert _run(capsys, "--out", str(file)) == (1, "", f"error: {file} is a file; choose a folder with --out.\n")
+
+
+@pytest.mark.parametrize("seed", ["-1", "x"])
+def test_a_seed_is_a_number_from_0_on(seed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run(capsys, "--out", str(tmp_path / "runs"), "--seed", seed).status == 2
+    assert not (tmp_path / "runs").exists()
+
+
+def _script(folder: Path) -> Path:
+    script = folder / ".venv" / "bin" / "blockhole"
+    script.parent.mkdir(parents=True)
+    script.write_text(PROGRAM, encoding="utf-8")
+    script.chmod(0o755)
+    return script
+
+
+def test_the_program_is_called_as_the_shell_finds_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script, other = _script(tmp_path / "a b"), _script(tmp_path / "other")
+    monkeypatch.chdir(tmp_path)
+    typed = str(script.relative_to(tmp_path))
+    monkeypatch.setattr("sys.argv", [typed, "demo"])
+    for path, name in (("/bin", f"'{typed}'"), (other.parent, f"'{typed}'"), (script.parent, "blockhole")):
+        monkeypatch.setenv("PATH", str(path))
+        assert demo.command_name() == name
+    monkeypatch.setattr("sys.argv", ["src/blockhole/__main__.py", "demo"])
+    assert demo.command_name() == f"{sys.executable} -m blockhole"
+
+
+@pytest.mark.slow
+def test_the_commands_that_it_prints_work_as_typed(tmp_path: Path) -> None:
+    _script(tmp_path)
+    environment = os.environ | {"PATH": "/usr/bin:/bin", "COLUMNS": "60", "XDG_STATE_HOME": str(tmp_path)}
+
+    def typed(command: str, line: str = "") -> str:
+        shell = ["sh", "-c", command]
+        ended = subprocess.run(shell, cwd=tmp_path, env=environment, input=line, capture_output=True, text=True)
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout
+
+    ask, serve = (line.partition(": ")[2] for line in typed(".venv/bin/blockhole demo").splitlines()[-2:])
+    assert ask == ".venv/bin/blockhole ask runs/demo/blockhole"
+    assert serve == ".venv/bin/blockhole serve runs/demo/blockhole runs/demo/complex"
+    assert typed(ask, "William/^fatherOf/brotherOf/fatherOf\n").count("predicted") == 10
+    # On a free port, for the usual one may be taken on this machine; otherwise as it was printed.
+    command = ["sh", "-c", f"exec {serve} --port 0"]
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        assert server.stdout.readline().startswith("serving blockhole, complex at http://127.0.0.1:")
+        server.send_signal(signal.SIGTERM)
+    assert server.returncode == 0
+    for name in ("blockhole", "complex"):  # which have been asked, and may be replaced nevertheless
+        demo.check_replaceable(tmp_path / "runs" / "demo" / name)

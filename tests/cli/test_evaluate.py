@@ -16,8 +16,9 @@ from safetensors.torch import load_file, save_file
 
 from blockhole import fitting
 from blockhole.cli.main import main
-from blockhole.cli.measuring import relation_pair
 from blockhole.data.dataset import load
+from blockhole.errors import EvaluationError, QueryError
+from blockhole.evaluation.tasks import relation_pair
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.queries.path_sets import build_paths, write_path_splits
@@ -179,7 +180,7 @@ def test_a_comparison_needs_two_runs(runs: tuple[Path, Path], capsys: pytest.Cap
     with pytest.raises(SystemExit) as stop:
         main(["compare", str(runs[0])])
     assert stop.value.code == 2
-    assert "a comparison needs two different runs or more" in capsys.readouterr().err
+    assert "a comparison needs two or more different runs" in capsys.readouterr().err
 
 
 def test_a_comparison_needs_one_data_set(refusal: Command, runs: tuple[Path, Path], tmp_path: Path) -> None:
@@ -205,11 +206,9 @@ def test_options_that_do_not_fit(refusal: Command, runs: tuple[Path, Path], tmp_
     assert refused("--task", "completion", "--split", "all") == (
         "error: completion takes the split base (the test facts) or valid, not all.\n"
     )
-    assert refused("--order", "knows/livesIn") == "error: --order belongs to --task classification.\n"
-    assert refused("--task", "classification", "--order", "knows") == (
-        "error: --order takes two relations, such as parents/religion, not 'knows'.\n"
+    assert refused("--order", "knows/livesIn") == (
+        "error: an order (--order) is judged by the task classification; leave it out, or choose that.\n"
     )
-    assert "unknown relation 'nows'" in refused("--task", "classification", "--order", "nows/livesIn")
     assert refused("--report", tmp_path / "report.pdf").endswith("end its name in .md or .json.\n")
     assert "there is no run" in refusal("evaluate", tmp_path / "none")
 
@@ -242,3 +241,25 @@ def test_an_order_is_read_whatever_the_entities_are_called() -> None:
     entities = Vocabulary(['"Alice"@en', "Bob"])
     graph = KnowledgeGraph(entities, Vocabulary(["knows", "a/b"], "relation"), np.array([(0, 0, 1)], dtype=np.int32))
     assert relation_pair('knows/^"a/b"', graph) == (0, 3)
+
+
+NO_PAIR = ("knows", "knows/", "/knows", "knows/knows/knows", "")
+
+
+@pytest.mark.parametrize(
+    ("order", "said"),
+    [
+        *(
+            (order, f"an order (--order) is two relations, such as parents/religion, not {order!r}.")
+            for order in NO_PAIR
+        ),
+        ("nows/knows", "unknown relation 'nows'; did you mean 'knows'?\n  nows\n  ^"),
+        ("knows/^nows", "unknown relation 'nows'; did you mean 'knows'?\n  ^nows\n   ^"),
+        ("^knows/^", "a relation is missing at the end\n  ^\n   ^"),
+    ],
+)
+def test_what_is_wrong_with_an_order_is_said_of_what_was_typed(order: str, said: str) -> None:
+    graph = KnowledgeGraph(Vocabulary(["Bob"]), Vocabulary(["knows", "a"], "relation"), np.array([(0, 0, 0)], np.int32))
+    with pytest.raises((EvaluationError, QueryError)) as refused:
+        relation_pair(order, graph)
+    assert str(refused.value) == said

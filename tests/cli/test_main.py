@@ -5,16 +5,19 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from typer.main import get_command
 
 from blockhole import __version__
-from blockhole.cli.main import VERBS, main
+from blockhole.cli.main import app, main, run
 from blockhole.errors import BlockholeError
 from blockhole.machine import explain_out_of_memory
+
+VERBS: dict[str, Any] = getattr(get_command(app), "commands", {})
 
 
 def _status(*arguments: str) -> int:
@@ -26,9 +29,10 @@ def _status(*arguments: str) -> int:
 def test_help_names_every_verb_with_its_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert _status("--help") == 0
     shown = capsys.readouterr().out
-    for verb, (_, line) in VERBS.items():
+    assert len(VERBS) >= 17
+    for verb, command in VERBS.items():
         assert verb in shown
-        assert line.split(",")[0].split(":")[0][:40] in shown
+        assert (command.short_help or command.help).split(",")[0].split(":")[0][:40] in shown
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -54,19 +58,56 @@ def test_every_verb_has_help(verb: str, capsys: pytest.CaptureFixture[str]) -> N
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_command_takes_json(verb: str) -> None:
-    app = import_module(VERBS[verb][0]).app
-    for command in app.registered_commands:
-        assert "JsonFlag" in command.callback.__annotations__.values(), f"{verb} {command.name or ''} has no --json"
+    for command in getattr(VERBS[verb], "commands", {verb: VERBS[verb]}).values():
+        options = [option for parameter in command.params for option in parameter.opts]
+        assert "--json" in options, f"{verb} {command.name} has no --json"
 
 
-def test_a_failure_the_user_can_act_on_is_one_line_and_status_1(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def _commands() -> dict[str, Any]:
+    """Every command, those of `data` under their two words."""
+    found = {}
+    for verb, command in VERBS.items():
+        for word, inner in getattr(command, "commands", {"": command}).items():
+            found[f"{verb} {word}".strip()] = inner
+    return found
+
+
+@pytest.mark.parametrize(
+    "command", [name for name, each in _commands().items() if any("--seed" in option.opts for option in each.params)]
+)
+def test_a_seed_below_0_is_refused_before_anything_is_done(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["a", "b"] if command == "compare" else [] if command in ("demo", "data family", "train") else ["a"]
+    options = ["--out", "x"] if command.startswith("data") or command == "train" else []
+    options += ["--people", "3"] if command == "data family" else ["--data", "family"] if command == "train" else []
+    status = _status(*command.split(), *arguments, *options, "--seed", "-1")
+    shown = capsys.readouterr().err
+    if command == "train":  # its options are settings, and checked as these are
+        assert status == 1
+        assert shown.startswith("error: training.seed = -1 cannot be used: it should be greater than or equal to 0")
+    else:
+        assert status == 2
+        assert "Invalid value for '--seed'" in shown
+        assert "greater than or equal to 0" in shown
+    assert not Path("x").exists()
+
+
+@pytest.mark.parametrize("verb", ["reproduce", "results"])
+@pytest.mark.parametrize("rest", [(), ("--help",), ("ranking", "--data", "wn11")])
+def test_a_verb_that_has_moved_says_where(verb: str, rest: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert _status(verb, *rest) == 2
+    assert capsys.readouterr() == (
+        "",
+        f"error: `blockhole {verb}` is now `python -m experiments {verb}`, in a copy of the repository.\n",
+    )
+
+
+def test_a_failure_the_user_can_act_on_is_one_line_and_status_1(capsys: pytest.CaptureFixture[str]) -> None:
     def fail(arguments: list[str], prog_name: str) -> None:
         raise BlockholeError("the disk is full; free some space.")
 
-    monkeypatch.setattr(import_module(VERBS["show"][0]), "app", fail)
-    assert _status("show", "x") == 1
+    with pytest.raises(SystemExit) as stop:
+        run(fail, ["x"], "blockhole")
+    assert stop.value.code == 1
     captured = capsys.readouterr()
     assert captured.err == "error: the disk is full; free some space.\n"
     assert captured.out == ""

@@ -50,7 +50,7 @@ def test_failures_are_one_line(parts: list[Path], tmp_path: Path, capsys: pytest
     assert run("merge", parts[0], "--out", tmp_path / "sum") == 1
     assert capsys.readouterr().err == "error: merging takes two runs or more, not 1.\n"
     assert run("merge", *parts, "--out", tmp_path / "sum", "--weights", "1,x") == 2
-    assert "'1,x' is no list of numbers, such as 1,0.5" in capsys.readouterr().err
+    assert "'1,x' is not a list of numbers such as 1,0.5" in capsys.readouterr().err
     assert run("merge", *parts, "--out", tmp_path / "sum") == 0
     assert "blockhole with n = 12, 17,928 parameters" in capsys.readouterr().out
     assert run("train", "--out", tmp_path / "sum", "--resume") == 1

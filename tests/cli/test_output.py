@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from blockhole.answering.answers import Answer, Answers
 from blockhole.cli.main import main
-from blockhole.cli.output import print_tables, stdout
+from blockhole.cli.output import counted, plain_table, print_answers, print_tables, print_whole, stdout
 from blockhole.evaluation.report import Table
 
 AWKWARD = "a [bold]b[/bold] [/c] :dog: [type]"
@@ -22,6 +23,53 @@ def test_names_are_printed_as_they_are(capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().out == f"{AWKWARD}\n"
     print_tables([Table(AWKWARD, ("relation", "MQ"), ((AWKWARD, 1.0),))])
     assert capsys.readouterr().out.count(AWKWARD) == 2
+
+
+def test_no_name_or_figure_is_cut_short_in_a_narrow_window(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    name = "http://example.org/" + "relation " * 20
+    table = plain_table("path", "probability", "status", right=("probability",))
+    table.add_row(name, "0.125", "predicted")
+    print_whole(table)
+    print_tables([Table(name, ("relation", "MQ"), ((name, 12345.6),))])
+    print_answers(Answers(name, (Answer(name, -1234.5, 0.125, "predicted"),)))
+    shown = capsys.readouterr().out
+    assert "…" not in shown
+    assert shown.count(name) == 4  # one is a title
+    for figure in ("0.125", "12345.6", "-1234.500"):
+        assert figure in shown
+
+
+@pytest.mark.parametrize(
+    ("number", "words", "shown"),
+    [
+        (0, ("fact",), "0 facts"),
+        (1, ("fact",), "1 fact"),
+        (2000, ("fact",), "2,000 facts"),
+        (1, ("query", "queries"), "1 query"),
+        (2, ("query", "queries"), "2 queries"),
+    ],
+)
+def test_one_thing_is_not_many(number: int, words: tuple[str, ...], shown: str) -> None:
+    assert counted(number, *words) == shown
+
+
+def test_one_fact_is_written_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    facts, packed = tmp_path / "facts.tsv", tmp_path / "packed"
+    facts.write_text("a\tr\tb\n", encoding="utf-8")
+    for arguments, said in (
+        (["convert", str(facts), str(tmp_path / "facts.nt")], "1 fact written to "),
+        (
+            ["pack", str(facts), "--out", str(packed)],
+            "1 fact over 2 entities and 1 relation, 2 edges both ways, packed",
+        ),
+    ):
+        with pytest.raises(SystemExit) as stop:
+            main(["data", *arguments])
+        assert stop.value.code == 0
+        assert said in capsys.readouterr().out
 
 
 def test_folders_may_have_any_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from blockhole.cli.main import main
-from blockhole.cli.show import sparkline
+from blockhole.cli.train import sparkline
 
 KEYS = {"run", "model", "parameters", "epochs", "seconds", "paths_per_second", "loss", "peak_rss_mb"}
 SMALL = ("--blocks", "2", "--block-size", "3", "--threads", "1", "--device", "cpu")
@@ -132,6 +132,8 @@ def test_options_go_over_the_config_file(blockhole: Command, facts: Path, tmp_pa
         (("--preset", "quick"), "unknown preset 'quick'; the presets are paper, small, fast, best, best-wn11, best-"),
         (("--config", "none.toml"), "cannot read the config file none.toml: No such file or directory."),
         (("--track", "wandb"), "cannot log to 'wandb'; the trackers are tensorboard and mlflow."),
+        (("--threads", "100000"), "training.threads = 100000 cannot be used: it should be less than or equal to 1024"),
+        (("--threads", "0"), "training.threads = 0 cannot be used: it should be greater than or equal to 1"),
         (("--device", "gpu"), "'gpu' is no device; use auto, cpu, cuda, cuda:N or mps."),
     ],
 )

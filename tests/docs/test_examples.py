@@ -10,14 +10,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.main import get_command
 
-from blockhole.cli.main import VERBS, main
+from blockhole.cli.main import app, main
 from tests.docs.conftest import FAMILY
 from tests.docs.pages import PAGES, Command, commands, examples, shown
 from tests.postgres import postgres
@@ -102,8 +101,13 @@ def _pattern(output: str) -> str:
 
 
 def _lines_of_ours() -> Iterator[tuple[str, str]]:
-    """Every line `blockhole VERB …` of every page, also of blocks that are not run."""
+    """Every line `blockhole VERB …` of every page, also of blocks that are not run.
+
+    The verb of new-verb.md is in no package but the copy that its own test makes.
+    """
     for page in PAGES:
+        if page.name == "new-verb.md":
+            continue
         for example in examples(page):
             if example.language not in ("", "sh", "console", "text", "bash"):
                 continue
@@ -117,8 +121,9 @@ def _lines_of_ours() -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize(("place", "line"), list(_lines_of_ours()))
 def test_commands_in_the_documentation_have_the_options_they_use(place: str, line: str) -> None:
     words = shlex.split(line.partition(" #")[0].replace("…", ""), comments=True)[1:]
-    assert words[0] in VERBS, place
-    command = get_command(import_module(VERBS[words[0]][0]).app)
+    verbs: dict[str, Any] = getattr(get_command(app), "commands", {})
+    assert words[0] in verbs, place
+    command = verbs[words[0]]
     inner = getattr(command, "commands", {})
     if inner:
         assert words[1] in inner, place

@@ -8,7 +8,7 @@ import pytest
 from blockhole.evaluation.classification import evaluate_classification
 from blockhole.evaluation.completion import evaluate_completion
 from blockhole.evaluation.path_ranking import evaluate_ranking
-from blockhole.evaluation.report import Report, Table, compare, markdown, mean_intervals
+from blockhole.evaluation.report import Report, Table, compare_reports, markdown, mean_intervals
 from blockhole.evaluation.triples import evaluate_triples
 from blockhole.evaluation.truth import build_truth
 from tests.evaluation.integer_model import IntegerModel
@@ -79,7 +79,7 @@ def test_metrics_of_different_sizes_have_intervals_of_their_own() -> None:
 def test_a_comparison_is_against_the_first(world: World, task: str) -> None:
     other = IntegerModel(world.E, world.R, 3, seed=77)
     reports = {"first": report_of(task, world, world.model), "other": report_of(task, world, other)}
-    comparison = compare(reports)
+    comparison = compare_reports(reports)
     result = json.loads(json.dumps(comparison.to_dict(), allow_nan=False))
     assert result["against"] == "first"
     assert set(result["differences"]) == {"other"}

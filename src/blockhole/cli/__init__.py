@@ -1,1 +1,1 @@
-"""The command line: one verb a module; the only place that prints."""
+"""The command line: options and printing, nothing else. Each chapter defines the verbs that are read together."""

@@ -1,52 +1,56 @@
-"""`blockhole ask`: ranked answers to path queries."""
+"""Questions to a run, a graph, a database: `blockhole ask`, `check`, `explain`, `paths`, `answers`, `ask-database`."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from blockhole.cli.answer_table import print_answers
-from blockhole.cli.output import JsonFlag, print_json, stdout
+import blockhole
+from blockhole.cli.options import QueryArgument, RunArgument, TableOption, TopOption
+from blockhole.cli.output import JsonFlag, counted, plain_table, print_answers, print_json, print_whole, stderr, stdout
 
 if TYPE_CHECKING:
     from blockhole.answering.answers import Status
     from blockhole.answering.engine import Candidates, Engine
+    from blockhole.answering.explanation import Explanation
     from blockhole.queries.language import Query
 
 app = typer.Typer(add_completion=False)
 
 
-@app.command()
+@app.command(short_help="Ranked answers to a path query, known and predicted.")
 def ask(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")],
+    run: RunArgument,
     query: Annotated[
         str | None,
         typer.Argument(help="Such as William/^fatherOf/brotherOf/fatherOf; without one, a prompt opens."),
     ] = None,
-    top: Annotated[int, typer.Option(help="How many answers.")] = 10,
+    top: TopOption = 10,
     candidates: Annotated[
-        Literal["typed", "all"], typer.Option(help="Answers that the last relation takes in the graph, or any entity.")
+        Literal["typed", "all"], typer.Option(help="Entities that the last relation leads to in the graph, or all.")
     ] = "typed",
-    only: Annotated[Literal["known", "predicted"] | None, typer.Option(help="Leave out the other answers.")] = None,
-    file: Annotated[Path | None, typer.Option(help="Queries: a TSV file, or JSON lines.")] = None,
+    only: Annotated[Literal["known", "predicted"] | None, typer.Option(help="Print only these answers.")] = None,
+    file: Annotated[Path | None, typer.Option(help="File of queries: TSV or JSON lines.")] = None,
     out: Annotated[Path | None, typer.Option(help="Where answers to --file go: .parquet or .jsonl.")] = None,
     facts: Annotated[
-        Path | None, typer.Option("--facts", help="A file of further facts, which may be about new entities.")
+        Path | None, typer.Option("--facts", help="File of additional facts, which may be about new entities.")
     ] = None,
     json: JsonFlag = False,
 ) -> None:
-    """Print the best answers to a query: known where the graph leads there, else predicted by the model.
+    """Print the best answers to a query: known if the graph leads there, else predicted by the model.
 
     New facts count as known at once; an entity that the run has never seen is placed by its facts.
     """
     if file is not None and query is not None:
-        raise typer.BadParameter("give a query or a file of them, not both", param_hint="--file")
+        raise typer.BadParameter("give a query or a file of queries, not both", param_hint="--file")
     if (file is None) != (out is None):
         raise typer.BadParameter("--file and --out go together", param_hint="--out")
     if json and file is None and query is None:
-        raise typer.BadParameter("--json needs a query or a file of them", param_hint="--json")
+        raise typer.BadParameter("--json needs a query or a file of queries", param_hint="--json")
     from blockhole.answering.engine import Engine, check_top
     from blockhole.answering.query_files import check_answers_file, check_queries, read_queries
 
@@ -57,9 +61,8 @@ def ask(
     engine = Engine.open(run)
     if facts is not None:
         from blockhole.answering.new_facts import with_facts
-        from blockhole.files.readers import read_graph
 
-        engine = with_facts(engine, read_graph(facts))
+        engine = with_facts(engine, blockhole.read_graph(facts))
     if file is not None and out is not None:
         check_queries(file, queries, engine)
         _answer_file(engine, list(queries.values()), out, top, candidates, only, json)
@@ -71,17 +74,7 @@ def ask(
         open_prompt(engine, top, candidates, only)
 
 
-def _answer(
-    engine: Engine,
-    query: str,
-    top: int,
-    candidates: Candidates,
-    only: Status | None,
-    json: bool,
-) -> None:
-    from dataclasses import asdict
-    from time import perf_counter
-
+def _answer(engine: Engine, query: str, top: int, candidates: Candidates, only: Status | None, json: bool) -> None:
     from blockhole.answering.answers import AnswersReport
 
     began = perf_counter()
@@ -102,20 +95,130 @@ def _answer_file(
     only: Status | None,
     json: bool,
 ) -> None:
-    from time import perf_counter
-
     from blockhole.answering.query_files import write_answers
 
     began = perf_counter()
     answers = engine.ask_many(queries, top=top, candidates=candidates, only=only)
-    milliseconds = 1000 * (perf_counter() - began)
+    seconds = perf_counter() - began
     write_answers(out, answers)
     count = sum(map(len, answers))
     if json:
-        report = {"queries": len(queries), "answers": count, "out": str(out), "milliseconds": round(milliseconds, 3)}
-        print_json(report)
+        milliseconds = round(1000 * seconds, 3)
+        print_json({"queries": len(queries), "answers": count, "out": str(out), "milliseconds": milliseconds})
     else:
-        stdout().print(
-            f"{count:,} answers to {len(queries):,} queries in {milliseconds / 1000:.2f} s: {out}",
-            soft_wrap=True,
-        )
+        asked = counted(len(queries), "query", "queries")
+        stdout().print(f"{counted(count, 'answer')} to {asked} in {seconds:.2f} s: {out}", soft_wrap=True)
+
+
+@app.command(short_help="Whether a path holds between two entities.")
+def check(
+    run: RunArgument,
+    query: QueryArgument,
+    entity: Annotated[str, typer.Argument(help="The answer to check, such as Beatrice.")],
+    json: JsonFlag = False,
+) -> None:
+    """Say yes if the path is known to lead to the entity, or if the model finds that more likely than not."""
+    verdict = blockhole.check(run, query, entity)
+    if json:
+        print_json(asdict(verdict))
+        return
+    stdout().print(
+        f"{'yes' if verdict.holds else 'no'}: probability {verdict.probability:.3f}, {verdict.status}, "
+        f"score {verdict.score:.3f}"
+    )
+
+
+@app.command(short_help="Why an entity is an answer: chains of entities along the path.")
+def explain(
+    run: RunArgument,
+    query: QueryArgument,
+    entity: Annotated[str, typer.Argument(help="The answer to explain, such as Beatrice.")],
+    top: Annotated[int, typer.Option(help="How many chains.")] = 5,
+    json: JsonFlag = False,
+) -> None:
+    """Print the best chains of intermediate entities to an answer, each hop known or predicted with its probability.
+
+    Where the graph has the path, its chains are exact. Otherwise known and predicted edges are searched together.
+    """
+    explanation = blockhole.explain(run, query, entity, top=top)
+    if json:
+        print_json(asdict(explanation))
+    else:
+        _print_chains(explanation)
+
+
+def _print_chains(explanation: Explanation) -> None:
+    for chain in explanation.chains:
+        line = chain.hops[0].source
+        for hop in chain.hops:
+            mark = "" if hop.status == "known" else f" ({hop.probability:.3f})"
+            line += f" → {hop.relation}{mark} → {hop.target}"
+        stdout().print(f"{chain.probability:.3f}  {line}", soft_wrap=True)
+    if not explanation.chains:
+        stdout().print(f"no chain is plausible: the best has probability {explanation.best:.2g}")
+
+
+@app.command(short_help="Which relation paths connect two entities.")
+def paths(
+    run: RunArgument,
+    source: Annotated[str, typer.Argument(help="Where the paths begin.")],
+    target: Annotated[str, typer.Argument(help="Where the paths lead.")],
+    max_length: Annotated[int, typer.Option(help="Hops of the longest path.")] = 3,
+    top: Annotated[int, typer.Option(help="How many paths.")] = 20,
+    json: JsonFlag = False,
+) -> None:
+    """Print the relation paths that lead from one entity to another: known ones first, then as the model ranks them."""
+    found = blockhole.paths(run, source, target, max_length=max_length, top=top)
+    if json:
+        print_json({"source": source, "target": target, "paths": [asdict(each) for each in found]})
+        return
+    table = plain_table("path", "probability", "status")
+    for each in found:
+        table.add_row(each.path, f"{each.probability:.3f}", each.status)
+    print_whole(table)
+
+
+@app.command(short_help="Exact answers to a path query over a graph.")
+def answers(
+    data: Annotated[str, typer.Argument(metavar="NAME|FILE", help="A named data set, a folder, or a file of facts.")],
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="Such as William/^fatherOf/brotherOf/fatherOf.")],
+    split: Annotated[Literal["all", "train"], typer.Option(help="Follow all facts, or only those of train.")] = "all",
+    json: JsonFlag = False,
+) -> None:
+    """Print every entity that the path leads to from its source, one per line, sorted by name.
+
+    A query is a source and then relations, separated by /. ^ before a relation takes it backwards; a name with spaces
+    or slashes goes in double quotes or < >.
+    """
+    from blockhole.queries.exact import answers as exact_answers
+    from blockhole.queries.language import encode, parse
+
+    parsed = parse(query)  # a query that cannot be read should not wait for the graph
+    facts = blockhole.load(data).split
+    graph = facts.graph("train") if split == "train" else facts.graph("train", "valid", "test")
+    names = sorted(graph.entities[entity] for entity in exact_answers(graph, *encode(parsed, graph)))
+    if json:
+        print_json({"query": str(parsed), "answers": names, "count": len(names)})
+        return
+    for name in names:
+        typer.echo(name)
+    stderr().print(f"{counted(len(names), 'answer')} to {parsed}", soft_wrap=True)
+
+
+@app.command("ask-database", short_help="Answers from a database that a run was exported to.")
+def ask_database(
+    address: Annotated[str, typer.Argument(help="postgresql://…, where `blockhole export` wrote a run.")],
+    query: QueryArgument,
+    top: TopOption = 10,
+    table: TableOption = "blockhole_entity",
+    json: JsonFlag = False,
+) -> None:
+    """Print the best answers among all entities. No run is needed: everything comes from the database."""
+    from blockhole.answering.export import DatabaseQueries
+
+    ranked = DatabaseQueries(address, table).ask(query, top)
+    if json:
+        print_json({"query": query, "answers": [answer._asdict() for answer in ranked]})
+        return
+    for entity, score in ranked:
+        stdout().print(f"{score:10.3f}  {entity}", soft_wrap=True)

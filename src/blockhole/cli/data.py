@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from blockhole.cli.output import JsonFlag, print_json, stderr, stdout
+from blockhole.cli.output import JsonFlag, counted, plain_table, print_json, print_whole, stderr, stdout
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -20,19 +20,22 @@ if TYPE_CHECKING:
     from blockhole.graph.knowledge_graph import SplitGraph
 
 app = typer.Typer(
-    no_args_is_help=True, add_completion=False, help="List, fetch, describe, split, build, convert and pack data sets."
+    name="data",
+    no_args_is_help=True,
+    add_completion=False,
+    help="List, fetch, describe, split, build, convert and pack data sets.",
 )
 
 SIZES = ("entities", "relations", "train", "valid", "test")
 
 Source = Annotated[str, typer.Argument(help="A named data set, a folder with train, valid and test, or a file.")]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same files.")]
-Out = Annotated[Path, typer.Option(help="The folder to write; give it wherever a data set is wanted.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the folder even if it holds other things.")]
+Out = Annotated[Path, typer.Option(help="Folder to write, for use wherever a data set can be named.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the folder even if it holds other files.")]
 
 
 @app.command("list")
-def list_data_sets(as_json: JsonFlag = False) -> None:
+def list_data_sets(json: JsonFlag = False) -> None:
     """Show the named data sets, their sizes, and where they are on this machine."""
     from blockhole.data.catalogue import catalogue, find
 
@@ -42,10 +45,10 @@ def list_data_sets(as_json: JsonFlag = False) -> None:
         rows.append(
             entry.model_dump(exclude={"files", "archive"}) | {"folder": None if folder is None else str(folder)}
         )
-    if as_json:
+    if json:
         print_json({"data_sets": rows})
         return
-    table, notes = _table("name", *SIZES, "here"), _table("name", "contents", "licence")
+    table, notes = plain_table("name", *SIZES, "here", right=SIZES), plain_table("name", "contents", "licence")
     for row in rows:
         table.add_row(row["name"], *(f"{row[size]:,}" for size in SIZES), "yes" if row["folder"] else "no")
         notes.add_row(row["name"], row["title"], row["licence"])
@@ -54,46 +57,46 @@ def list_data_sets(as_json: JsonFlag = False) -> None:
 
 @app.command("fetch")
 def fetch_data_set(
-    name: Annotated[str, typer.Argument(help="A name that `blockhole data list` shows.")], as_json: JsonFlag = False
+    name: Annotated[str, typer.Argument(help="A name that `blockhole data list` shows.")], json: JsonFlag = False
 ) -> None:
     """Download a named data set, verify it, and keep it in the cache."""
     from blockhole.data.catalogue import locate
     from blockhole.data.dataset import find_entry
 
     folder = locate(find_entry(name))
-    if as_json:
+    if json:
         print_json({"name": name, "folder": str(folder)})
     else:
         stdout().print(f"{name} is in {folder}", soft_wrap=True)
 
 
 @app.command("stats")
-def describe_data_set(source: Source, as_json: JsonFlag = False) -> None:
+def describe_data_set(source: Source, json: JsonFlag = False) -> None:
     """Count the entities, relations, facts and path queries of a data set."""
     from blockhole.data.dataset import load
 
     stats = _describe(load(source))
-    if as_json:
+    if json:
         print_json(stats)
         return
-    stdout().print(_size_table(stats))
+    print_whole(_size_table(stats))
     if stats["paths"] is not None:
-        stdout().print(_path_table(stats["paths"], stats["lengths"]))
+        print_whole(_path_table(stats["paths"], stats["lengths"]))
 
 
 @app.command("split")
 def split_facts(
-    source: Annotated[str, typer.Argument(help="A file of facts, or a folder with train alone.")],
+    source: Annotated[str, typer.Argument(help="A file of facts, or a folder with only train.")],
     out: Out,
-    valid: Annotated[float, typer.Option(help="Share of the facts for validation and probabilities.")] = 0.075,
+    valid: Annotated[float, typer.Option(help="Share of the facts for validation and calibration.")] = 0.075,
     test: Annotated[float, typer.Option(help="Share of the facts for evaluation.")] = 0.075,
     seed: Seed = 0,
     overwrite: Overwrite = False,
-    as_json: JsonFlag = False,
+    json: JsonFlag = False,
 ) -> None:
-    """Set facts aside at random, so that a run can be evaluated and its scores made probabilities.
+    """Set facts aside at random, to evaluate a run and to calibrate its probabilities.
 
-    Every entity and relation keeps a fact in train, so a small or sparse graph gives up fewer than asked for.
+    Every entity and relation keeps a fact in train, so a small or sparse graph may give up fewer than asked for.
     """
     from numpy.random import default_rng
 
@@ -107,7 +110,7 @@ def split_facts(
         raise DataError(f"{source} has facts for validation or test already; train on it as it is.")
     split = split_edges(whole.entities, whole.relations, whole.train, default_rng(seed), valid=valid, test=test)
     store(split, out, origin={"split_from": source, "valid": valid, "test": test, "seed": seed})
-    _report_written(split, out, as_json)
+    _report_written(split, out, json)
 
 
 @app.command("build")
@@ -115,13 +118,13 @@ def build_path_queries(
     source: Source,
     out: Out,
     seed: Seed = 0,
-    lengths: Annotated[str, typer.Option(metavar="MIN-MAX", help="How long the walks are.")] = "2-5",
-    train_factor: Annotated[int, typer.Option(min=0, help="Walks for each fact of train.")] = 20,
-    eval_factor: Annotated[int, typer.Option(min=0, help="Walks for each fact of valid and of test.")] = 4,
+    lengths: Annotated[str, typer.Option(metavar="MIN-MAX", help="Lengths of the walks.")] = "2-5",
+    train_factor: Annotated[int, typer.Option(min=0, help="Walks per train fact.")] = 20,
+    eval_factor: Annotated[int, typer.Option(min=0, help="Walks per valid or test fact.")] = 4,
     overwrite: Overwrite = False,
-    as_json: JsonFlag = False,
+    json: JsonFlag = False,
 ) -> None:
-    """Sample path queries over a data set, as Guu et al. 2015 did, and write both to a folder."""
+    """Sample path queries over a data set, as Guu et al. (2015) did, and write both to a folder."""
     from blockhole.data.dataset import check_destination, find_source, load, store
     from blockhole.queries.path_sets import PATH_PARTS, build_paths
 
@@ -136,38 +139,38 @@ def build_path_queries(
         settings = {"lengths": span, "train_factor": train_factor, "eval_factor": eval_factor, "seed": seed}
         store(data.split, out, paths=paths, origin={"built_from": source, **settings})
     seconds = round(time.perf_counter() - start, 3)
-    if as_json:
+    if json:
         print_json({"folder": str(out), "paths": paths.counts(), "seconds": seconds})
     else:
-        stdout().print(_path_table(paths.counts(), {part: getattr(paths, part).lengths() for part in PATH_PARTS}))
+        print_whole(_path_table(paths.counts(), {part: getattr(paths, part).lengths() for part in PATH_PARTS}))
         stdout().print(f"written to {out} in {seconds:.1f} s", soft_wrap=True)
 
 
 @app.command("convert")
 def convert_graph(
     source: Annotated[Path, typer.Argument(metavar="IN", help="A file of facts in any supported format.")],
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write; its suffix tells the format.")],
-    as_json: JsonFlag = False,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="File to write; its suffix decides the format.")],
+    json: JsonFlag = False,
 ) -> None:
     """Convert a graph from one file format to another."""
     from blockhole.files.writers import convert
 
     written = convert(source, out)
-    if as_json:
+    if json:
         print_json(written)
     else:
-        stdout().print(f"{written['facts']:,} facts written to {out}", soft_wrap=True)
+        stdout().print(f"{counted(int(str(written['facts'])), 'fact')} written to {out}", soft_wrap=True)
 
 
 @app.command("pack")
 def pack_graph(
     source: Annotated[Path, typer.Argument(help="A file of facts, or a folder with train, valid and test.")],
     out: Out,
-    memory: Annotated[str, typer.Option(help="The most memory to take, such as 3GB.")] = "3GB",
+    memory: Annotated[str, typer.Option(help="Most memory to use, such as 3GB.")] = "3GB",
     overwrite: Overwrite = False,
-    as_json: JsonFlag = False,
+    json: JsonFlag = False,
 ) -> None:
-    """Pack a graph of any size into a folder that is worked on where it lies, without reading it into memory."""
+    """Pack a graph of any size into a folder that is used from disk, without reading it all into memory."""
     from blockhole.data.packing import pack
     from blockhole.machine import parse_size, peak_bytes
 
@@ -175,12 +178,13 @@ def pack_graph(
     with _telling(f"reading {source}") as tell:
         packed = pack(source, out, memory=parse_size(memory), overwrite=overwrite, tell=tell)
     report = {"folder": str(out), **asdict(packed), "seconds": round(time.perf_counter() - start, 3)}
-    if as_json:
+    if json:
         print_json(report | {"peak_rss_mb": round(peak_bytes() / 2**20, 1)})
     else:
         stdout().print(
-            f"{packed.facts:,} facts over {packed.entities:,} entities and {packed.relations:,} relations, "
-            f"{packed.edges:,} edges both ways, packed into {out} in {report['seconds']:.1f} s",
+            f"{counted(packed.facts, 'fact')} over {counted(packed.entities, 'entity', 'entities')} and "
+            f"{counted(packed.relations, 'relation')}, {counted(packed.edges, 'edge')} both ways, packed into {out} "
+            f"in {report['seconds']:.1f} s",
             soft_wrap=True,
         )
 
@@ -191,16 +195,16 @@ def generate_family_trees(
     out: Out,
     seed: Seed = 0,
     overwrite: Overwrite = False,
-    as_json: JsonFlag = False,
+    json: JsonFlag = False,
 ) -> None:
-    """Write synthetic family trees of any size, for which every answer is known."""
+    """Generate family trees of any size, for which every answer is known."""
     from blockhole.data.dataset import check_destination, store
     from blockhole.data.family_tree import generate_family
 
     check_destination(out, overwrite=overwrite)
     split = generate_family(people, seed)
     store(split, out, origin={"generated": "family", "people": people, "seed": seed})
-    _report_written(split, out, as_json)
+    _report_written(split, out, json)
 
 
 @contextmanager
@@ -212,12 +216,12 @@ def _telling(first: str) -> Iterator[Callable[[str], None]]:
         yield lambda line: status.update(Text(line))
 
 
-def _report_written(split: SplitGraph, out: Path, as_json: bool) -> None:
+def _report_written(split: SplitGraph, out: Path, json: bool) -> None:
     sizes = _sizes(split)
-    if as_json:
+    if json:
         print_json({"folder": str(out), **sizes})
     else:
-        stdout().print(_size_table(sizes))
+        print_whole(_size_table(sizes))
         stdout().print(f"written to {out}", soft_wrap=True)
 
 
@@ -255,26 +259,16 @@ def _sizes(split: SplitGraph) -> dict[str, int]:
     }
 
 
-def _table(*columns: str) -> Table:
-    """A plain table whose columns of counts are aligned to the right."""
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    for column in columns:
-        words = column in ("name", "part", "here", "contents", "licence")
-        table.add_column(column, justify="left" if words else "right")
-    return table
-
-
 def _size_table(sizes: Mapping[str, int]) -> Table:
-    table = _table(*SIZES)
+    table = plain_table(*SIZES, right=SIZES)
     table.add_row(*(f"{sizes[size]:,}" for size in SIZES))
     return table
 
 
 def _path_table(paths: dict[str, int], lengths: dict[str, dict[int, int]]) -> Table:
     hops = sorted({length for counts in lengths.values() for length in counts})
-    table = _table("part", "queries", *(f"length {hop}" for hop in hops))
+    counts = ["queries", *(f"length {hop}" for hop in hops)]
+    table = plain_table("part", *counts, right=counts)
     for part, count in paths.items():
         table.add_row(part, f"{count:,}", *(f"{lengths[part].get(hop, 0):,}" for hop in hops))
     return table

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json as json_format
+import shutil
+import sys
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import blockhole
 from blockhole.cli.output import JsonFlag, print_json, stderr, stdout
+from blockhole.cli.serve import SERVER_PACKAGES
 
 if TYPE_CHECKING:
     from blockhole.data.dataset import DataSet
@@ -32,21 +37,25 @@ MODELS: dict[str, dict[str, Any]] = {
 """What is set beyond the defaults: ComplEx, which is BlockHolE with one block, gets the width of the other."""
 
 
-@app.command()
+MARK = "demo.json"
+"""In a run that the demo made: the SHA-256 of each of its files, by which the next demo knows it may replace it."""
+
+
+@app.command(short_help="Train on the bundled family graph and ask the paper's two queries.")
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the two runs; what an earlier demo left there is replaced.")] = (
         Path("runs/demo")
     ),
-    seed: Annotated[int, typer.Option(help="Decides the initial weights and every draw.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the initial weights and every draw.")] = 0,
     json: JsonFlag = False,
 ) -> None:
     """Train BlockHolE and ComplEx on the royal family, and ask both the two queries of the paper's Figure 1.
 
     The edge Charles fatherOf William is held out of training: following edges, (b) leads to nobody and (c) to Harry.
     """
-    from blockhole.data.dataset import load
-
-    family = load("family")
+    for name in MODELS:
+        check_replaceable(out / name)
+    family = blockhole.load("family")
     report: dict[str, Any] = {"queries": QUERIES, "true": _true_answers(family), "models": {}}
     for name in MODELS:
         run = _train(family, name, out / name, seed)
@@ -58,22 +67,57 @@ def demo(
 
 
 def _train(family: DataSet, name: str, folder: Path, seed: int) -> Run:
-    import shutil
+    """Train beside `folder` and move the run there when it is whole, so that no half of one is ever in its place."""
+    from tempfile import TemporaryDirectory
 
-    from blockhole.cli.training_progress import TrainingBar
-    from blockhole.fitting import train
-    from blockhole.runs.run import is_run
+    from blockhole.cli.progress import TrainingBar
 
-    if is_run(folder):
-        shutil.rmtree(folder)
     stderr().print(f"training {name} on the royal family …")
-    with TrainingBar() as bar:
-        return train(
-            family,
-            settings={**MODELS[name], "training.seed": seed},
-            out=folder,
-            progress=bar,
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=".demo-", dir=folder.parent) as temporary:
+        made = Path(temporary) / name
+        with TrainingBar() as bar:
+            settings = {**MODELS[name], "training.seed": seed}
+            run = blockhole.train(family, settings=settings, out=made, progress=bar)
+        if not run.complete:
+            typer.echo("interrupted; start the demo again when you have two minutes.", err=True)
+            raise typer.Exit(1)
+        (made / MARK).write_text(json_format.dumps(_digests(made), indent=1) + "\n", encoding="utf-8")
+        check_replaceable(folder)
+        if folder.exists():
+            shutil.rmtree(folder)
+        made.rename(folder)
+    return blockhole.Run.open(folder)
+
+
+def check_replaceable(folder: Path) -> None:
+    """Refuse a folder with anything in it that an earlier demo did not leave there."""
+    from blockhole.errors import NotARun
+
+    if folder.parent.exists() and not folder.parent.is_dir():
+        raise NotARun(f"{folder.parent} is a file; choose a folder with --out.")
+    if folder.is_dir() and not folder.is_symlink() and (_is_of_demo(folder) or not any(folder.iterdir())):
+        return
+    if folder.exists() or folder.is_symlink():
+        raise NotARun(
+            f"{folder} holds something that the demo did not make and would replace; choose another folder with --out, "
+            "or move it away."
         )
+
+
+def _is_of_demo(folder: Path) -> bool:
+    try:
+        left = json_format.loads((folder / MARK).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return bool(left == _digests(folder))
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    from hashlib import sha256
+
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path != folder / MARK)
+    return {path.relative_to(folder).as_posix(): sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def _true_answers(family: DataSet) -> dict[str, list[str]]:
@@ -90,9 +134,7 @@ def _true_answers(family: DataSet) -> dict[str, list[str]]:
 
 def _answers(run: Run) -> dict[str, Any]:
     """Each query's ranking of the figure's people, its best answers, and how far the two queries' scores differ."""
-    from blockhole.answering.engine import Engine
-
-    engine = Engine.open(run)
+    engine = blockhole.Engine.open(run)
     # Among all entities: with his father's edge held out, William is none of those that fatherOf is known to take.
     ranked = {
         letter: engine.ask(query, top=engine.graph.num_entities, candidates="all") for letter, query in QUERIES.items()
@@ -107,6 +149,8 @@ def _answers(run: Run) -> dict[str, Any]:
 
 
 def _print(report: dict[str, Any]) -> None:
+    from importlib.util import find_spec
+
     from rich.table import Table
 
     console = stdout()
@@ -128,9 +172,21 @@ def _print(report: dict[str, Any]) -> None:
     for name in MODELS:
         result = report["models"][name]
         console.print(
-            f"{name}: trained in {result['seconds']} s; (b) and (c) score the same entity up to "
-            f"{result['largest_difference']:.2g} apart"
+            f"{name}: trained in {result['seconds']} s; scores of an entity for (b) and (c) differ by up to "
+            f"{result['largest_difference']:.2g}"
         )
+    program = command_name()
     runs = [quote(result["run"]) for result in report["models"].values()]
-    console.print(f"ask it more: blockhole ask {runs[0]}", soft_wrap=True)
-    console.print(f"in the browser: blockhole serve {' '.join(runs)}", soft_wrap=True)
+    console.print(f"ask more: {program} ask {runs[0]}", soft_wrap=True)
+    if all(find_spec(package) for package in SERVER_PACKAGES):
+        console.print(f"in the browser: {program} serve {' '.join(runs)}", soft_wrap=True)
+
+
+def command_name() -> str:
+    """How this program is called from where it was started: by its name if that is on the path, else by where it is."""
+    started, found = Path(sys.argv[0]), shutil.which("blockhole")
+    if started.stem != "blockhole":  # python -m blockhole
+        return f"{quote(sys.executable)} -m blockhole"
+    if found is not None and Path(found).samefile(started):
+        return "blockhole"
+    return quote(str(started))

@@ -1,59 +1,86 @@
-"""`blockhole export`: write a run's vectors for other tools and databases."""
+"""`blockhole index` and `export`: a run's vectors made ready for search, here and in other tools and databases."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from blockhole.cli.output import JsonFlag, print_json, stdout
+import blockhole
+from blockhole.cli.options import RunArgument, TableOption
+from blockhole.cli.output import JsonFlag, counted, print_json, stdout
 
 app = typer.Typer(add_completion=False)
 
-_FILES = ("parquet", "npz", "faiss")
+
+@app.command(short_help="Build the index that answers are searched in.")
+def index(
+    run: RunArgument,
+    kind: Annotated[
+        Literal["exact", "hnsw", "ivf"], typer.Option(help="exact, or approximate by a graph or by inverted lists.")
+    ] = "exact",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the queries that recall is measured on.")] = 0,
+    json: JsonFlag = False,
+) -> None:
+    """Build the search index of a run in its folder, shared by every process that opens the run.
+
+    hnsw and ivf need the extra faiss and pay off from about a million entities. They are made wide enough to find
+    95 % of the true best ten; the recall reached is printed.
+    """
+    from time import perf_counter
+
+    from blockhole.answering.index import build_index
+    from blockhole.answering.vectors import Vectors
+
+    opened = blockhole.Run.open(run)
+    began = perf_counter()
+    record = build_index(run, Vectors.of(opened), opened.graph, kind, seed)
+    seconds = round(perf_counter() - began, 3)
+    size = (run / record.file).stat().st_size
+    report = {
+        "run": str(run),
+        "kind": kind,
+        "file": record.file,
+        "bytes": size,
+        "width": record.width,
+        "recall_at_10": record.recall,
+        "seconds": seconds,
+    }
+    if json:
+        print_json(report)
+        return
+    searched = "" if record.width is None else f" at {'efSearch' if kind == 'hnsw' else 'nprobe'} {record.width}"
+    stdout().print(f"{kind} index of {size / 1e6:.1f} MB in {seconds:.1f} s: recall@10 {record.recall:.3f}{searched}")
 
 
-@app.command()
+@app.command(short_help="Write a run's vectors for other tools and databases.")
 def export(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")],
+    run: RunArgument,
     to: Annotated[str, typer.Option(help="parquet, npz, faiss, or the address of a database: postgresql://…")],
     out: Annotated[Path | None, typer.Option(help="File to write (default: RUN/vectors.parquet etc.).")] = None,
-    table: Annotated[str, typer.Option(help="Table of the database.")] = "blockhole_entity",
+    table: TableOption = "blockhole_entity",
     partitions: Annotated[
-        int, typer.Option(min=1, help="Tables that a database spreads the entities over, by a hash of their names.")
+        int, typer.Option(min=1, help="Tables to spread the entities over in a database, by a hash of their names.")
     ] = 1,
     json: JsonFlag = False,
 ) -> None:
     """Write the names and vectors of all entities. docs/how-to/pgvector.md shows how to search them."""
-    database = to.startswith(("postgresql://", "postgres://"))
-    if not database and to not in _FILES:
+    from blockhole.answering.export import FILE_KINDS, is_database
+
+    database = is_database(to)
+    kind = next((kind for kind in FILE_KINDS if kind == to), None)
+    if not database and kind is None:
         raise typer.BadParameter(
-            f"{to!r} is none of {', '.join(_FILES)}, and no postgresql:// address", param_hint="--to"
+            f"{to!r} is none of {', '.join(FILE_KINDS)} and no postgresql:// address", param_hint="--to"
         )
     if database and out is not None:
-        raise typer.BadParameter("a database has tables, and no file is written", param_hint="--out")
+        raise typer.BadParameter("a database is written to, not a file", param_hint="--out")
     if partitions > 1 and not database:
         raise typer.BadParameter("only a database has partitions", param_hint="--partitions")
-    from blockhole.answering.engine import Engine
-    from blockhole.answering.vectors import Vectors
-    from blockhole.runs.run import Run
-
-    opened = Run.open(run)
-    engine = Engine(Vectors.of(opened), opened.graph)
-    if database:
-        from blockhole.answering.export import export_postgres
-
-        export_postgres(engine, to, table, partitions)
-        place = f"table {table}"
-    else:
-        from blockhole.answering.export import export_file
-
-        path = out or run / f"vectors.{to}"
-        export_file(engine, to, path)  # type: ignore[arg-type] # one of _FILES, which are all kinds there are
-        place = str(path)
-    count, width = engine.index.vectors.shape
+    path = to if database else out or run / f"vectors.{to}"
+    place, count, width = blockhole.export(run, path, kind=kind, table=table, partitions=partitions)
     if json:
         print_json({"run": str(run), "to": to.partition(":")[0], "place": place, "entities": count, "width": width})
     else:
-        stdout().print(f"wrote {count:,} vectors of {width} numbers to {place}", soft_wrap=True)
+        stdout().print(f"wrote {counted(count, 'vector')} of {counted(width, 'number')} to {place}", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""The `blockhole` command: one verb a module, each imported when it is used."""
+"""The `blockhole` command: its chapters of verbs, its warnings, and its exit statuses."""
 
 from __future__ import annotations
 
@@ -6,37 +6,21 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from typing import Annotated, TextIO
 
 import typer
 
-VERBS: dict[str, tuple[str, str]] = {
-    # verb → (module, help line); the module's `app` is the Typer application of the verb.
-    "demo": ("blockhole.cli.demo", "Train on the bundled family graph and ask the paper's two queries."),
-    "data": ("blockhole.cli.data", "List, fetch, describe, split, build, convert and pack data sets."),
-    "answers": ("blockhole.cli.answers", "Exact answers to a path query over a graph."),
-    "train": ("blockhole.cli.train", "Train a model into a run folder."),
-    "merge": ("blockhole.cli.merge", "Merge runs into one whose scores are the sum of theirs."),
-    "show": ("blockhole.cli.show", "Say what a run is, with its training curves."),
-    "evaluate": ("blockhole.cli.evaluate", "Measure a run: ranking, classification, triples, completion."),
-    "compare": ("blockhole.cli.compare", "Compare runs side by side, with significance."),
-    "calibrate": ("blockhole.cli.calibrate", "Fit what turns a run's scores into probabilities."),
-    "ask": ("blockhole.cli.ask", "Ranked answers to a path query, known and predicted."),
-    "check": ("blockhole.cli.check", "Whether a path holds between two entities."),
-    "explain": ("blockhole.cli.explain", "Why an entity is an answer: chains of entities along the path."),
-    "paths": ("blockhole.cli.paths", "Which relation paths connect two entities."),
-    "serve": ("blockhole.cli.serve", "Answer over HTTP, with an explorer page."),
-    "ask-database": ("blockhole.cli.ask_database", "Answers out of a database that a run was exported to."),
-    "index": ("blockhole.cli.index", "Build the index that answers are searched with."),
-    "export": ("blockhole.cli.export", "Write a run's vectors for other tools and databases."),
-}
+from blockhole.cli import ask, data, demo, export, measure, serve, train
 
 MOVED = {
     "reproduce": "python -m experiments reproduce",
     "results": "python -m experiments results",
 }
 """Verbs of version 0.1.0 that are elsewhere now."""
+
+app = typer.Typer(name="blockhole", no_args_is_help=True, add_completion=False)
+for chapter in (demo, data, train, measure, ask, serve, export):
+    app.add_typer(chapter.app)
 
 
 def _print_version(wanted: bool) -> None:
@@ -47,32 +31,13 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-def _root_app() -> typer.Typer:
-    """The application behind `blockhole --help`: it knows the verbs' names and help lines, not their modules."""
-    app = typer.Typer(name="blockhole", no_args_is_help=True, add_completion=False)
-
-    @app.callback()
-    def root(
-        version: Annotated[
-            bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
-        ] = False,
-    ) -> None:
-        """Answer path queries over knowledge graphs that miss edges."""
-
-    for verb, (_, line) in VERBS.items():
-        app.command(verb, help=line)(_not_called)
-    return app
-
-
-def _not_called() -> None:
-    """Stands for a verb in the list of commands; `main` calls the verb's own application."""
-
-
-def _application(arguments: list[str]) -> tuple[Callable[..., object], list[str], str]:
-    if arguments and arguments[0] in VERBS:
-        module, _ = VERBS[arguments[0]]
-        return import_module(module).app, arguments[1:], f"blockhole {arguments[0]}"
-    return _root_app(), arguments, "blockhole"
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Answer path queries over knowledge graphs that miss edges."""
 
 
 @contextmanager
@@ -107,7 +72,7 @@ def main(arguments: list[str] | None = None) -> None:
     if given and given[0] in MOVED:
         sys.stderr.write(f"error: `blockhole {given[0]}` is now `{MOVED[given[0]]}`, in a copy of the repository.\n")
         sys.exit(2)
-    run(*_application(given))
+    run(app, given, "blockhole")
 
 
 def run(app: Callable[..., object], arguments: list[str], name: str) -> None:

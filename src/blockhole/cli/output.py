@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table as RichTable
 
+    from blockhole.answering.answers import Answers
     from blockhole.evaluation.report import Table
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print exactly one JSON object on standard output.")]
@@ -40,19 +42,52 @@ def _console(*, to_stderr: bool) -> Console:
     return Console(stderr=to_stderr, highlight=False, markup=False, emoji=False)
 
 
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """A number of things: 1 fact, 2,000 facts."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def plain_table(*columns: str, right: Sequence[str] = ()) -> RichTable:
+    """A table without lines; columns named in `right` are aligned there."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in columns:
+        table.add_column(name, justify="right" if name in right else "left")
+    return table
+
+
+def print_whole(table: RichTable) -> None:
+    """Print a table as wide as it is: lines longer than the window are better than names and figures cut short."""
+    console = stdout()
+    for column in table.columns:
+        column.no_wrap = True
+    console.width = max(console.width, console.measure(table, options=console.options.update(width=10_000)).maximum)
+    console.print(table)
+
+
 def print_tables(tables: Sequence[Table]) -> None:
     """Show the tables of a report on standard output."""
     from rich import box
     from rich.table import Table as RichTable
 
-    console = stdout()
     for table in tables:
         shown = RichTable(title=table.title, box=box.SIMPLE_HEAD, title_justify="left")
         for i, name in enumerate(table.header):
-            shown.add_column(name, justify="left" if i == 0 else "right", no_wrap=True)
+            justify: Literal["left", "right"] = "left" if i == 0 else "right"
+            shown.add_column(name, justify=justify)
         for row in table.text():
             shown.add_row(*row)
-        # A window too narrow is better than figures cut short.
-        whole = console.measure(shown, options=console.options.update(width=1000)).maximum
-        console.width = max(console.width, whole)
-        console.print(shown)
+        print_whole(shown)
+
+
+def print_answers(answers: Answers) -> None:
+    """Print ranked answers as people read them."""
+    if not len(answers):
+        stdout().print("no answers")
+        return
+    table = plain_table("answer", "score", "probability", "status", right=("score", "probability"))
+    for answer in answers:
+        probability = "" if answer.probability is None else f"{answer.probability:.3f}"
+        table.add_row(answer.entity, f"{answer.score:.3f}", probability, answer.status)
+    print_whole(table)

@@ -9,13 +9,13 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, final
 
-from blockhole.cli.answer_table import print_answers
-from blockhole.cli.completion import Completer
-from blockhole.cli.output import stderr, stdout
+from blockhole.cli.output import print_answers, stderr, stdout
 from blockhole.errors import BlockholeError
-from blockhole.queries.language import last_part
+from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.graph.vocabulary import NameIndex, Vocabulary
+from blockhole.queries.language import pieces, write_name
 
 if TYPE_CHECKING:
     from blockhole.answering.answers import Status
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _PROMPT = "? "
 _LONGEST_HISTORY = 1000
+_SHOWN = 50
+"""Names that Tab offers at most."""
 
 
 def open_prompt(engine: Engine, top: int, candidates: Candidates, only: Status | None) -> None:
@@ -70,7 +72,7 @@ def _line_editing(completer: Completer) -> Iterator[None]:
         """The names alone, and below them the line as it stands; readline would repeat the line for each."""
         line, behind = readline.get_line_buffer(), readline.get_endidx()
         print()
-        stdout().print(Columns([escape(each[last_part(each) :]) for each in found], padding=(0, 2)))
+        stdout().print(Columns([escape(each[pieces(each)[-1].column :]) for each in found], padding=(0, 2)))
         print(_PROMPT + line, end="\b" * (len(line) - behind), flush=True)
 
     history = history_file()
@@ -97,3 +99,25 @@ def history_file() -> Path:
     """Where queries are remembered: $XDG_STATE_HOME/blockhole/queries, by default under ~/.local/state."""
     state = os.environ.get("XDG_STATE_HOME")
     return (Path(state) if state else Path.home() / ".local" / "state") / "blockhole" / "queries"
+
+
+@final
+class Completer:
+    """Knows the names of a graph; a name is found by its beginning, in capitals or not."""
+
+    def __init__(self, graph: KnowledgeGraph) -> None:
+        self._graph = graph
+        self._entities = NameIndex(graph.entities.names)
+        self._relations = NameIndex(graph.relations.names)
+
+    def complete(self, line: str) -> list[str]:
+        """What `line` may become by its last part, the source or a hop; names are written as queries hold them."""
+        typed = pieces(line)[-1]
+        if typed.kind == "entity":
+            return _beginning(self._entities, self._graph.entities, typed.name)
+        names = _beginning(self._relations, self._graph.relations, typed.name)
+        return [line[: typed.name_column] + name for name in names]
+
+
+def _beginning(index: NameIndex, names: Vocabulary, typed: str) -> list[str]:
+    return [write_name(names[i]) for i in index.beginning(typed, _SHOWN)]

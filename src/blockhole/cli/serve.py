@@ -16,20 +16,24 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False)
 
 KEY_VARIABLE = "BLOCKHOLE_API_KEY"
+SERVER_PACKAGES = ("fastapi", "uvicorn", "httptools", "prometheus_client", "rapidfuzz", "starlette")
+"""What the extra `serve` installs."""
 
 
-@app.command()
+@app.command(short_help="Answer over HTTP, with an explorer page.")
 def serve(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs; the first is the default.")],
-    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for every one.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all of them.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 for a free one.")] = 8000,
     api_key_file: Annotated[
-        Path | None, typer.Option(help=f"File with a key that requests must carry; ${KEY_VARIABLE} holds one as well.")
+        Path | None, typer.Option(help=f"File with a key that requests must carry; it can also be in ${KEY_VARIABLE}.")
     ] = None,
     max_length: Annotated[int, typer.Option(help="Hops of the longest query.")] = 16,
     timeout: Annotated[float, typer.Option(help="Seconds that a request may take.")] = 10.0,
-    queue: Annotated[int, typer.Option(help="Requests that may wait or be worked on, of each kind.")] = 128,
-    threads: Annotated[int | None, typer.Option(help="Threads that work, of each kind; as many as processors.")] = None,
+    queue: Annotated[int, typer.Option(help="Most requests of each kind in progress or waiting.")] = 128,
+    threads: Annotated[
+        int | None, typer.Option(help="Threads for each kind of request (default: as many as cores).")
+    ] = None,
     json: JsonFlag = False,
 ) -> None:
     """Answer questions over HTTP, and show the explorer page, until Ctrl-C or SIGTERM.
@@ -45,7 +49,7 @@ def serve(
         from blockhole.serving.server import serve as serve_runs
         from blockhole.serving.settings import ServerSettings
     except ModuleNotFoundError as missing:
-        if missing.name not in ("fastapi", "uvicorn", "httptools", "prometheus_client", "rapidfuzz", "starlette"):
+        if missing.name not in SERVER_PACKAGES:
             raise
         raise MissingExtra("serving", "serve") from None
 

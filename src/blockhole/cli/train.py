@@ -1,13 +1,16 @@
-"""`blockhole train`: train a model into a run folder."""
+"""`blockhole train`, `merge` and `show`: make runs, and see what they are."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+import blockhole
+from blockhole.cli.options import RunArgument
 from blockhole.cli.output import JsonFlag, print_json, stdout
 
 if TYPE_CHECKING:
@@ -16,8 +19,11 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False)
 
+BARS = "▁▂▃▄▅▆▇█"
+CURVE_WIDTH = 60
 
-@app.command()
+
+@app.command(short_help="Train a model into a run folder.")
 def train(
     out: Annotated[Path, typer.Option(help="Folder of the run.", metavar="RUN")],
     data: Annotated[str | None, typer.Option(help="Name of a data set, or a file or folder of facts.")] = None,
@@ -28,23 +34,23 @@ def train(
     dim: Annotated[int | None, typer.Option(help="n, the dimension of an entity; b·m for BlockHolE.")] = None,
     preset: Annotated[str | None, typer.Option(help="paper, small, fast, best, … (default: small or fast).")] = None,
     config: Annotated[Path | None, typer.Option(help="Settings in a .toml, .yaml or .json file.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Passes over the positives.")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Positives per step.")] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="Step size.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Decides the initial weights and every draw (default: 0).")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the facts and walks.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Facts and walks per step.")] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="Learning rate of the optimizer.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the initial weights and every draw (default: 0).")] = None,
     threads: Annotated[int | None, typer.Option(help="CPU threads (default: all).")] = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:N or mps (default: auto).")] = None,
     assign: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Any setting, such as penalty.dura=0.1; KEY= makes it absent."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Any setting, such as penalty.dura=0.1; KEY= unsets it."),
     ] = None,
     track: Annotated[list[str] | None, typer.Option(help="Also log figures to tensorboard or mlflow.")] = None,
     mesh: Annotated[
-        str | None, typer.Option(metavar="DATAxENTITIES", help="How processes divide the work, under torchrun.")
+        str | None, typer.Option(metavar="DATAxENTITIES", help="How processes share the work under torchrun.")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in RUN, or begin it.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in RUN, or start it.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say how much memory it would take on one CPU.")
+        bool, typer.Option("--dry-run", help="Only print how much memory it would take on one CPU.")
     ] = False,
     json: JsonFlag = False,
 ) -> None:
@@ -52,8 +58,7 @@ def train(
 
     Ctrl-C stops after the batch under way and saves; the run then continues with --resume.
     """
-    from blockhole.cli.training_progress import TrainingBar
-    from blockhole.fitting import train as fit
+    from blockhole.cli.progress import TrainingBar
     from blockhole.runs.config import parse_assignment
     from blockhole.training.distributed.group import speaks
 
@@ -77,7 +82,7 @@ def train(
         _print_memory(plan_memory(data, model=model, preset=preset, config=config, settings=settings), json)
         return
     with TrainingBar(shown=speaks()) as bar:
-        run = fit(
+        run = blockhole.train(
             data,
             model=model,
             preset=preset,
@@ -90,11 +95,11 @@ def train(
             progress=bar,
         )
     if speaks():
-        report = _report(run)
+        report = _outcome(run)
         if json:
             print_json(report)
         else:
-            _print(run, report)
+            _print_outcome(run, report)
     if not run.complete:
         if speaks():
             again = f"blockhole train --out {quote(str(out))} --resume"
@@ -102,7 +107,7 @@ def train(
         raise typer.Exit(1)
 
 
-def _report(run: Run) -> dict[str, Any]:
+def _outcome(run: Run) -> dict[str, Any]:
     from blockhole.machine import peak_bytes
 
     state = run.state
@@ -134,10 +139,126 @@ def _print_memory(needed: MemoryNeeded, json: bool) -> None:
     stdout().print("\n".join(lines))
 
 
-def _print(run: Run, report: dict[str, Any]) -> None:
+def _print_outcome(run: Run, report: dict[str, Any]) -> None:
     loss = "none yet" if report["loss"] is None else f"{report['loss']:.4f}"
     stdout().print(
         f"{report['model']} with {report['parameters']:,} parameters: {run.state} in {report['seconds']:.1f} s, "
         f"{report['paths_per_second'] or 0:,} paths per second, loss {loss}\nrun: {report['run']}",
         soft_wrap=True,
     )
+
+
+@app.command(short_help="Merge runs into one whose scores are the sum of theirs.")
+def merge(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="Folders of two or more runs on the same data.")],
+    out: Annotated[Path, typer.Option(help="Folder of the merged run.", metavar="RUN")],
+    weights: Annotated[
+        str | None, typer.Option(metavar="W1,W2,…", help="Weight of each run (default: 1 each).")
+    ] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Merge runs of blockhole (with the same b), complex, distmult or rescal into one run of their summed size.
+
+    The merged run can be evaluated, asked, calibrated and served like any other, but not resumed.
+    """
+    merged = blockhole.merge(runs, out, None if weights is None else _numbers(weights))
+    report = {
+        "run": str(out),
+        "model": merged.config.model.name,
+        "dim": merged.config.model.dimension,
+        "parameters": merged.model.parameter_count(),
+        "parts": [str(run) for run in runs],
+    }
+    if json:
+        print_json(report)
+        return
+    typer.echo(f"{out}: {report['model']} with n = {report['dim']}, {report['parameters']:,} parameters")
+    typer.echo(f"fit its probabilities with: blockhole calibrate {quote(str(out))}", err=True)
+
+
+def _numbers(text: str) -> list[float]:
+    try:
+        return [float(number) for number in text.split(",")]
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a list of numbers such as 1,0.5", param_hint="--weights") from None
+
+
+@app.command(short_help="Describe a run, with its training curves.")
+def show(run: RunArgument, json: JsonFlag = False) -> None:
+    """Describe a run: how far it was trained, its loss and validation curves, its settings."""
+    report = _description(blockhole.Run.open(run))
+    if json:
+        print_json(report)
+    else:
+        _print_description(report)
+
+
+def _description(run: Run) -> dict[str, Any]:
+    state = run.state
+    return {
+        "run": str(run.folder),
+        "model": run.config.model.name,
+        "parameters": run.model.parameter_count(),
+        "entities": len(run.entities),
+        "relations": len(run.relations),
+        "data": run.config.data,
+        "epochs": state.epoch,
+        "complete": run.complete,
+        "stopped_early": state.stopped_early,
+        "seconds": round(state.seconds, 3),
+        "paths": state.paths,
+        "loss": state.loss,
+        "best_figure": state.best_figure,
+        "best_epoch": state.best_epoch,
+        "config": run.config.model_dump(mode="json"),
+        "metrics": run.metrics(),
+    }
+
+
+def _print_description(report: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    from blockhole.runs.config import flatten
+
+    table = Table(show_header=False, box=None)
+    epochs, wanted = report["epochs"], report["config"]["training"]["epochs"]
+    status = "stopped early" if report["stopped_early"] else "complete" if report["complete"] else "can be resumed"
+    rows = {
+        "model": f"{report['model']}, {report['parameters']:,} parameters",
+        "data": f"{report['data'] or 'a graph in memory'}, {report['entities']:,} entities, "
+        f"{report['relations']:,} relations",
+        "epochs": f"{epochs} of {wanted} ({status}), {report['paths']:,} paths in {report['seconds']:,.1f} s",
+    }
+    if report["best_figure"] is not None:
+        metric = report["config"]["early_stop"]["metric"]
+        rows["best"] = f"{metric} {report['best_figure']:.2f} after epoch {report['best_epoch']}"
+    for name, values in curves(report["metrics"]).items():
+        rows[name] = f"{sparkline(values)} {values[0]:.4g} → {values[-1]:.4g}"
+    for name, text in rows.items():
+        table.add_row(name, text)
+    console = stdout()
+    console.print(table)
+    console.print("settings", style="bold")
+    settings = Table(show_header=False, box=None)
+    for key, value in flatten(report["config"]).items():
+        settings.add_row(key, "–" if value is None else str(value))
+    console.print(settings)
+
+
+def curves(metrics: Sequence[dict[str, Any]]) -> dict[str, list[float]]:
+    """Loss by epoch, and each validation figure by measurement."""
+    found: dict[str, list[float]] = {}
+    for line in metrics:
+        names = ["loss"] if line["event"] == "epoch" else [name for name in line if name not in ("event", "epoch")]
+        for name in names:
+            found.setdefault(name, []).append(float(line[name]))
+    return found
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """The values as a row of bars, thinned to a line's width."""
+    step = max(1, -(-len(values) // CURVE_WIDTH))
+    thinned = values[::step]
+    low, high = min(thinned), max(thinned)
+    scale = (len(BARS) - 1) / (high - low) if high > low else 0.0
+    return "".join(BARS[round((value - low) * scale)] for value in thinned)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from blockhole.evaluation.classification import ClassificationReport
     from blockhole.evaluation.path_ranking import RankingReport
+    from blockhole.evaluation.report import Report
 
 Bins = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]
 """said, true and size of a Reliability."""
@@ -115,6 +116,22 @@ def _curve(metrics: Metrics, event: str, figure: str) -> tuple[list[float], list
     lines = [line for line in metrics if line.get("event") == event and isinstance(line.get(figure), int | float)]
     epochs = [float(line["epoch"] or 0) for line in lines]
     return epochs, [float(line[figure] or 0) for line in lines]
+
+
+def draw_reports(folder: Path, reports: Mapping[str, Report], runs: Mapping[str, Metrics]) -> None:
+    """Draw what there is to draw of some reports, and of the metrics of their runs."""
+    from blockhole.evaluation.classification import ClassificationReport
+    from blockhole.evaluation.path_ranking import RankingReport
+
+    ranked = {name: report for name, report in reports.items() if isinstance(report, RankingReport)}
+    judged = {name: report for name, report in reports.items() if isinstance(report, ClassificationReport)}
+    logged = {name: metrics for name, metrics in runs.items() if metrics}
+    if ranked:
+        save_figure(plot_quantile_by_length(ranked), folder, "quantile-by-length")
+    if judged:
+        save_figure(plot_reliability(judged), folder, "reliability")
+    if logged:
+        save_figure(plot_training_curves(logged), folder, "training-curves")
 
 
 def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:

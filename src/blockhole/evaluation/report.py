@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from blockhole.errors import EvaluationError
 from blockhole.machine import peak_bytes
+from blockhole.saving import replacing
 
 Cell = str | int | float | None
 Interval = tuple[float, float]
@@ -106,6 +110,23 @@ def mean_intervals(metrics: Mapping[str, NDArray[np.float64]], seed: int = 0) ->
     return {name: found[name] for name in metrics if name in found}
 
 
+def check_report_file(path: Path) -> None:
+    """Refuse a report of unknown format; callers ask before they measure for minutes what is to be written."""
+    if path.suffix not in (".md", ".json"):
+        raise EvaluationError(f"{path}: a report is Markdown or JSON; end its name in .md or .json.")
+
+
+def write_report(path: Path, title: str, tables: Sequence[Table], result: Mapping[str, Any]) -> None:
+    """Write the tables as Markdown, or the result as JSON, whichever the name says."""
+    check_report_file(path)
+    if path.suffix == ".md":
+        text = f"# {title}\n\n{markdown(tables)}"
+    else:
+        text = json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
 def spell_interval(interval: Interval | None, digits: int = 1) -> str | None:
     """An interval as tables show it."""
     return None if interval is None else f"{interval[0]:.{digits}f}–{interval[1]:.{digits}f}"
@@ -142,7 +163,7 @@ def resampled_means(values: NDArray[np.float64], seed: int = 0, resamples: int =
 # Several models on the same queries, side by side, and whether they differ: the bootstrap over pairs.
 
 
-def compare(reports: Mapping[str, Report], seed: int = 0) -> Comparison:
+def compare_reports(reports: Mapping[str, Report], seed: int = 0) -> Comparison:
     """Compare reports of one task on the same queries, by the names of their models; the first is the yardstick."""
     names = list(reports)
     metrics = {name: report.metrics for name, report in reports.items()}
@@ -159,22 +180,23 @@ def compare(reports: Mapping[str, Report], seed: int = 0) -> Comparison:
         means={name: {metric: mean(values) for metric, values in each.items()} for name, each in metrics.items()},
         intervals={name: mean_intervals(each, seed) for name, each in metrics.items()},
         differences=differences,
-        details={name: report.to_dict() for name, report in reports.items()},
-        digits=reports[names[0]].digits,
+        reports=dict(reports),
     )
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Means and intervals of each model, and each model's difference from the first: {model: {metric: …}}."""
+    """Means and intervals of each model, and each model's difference from the first: {model: {metric: …}}.
+
+    `reports` are those compared, by model.
+    """
 
     title: str
     means: dict[str, dict[str, float | None]]
     intervals: dict[str, dict[str, Interval]]
     differences: dict[str, dict[str, Difference]]
-    details: dict[str, dict[str, Any]]
-    digits: int = 1
+    reports: dict[str, Report]
 
     @property
     def first(self) -> str:
@@ -185,7 +207,7 @@ class Comparison:
         """Everything, as JSON takes it."""
         return {
             "against": self.first,
-            "runs": self.details,
+            "runs": {run: report.to_dict() for run, report in self.reports.items()},
             "differences": {
                 run: {
                     metric: {
@@ -203,8 +225,9 @@ class Comparison:
     def tables(self) -> list[Table]:
         """The models side by side, then what sets each apart from the first."""
         metrics = list(self.means[self.first])
+        digits = self.reports[self.first].digits
         figures = tuple(
-            (metric, run, means[metric], spell_interval(self.intervals[run].get(metric), self.digits))
+            (metric, run, means[metric], spell_interval(self.intervals[run].get(metric), digits))
             for metric in metrics
             for run, means in self.means.items()
         )
@@ -212,8 +235,8 @@ class Comparison:
             (
                 metric,
                 run,
-                f"{found.mean:+.{self.digits}f}",
-                f"{found.interval[0]:+.{self.digits}f} … {found.interval[1]:+.{self.digits}f}",
+                f"{found.mean:+.{digits}f}",
+                f"{found.interval[0]:+.{digits}f} … {found.interval[1]:+.{digits}f}",
                 f"{found.p_value:.3f}",
                 "yes" if found.significant else "no",
             )
@@ -223,8 +246,8 @@ class Comparison:
         )
         differs = ("metric", "run", "difference", "95 %", "p", "significant")
         return [
-            Table(self.title, ("metric", "run", "mean", "95 %"), figures, self.digits),
-            Table(f"Against {self.first} (paired bootstrap over queries)", differs, apart, self.digits),
+            Table(self.title, ("metric", "run", "mean", "95 %"), figures, digits),
+            Table(f"Against {self.first} (paired bootstrap over queries)", differs, apart, digits),
         ]
 
 

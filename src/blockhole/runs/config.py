@@ -200,7 +200,7 @@ class TrainingConfig(Section):
     batch_size: int = Field(default=1024, ge=1, description="maximum number of positives per optimizer step")
     seed: int = Field(default=0, ge=0, lt=2**63, description="decides the initial weights and every random draw")
     threads: int | None = Field(
-        default=None, ge=1, description="CPU threads; absent takes every core this process may use"
+        default=None, ge=1, le=1024, description="CPU threads; absent takes every core this process may use"
     )
     device: str = Field(default="auto", description="auto, cpu, cuda, cuda:N or mps")
     checkpoint_seconds: Weight = Field(

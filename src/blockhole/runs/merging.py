@@ -27,27 +27,27 @@ from blockhole.runs.run import Run, check_free
 from blockhole.runs.writer import sole_writer
 
 
-def merge_runs(folders: Sequence[Path | str], out: Path | str, weights: Sequence[float] | None = None) -> Run:
-    """Write to `out` the run with φ = Σ_k w_k φ_k over the runs in `folders`; each w_k is 1 unless given.
+def merge_runs(runs: Sequence[Run | Path | str], out: Path | str, weights: Sequence[float] | None = None) -> Run:
+    """Write to `out` the run with φ = Σ_k w_k φ_k over runs that are kept in folders; each w_k is 1 unless given.
 
     It has the facts and names of its parts, which must be the same, and otherwise the settings of the first. parts.json
     names each part, its weight, the SHA-256 of the file its weights were in, and its settings.
     """
-    out, parts = Path(out), [Path(folder) for folder in folders]
-    runs = [Run.open(part) for part in parts]
-    if len(runs) < 2:
-        raise ConfigError(f"merging takes two runs or more, not {len(runs)}.")
+    out, parts = Path(out), [_folder(run) for run in runs]
+    opened = [Run.open(part) for part in parts]
+    if len(opened) < 2:
+        raise ConfigError(f"merging takes two runs or more, not {len(opened)}.")
     check_free(out)
     digests = [_digest(part) for part in parts]
-    first = runs[0]
-    for other in runs[1:]:
+    first = opened[0]
+    for other in opened[1:]:
         _check_same_data(first, other)
-    model = merge([run.model for run in runs], weights)
-    config = first.config.model_copy(update={"model": merged_settings([run.model for run in runs])})
+    model = merge([run.model for run in opened], weights)
+    config = first.config.model_copy(update={"model": merged_settings([run.model for run in opened])})
     state = TrainingState(
         epoch=config.training.epochs or 0,
-        paths=sum(run.state.paths for run in runs),
-        seconds=sum(run.state.seconds for run in runs),
+        paths=sum(run.state.paths for run in opened),
+        seconds=sum(run.state.seconds for run in opened),
     )
     tensors = {name: value.detach() for name, value in model.state_dict().items()}
     with sole_writer(out):
@@ -55,10 +55,18 @@ def merge_runs(folders: Sequence[Path | str], out: Path | str, weights: Sequence
         with saving(out):
             write_vocabularies(out / VOCABULARY, first.entities, first.relations)
             write_facts(out / FACTS, first.graph)
-            _write_parts(out, parts, runs, weights or [1.0] * len(runs), digests)
+            _write_parts(out, parts, opened, weights or [1.0] * len(opened), digests)
             write_config(out, config)
         save_checkpoint(out, Checkpoint(state, tensors, {}, None, metrics_bytes=0), best_changed=False)
     return Run(config, first.entities, first.relations, state, model=model, graph=first.graph, folder=out)
+
+
+def _folder(run: Run | Path | str) -> Path:
+    if not isinstance(run, Run):
+        return Path(run)
+    if run.folder is None:
+        raise RunError("a run that is only in memory cannot be merged; train it into a folder (out=…).")
+    return run.folder
 
 
 def _check_same_data(first: Run, other: Run) -> None:

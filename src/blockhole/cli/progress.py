@@ -1,8 +1,9 @@
-"""The progress bar of training: loss, speed, time left, validation figures; on standard error."""
+"""Progress bars on standard error, shown where that is a terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self, final
 
@@ -10,6 +11,15 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, Tex
 from rich.text import Text
 
 from blockhole.cli.output import stderr
+
+
+@contextmanager
+def ranking_bar() -> Iterator[Callable[[int, int], None]]:
+    """A bar for `evaluate`: what is yielded takes how many queries are ranked, of how many."""
+    console = stderr()
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("ranking", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 @final

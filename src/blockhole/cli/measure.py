@@ -1,0 +1,213 @@
+"""`blockhole evaluate`, `compare` and `calibrate`: how good runs are, and how sure of their answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+import blockhole
+from blockhole.cli.options import RunArgument
+from blockhole.cli.output import JsonFlag, plain_table, print_json, print_tables, print_whole, stdout
+
+if TYPE_CHECKING:
+    from blockhole.evaluation.classification import Reliability
+
+app = typer.Typer(add_completion=False)
+
+DataOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME|FILE",
+        help="A data set, or a file of queries over the run's own data (default: what the run was trained on).",
+    ),
+]
+TaskOption = Annotated[
+    Literal["ranking", "classification", "triples", "completion"], typer.Option(help="What to measure.")
+]
+SplitOption = Annotated[
+    str | None,
+    typer.Option(
+        help="base, deduction, induction, all, valid, dev_deduction, dev_induction, dev or paths.  "
+        "(default: all, or base where there are no path queries; base for completion)"
+    ),
+]
+TruthOption = Annotated[
+    Literal["all", "split"],
+    typer.Option(help="Facts that count as true (F*): train + valid + test, or train + the evaluated split."),
+]
+TiesOption = Annotated[Literal["half", "paper", "pessimistic"], typer.Option(help="A tie counts half, wins, or loses.")]
+MemoryOption = Annotated[str, typer.Option(help="Most memory to use, such as 2GB.")]
+OrderOption = Annotated[
+    str | None,
+    typer.Option(metavar="R1/R2", help="Tell paths with R1/R2 from the same with R2/R1 (over all path queries)."),
+]
+ReportOption = Annotated[Path | None, typer.Option(metavar="FILE", help="Also write a report: .md or .json.")]
+PlotsOption = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Also draw plots, as SVG and PNG.")]
+DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
+SeedOption = Annotated[int, typer.Option(min=0, help="Seed of the bootstrap intervals.")]
+
+
+@app.command(short_help="Measure a run: ranking, classification, triples, completion.")
+def evaluate(
+    run: RunArgument,
+    data: DataOption = None,
+    task: TaskOption = "ranking",
+    split: SplitOption = None,
+    truth: TruthOption = "all",
+    ties: TiesOption = "half",
+    memory: MemoryOption = "2GB",
+    order: OrderOption = None,
+    report: ReportOption = None,
+    plots: PlotsOption = None,
+    device: DeviceOption = "auto",
+    seed: SeedOption = 0,
+    json: JsonFlag = False,
+) -> None:
+    """Measure a run: ranking, classification, triples or completion.
+
+    Figures are in per cent, except those of completion, which are fractions, as is usual there.
+    """
+    from blockhole.cli.progress import ranking_bar
+
+    _check_outputs(report, plots)
+    opened = blockhole.Run.open(run)
+    with ranking_bar() as bar:
+        measured = blockhole.evaluate(
+            opened, task=task, split=split, data=data, truth=truth, ties=ties, memory=memory, order=order,
+            device=device, seed=seed, progress=bar,
+        )  # fmt: skip
+    result = {"run": str(run), **measured.to_dict()}
+    if report is not None:
+        from blockhole.evaluation.report import write_report
+
+        write_report(report, f"{run}: {task}", measured.tables(), result)
+    if plots is not None:
+        from blockhole.evaluation.plots import draw_reports
+
+        draw_reports(plots, {str(run): measured}, {str(run): opened.metrics()})
+    if json:
+        print_json(result)
+    else:
+        print_tables(measured.tables())
+
+
+@app.command(short_help="Compare runs side by side, with significance.")
+def compare(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of two or more runs.")],
+    data: DataOption = None,
+    task: TaskOption = "ranking",
+    split: SplitOption = None,
+    truth: TruthOption = "all",
+    ties: TiesOption = "half",
+    memory: MemoryOption = "2GB",
+    order: OrderOption = None,
+    report: ReportOption = None,
+    plots: PlotsOption = None,
+    device: DeviceOption = "auto",
+    seed: SeedOption = 0,
+    json: JsonFlag = False,
+) -> None:
+    """Measure several runs on the same queries, and each one's difference from the first (paired bootstrap)."""
+    from blockhole.cli.progress import ranking_bar
+
+    if len(set(runs)) < 2:
+        raise typer.BadParameter("a comparison needs two or more different runs", param_hint="RUN")
+    _check_outputs(report, plots)
+    opened = {str(run): blockhole.Run.open(run) for run in runs}
+    with ranking_bar() as bar:
+        comparison = blockhole.compare(
+            list(opened.values()), task=task, split=split, data=data, truth=truth, ties=ties, memory=memory,
+            order=order, device=device, seed=seed, progress=bar,
+        )  # fmt: skip
+    result = {"task": task, **comparison.to_dict()}
+    if report is not None:
+        from blockhole.evaluation.report import write_report
+
+        write_report(report, f"{task} of {len(opened)} runs", comparison.tables(), result)
+    if plots is not None:
+        from blockhole.evaluation.plots import draw_reports
+
+        draw_reports(plots, comparison.reports, {name: run.metrics() for name, run in opened.items()})
+    if json:
+        print_json(result)
+    else:
+        print_tables(comparison.tables())
+
+
+def _check_outputs(report: Path | None, plots: Path | None) -> None:
+    """Refuse a report or plots that could not be written, before anything is measured."""
+    if report is not None:
+        from blockhole.evaluation.report import check_report_file
+
+        check_report_file(report)
+    if plots is not None:
+        from blockhole.evaluation.plots import check_drawing
+
+        check_drawing()
+
+
+@app.command(short_help="Fit the curves that turn a run's scores into probabilities.")
+def calibrate(
+    run: RunArgument,
+    data: Annotated[str | None, typer.Option(help="Data with validation facts (default: the data of the run).")] = None,
+    test: Annotated[bool, typer.Option("--test", help="Also measure the probabilities on test queries.")] = False,
+    plots: Annotated[Path | None, typer.Option(help="Folder for the reliability diagram of --test.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed for drawing queries and candidates.")] = 0,
+    json: JsonFlag = False,
+) -> None:
+    """Fit probabilities on the validation facts, and keep them in the run for ask, check and explain."""
+    from blockhole.answering.calibrating import measure_calibration
+
+    _check_outputs(None, plots)
+    calibration = blockhole.calibrate(run, data, seed=seed)
+    report: dict[str, Any] = {
+        "run": str(run),
+        "lengths": {
+            length: {"kind": part.curve.kind, **part.model_dump(exclude={"curve"})}
+            for length, part in calibration.lengths.items()
+        },
+    }
+    if test or plots is not None:
+        measured = measure_calibration(run, data, calibration=calibration, seed=seed)
+        report["test"] = {name: _as_json(part) for name, part in measured.items()}
+        if plots is not None:
+            report["plots"] = [str(path) for path in _draw_reliability(measured["shown"], plots)]
+    if json:
+        print_json(report)
+    else:
+        _print_calibration(report)
+
+
+def _as_json(measured: Reliability) -> dict[str, Any]:
+    bins = zip(measured.said.tolist(), measured.true.tolist(), measured.size.tolist(), strict=True)
+    return {
+        "ece": measured.error,
+        "bins": [{"probability": said, "true": true, "pairs": size} for said, true, size in bins],
+    }
+
+
+def _draw_reliability(measured: Reliability, folder: Path) -> list[Path]:
+    from blockhole.evaluation.plots import plot_bins, save_figure
+
+    bins = {"predicted answers": (measured.said, measured.true, measured.size)}
+    figure = plot_bins(bins, said="probability", counted="answers", title="Reliability of predicted answers, test")
+    return save_figure(figure, folder, "reliability")
+
+
+def _print_calibration(report: dict[str, Any]) -> None:
+    table = plain_table("length", "curve", "positives", "negatives", "Brier (Platt)", "Brier (isotonic)")
+    for length, part in report["lengths"].items():
+        counts = (f"{part[kind]:,}" for kind in ("positives", "negatives"))
+        scores = (f"{part['brier'][kind]:.4f}" for kind in ("platt", "isotonic"))
+        table.add_row(str(length), part["kind"], *counts, *scores)
+    print_whole(table)
+    for name, part in report.get("test", {}).items():
+        stdout().print(f"\nexpected calibration error on test, {name} pairs: {part['ece']:.4f}")
+        bins = plain_table("probability", "true", "pairs")
+        for row in part["bins"]:
+            bins.add_row(f"{row['probability']:.3f}", f"{row['true']:.3f}", f"{row['pairs']:,}")
+        print_whole(bins)
+    for path in report.get("plots", ()):
+        stdout().print(f"wrote {path}", soft_wrap=True)

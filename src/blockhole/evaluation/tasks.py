@@ -1,0 +1,241 @@
+"""Measure trained runs, from a run and the name of a task to a report: what `evaluate` and `compare` call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from blockhole.data.dataset import DataSet, load
+from blockhole.errors import EvaluationError
+from blockhole.evaluation.classification import ClassificationReport, evaluate_classification, evaluate_order
+from blockhole.evaluation.completion import evaluate_completion
+from blockhole.evaluation.path_ranking import evaluate_ranking
+from blockhole.evaluation.ranking import TieRule
+from blockhole.evaluation.report import Comparison, Report, compare_reports
+from blockhole.evaluation.triples import evaluate_triples
+from blockhole.evaluation.truth import Reading, Truth, align, build_truth, evaluated_facts, queries_of
+from blockhole.graph.knowledge_graph import KnowledgeGraph, SplitGraph
+from blockhole.machine import DEFAULT_MEMORY, choose_device, parse_size
+from blockhole.queries.language import encode_hop, last_part
+from blockhole.queries.path_sets import read_paths
+from blockhole.queries.paths import PathQueries
+from blockhole.runs.run import Run
+
+Task = Literal["ranking", "classification", "triples", "completion"]
+"""What can be measured; docs/explanation/measures.md defines the figures of each."""
+
+Progress = Callable[[int, int], None]
+"""Hears how many queries have been ranked, of how many."""
+
+
+class _Material(NamedTuple):
+    """What a run is measured on, in the ids of its model; `facts` [T, 3] are those of a file of queries."""
+
+    split: SplitGraph
+    queries: PathQueries
+    name: str
+    facts: NDArray[np.int32] | None
+
+
+def evaluate(
+    run: Run | Path | str,
+    *,
+    task: Task = "ranking",
+    split: str | None = None,
+    data: DataSet | Path | str | None = None,
+    truth: Reading = "all",
+    ties: TieRule = "half",
+    memory: int | str = DEFAULT_MEMORY,
+    order: str | None = None,
+    device: str = "auto",
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Report:
+    """Measure a run, or the run in a folder, on test queries.
+
+    `data` is a data set, its name or path, or a file of queries over the run's own data; by default what the run was
+    trained on. `split` names the queries (see docs/explanation/protocol.md), by default all path queries, or the test
+    facts (base) where there are none. `truth` says which facts count as true, `ties` how a tie counts, `memory` is the
+    most memory to use, in bytes or as a text such as "2GB". With an `order` R1/R2, classification tells paths with
+    R1/R2 from the same with R2/R1. `seed` draws the bootstrap intervals. `progress` hears how far a ranking has come.
+    """
+    run = _opened(run)
+    allowed = parse_size(memory) if isinstance(memory, str) else memory
+    place = choose_device(device)
+    if order is not None and task != "classification":
+        raise EvaluationError("an order (--order) is judged by the task classification; leave it out, or choose that.")
+    if task == "triples":
+        return evaluate_triples(run.model, _labelled_split(run, data, split), device=place, seed=seed)
+    material = _material(run, task, split, data, order)
+    facts = build_truth(material.split, truth, evaluated_facts(material.name), material.facts)
+    if task == "classification":
+        return _classify(run, material, facts, order, place, seed)
+    if task == "completion":
+        triples = _as_triples(material.queries, len(run.relations))
+        return evaluate_completion(
+            run.model, triples, facts, split=material.name, ties=ties, memory=allowed, device=place, seed=seed,
+            progress=_counting(progress, 2 * len(triples)),
+        )  # fmt: skip
+    return evaluate_ranking(
+        run.model, material.queries, facts, split=material.name, ties=ties, memory=allowed, device=place, seed=seed,
+        progress=_counting(progress, len(material.queries)),
+    )  # fmt: skip
+
+
+def compare(
+    runs: Sequence[Run | Path | str],
+    *,
+    task: Task = "ranking",
+    split: str | None = None,
+    data: DataSet | Path | str | None = None,
+    truth: Reading = "all",
+    ties: TieRule = "half",
+    memory: int | str = DEFAULT_MEMORY,
+    order: str | None = None,
+    device: str = "auto",
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Measure several runs on the same queries, and each one's difference from the first (paired bootstrap).
+
+    The arguments are those of `evaluate`. Runs go by their folders; one that is only in memory by its place, "run 2".
+    """
+    opened = dict(_named(runs))
+    if len(opened) < 2:
+        raise EvaluationError("a comparison needs two or more different runs.")
+    if data is None:
+        data = _common_data(opened)
+    reports = {
+        name: evaluate(
+            run, task=task, split=split, data=data, truth=truth, ties=ties, memory=memory, order=order, device=device,
+            seed=seed, progress=progress,
+        )
+        for name, run in opened.items()
+    }  # fmt: skip
+    return compare_reports(reports, seed)
+
+
+def relation_pair(text: str, graph: KnowledgeGraph) -> tuple[int, int]:
+    """The ids of R1/R2, written as in a query."""
+    behind = last_part(text)
+    first, second = text[: max(behind - 1, 0)], text[behind:]
+    if not (first.strip() and second.strip()) or last_part(first):
+        raise EvaluationError(f"an order (--order) is two relations, such as parents/religion, not {text!r}.")
+    return encode_hop(first, graph), encode_hop(second, graph)
+
+
+def _opened(run: Run | Path | str) -> Run:
+    return run if isinstance(run, Run) else Run.open(run)
+
+
+def _named(runs: Sequence[Run | Path | str]) -> list[tuple[str, Run]]:
+    named = []
+    for place, given in enumerate(runs, start=1):
+        run = _opened(given)
+        named.append((f"run {place}" if run.folder is None else str(run.folder), run))
+    return named
+
+
+def _common_data(runs: Mapping[str, Run]) -> str:
+    trained = {name: _trained_on(run) for name, run in runs.items()}
+    if len(set(trained.values())) > 1:
+        listed = ", ".join(f"{name} on {data}" for name, data in trained.items())
+        raise EvaluationError(f"the runs were trained on different data ({listed}); name one with --data.")
+    return next(iter(trained.values()))
+
+
+def _trained_on(run: Run) -> str:
+    if run.config.data is None:
+        raise EvaluationError("the run does not say which data it was trained on; name it with --data.")
+    return run.config.data
+
+
+def _load(run: Run, data: DataSet | Path | str | None) -> DataSet:
+    if isinstance(data, DataSet):
+        return data
+    return load(_trained_on(run) if data is None else data)
+
+
+def _labelled_split(run: Run, data: DataSet | Path | str | None, split: str | None) -> SplitGraph:
+    if split not in (None, "base") or _query_file(data) is not None:
+        raise EvaluationError("triple classification takes the labelled test facts of a data set: no --split, no file.")
+    loaded = _load(run, data)
+    return align(loaded.split, run.entities, run.relations, loaded.name).split(loaded.split)
+
+
+def _material(
+    run: Run, task: Task, split: str | None, data: DataSet | Path | str | None, order: str | None
+) -> _Material:
+    file = _query_file(data)
+    if file is not None:
+        if split is not None:
+            raise EvaluationError(f"the queries of {file} are one split; leave --split out.")
+        return _queries_of_file(run, file)
+    loaded = _load(run, data)
+    alignment = align(loaded.split, run.entities, run.relations, loaded.name)
+    name = split or _default_split(task, order, loaded.has_paths)
+    if task == "completion" and name not in ("base", "valid"):
+        raise EvaluationError(f"completion takes the split base (the test facts) or valid, not {name}.")
+    return _Material(alignment.split(loaded.split), alignment.queries(queries_of(loaded, name)), name, None)
+
+
+def _queries_of_file(run: Run, file: Path | str) -> _Material:
+    queries = read_paths(file, run.entities, run.relations)
+    if len(queries) == 0:
+        raise EvaluationError(f"{file} has no queries; give a file with some.")
+    data = load(_trained_on(run))
+    split = align(data.split, run.entities, run.relations, data.name).split(data.split)
+    facts = _as_triples(queries.take(queries.length == 1), len(run.relations))
+    return _Material(split, queries, str(file), facts)
+
+
+def _query_file(data: DataSet | Path | str | None) -> Path | str | None:
+    return data if isinstance(data, Path | str) and Path(data).is_file() else None
+
+
+def _default_split(task: Task, order: str | None, has_paths: bool) -> str:
+    if order is not None:
+        return "paths"
+    if task == "completion" or (task == "ranking" and not has_paths):
+        return "base"
+    return "all"
+
+
+def _classify(
+    run: Run, material: _Material, truth: Truth, order: str | None, device: torch.device, seed: int
+) -> ClassificationReport:
+    queries, name = material.queries, material.name
+    if order is None:
+        return evaluate_classification(run.model, queries, truth, split=name, device=device, seed=seed)
+    first, second = relation_pair(order, truth.graph)
+    return evaluate_order(run.model, queries, truth, first, second, split=name, device=device, seed=seed)
+
+
+def _as_triples(queries: PathQueries, num_relations: int) -> NDArray[np.int32]:
+    """Queries of length 1 as facts [T, 3]; s/^r → o is the fact (o, r, s)."""
+    if (queries.length > 1).any():
+        raise EvaluationError("completion takes single relations, and some of the queries have longer paths.")
+    relation = queries.path[:, 0]
+    inverse = relation >= num_relations
+    source = np.where(inverse, queries.target, queries.source)
+    target = np.where(inverse, queries.source, queries.target)
+    return np.column_stack([source, relation % num_relations, target]).astype(np.int32)
+
+
+def _counting(progress: Progress | None, total: int) -> Callable[[int], None] | None:
+    """What the ranking tells of each block, added up for `progress`."""
+    if progress is None:
+        return None
+    done = 0
+
+    def advance(finished: int) -> None:
+        nonlocal done
+        done += finished
+        progress(done, total)
+
+    return advance
