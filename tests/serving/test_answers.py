@@ -186,6 +186,8 @@ def test_the_openapi_document_has_every_route_and_examples(client: httpx.Client)
         "/api/paths",
         "/api/entities",
         "/api/relations",
+        "/api/complete",
+        "/api/parse",
         "/api/entity",
         "/api/entity/{name}",
         "/api/runs",

@@ -18,9 +18,9 @@ from blockhole.answering.engine import Engine, Question
 from blockhole.errors import BlockholeError, UnknownName
 from blockhole.graph.vocabulary import NameIndex
 from blockhole.serving.lanes import LARGEST, Batcher, Lane
-from blockhole.serving.runs import Runs, ServedRun
 from blockhole.serving.schemas import Refusal
-from blockhole.serving.service import similar
+from blockhole.serving.served_runs import ServedRun, ServedRuns
+from blockhole.serving.suggestions import similar
 from tests.answering.toys import make_engine
 
 
@@ -127,7 +127,7 @@ def test_who_no_longer_waits_is_not_worked_for() -> None:
 
 def test_an_old_run_is_freed_when_nobody_uses_it_any_more(own_run: Path) -> None:
     async def scenario() -> None:
-        runs = Runs([ServedRun.load("own", own_run)])
+        runs = ServedRuns([ServedRun.load("own", own_run)])
         used = runs.find("own")
         old = weakref.ref(used.engine)
         fresh = await runs.reload("own")
@@ -155,7 +155,7 @@ def test_reloads_wait_for_each_other(own_run: Path, monkeypatch: pytest.MonkeyPa
         return loaded
 
     async def scenario() -> None:
-        runs = Runs([load("own", own_run)])
+        runs = ServedRuns([load("own", own_run)])
         monkeypatch.setattr(ServedRun, "load", slowly)
         await asyncio.gather(*(runs.reload("own") for _ in range(3)))
 

@@ -138,6 +138,7 @@ def test_a_full_queue_answers_503_and_recovers(wide_run: Path, tmp_path: Path) -
             "message": "the server has as many requests as it can hold; ask again in a second.",
             "place": None,
             "nearest": [],
+            "mended": [],
         }
         assert client.post("/api/paths", json=LONG_SEARCH).status_code == 200
         assert 'blockhole_requests_total{method="POST",route="/api/paths",status="503"}' in client.get("/metrics").text
@@ -160,7 +161,7 @@ def test_a_request_that_takes_too_long_is_given_up(wide_run: Path, tmp_path: Pat
     [
         b"",
         b"GET /healthz HTTP/1.1\r\nHost:",
-        b"POST /api/ask HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{",
+        b"POST /api/ask HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{",
     ],
 )
 def test_a_client_that_dawdles_is_cut_off(impatient: ServerProcess, beginning: bytes) -> None:
@@ -174,7 +175,7 @@ def test_a_client_that_dawdles_is_cut_off(impatient: ServerProcess, beginning: b
 
 def test_a_byte_now_and_then_does_not_keep_a_connection(impatient: ServerProcess) -> None:
     with socket.create_connection(("127.0.0.1", impatient.port), timeout=60) as connection:
-        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n")
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n")
         end = time.monotonic() + 60
         cut_off = False
         while not cut_off and time.monotonic() < end:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from blockhole.cli.main import main
-from blockhole.serving.runs import names_of
+from blockhole.serving.served_runs import names_of
 from tests.serving.random_run import write_random_run
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Literal, final
 
 from blockhole.errors import QuerySyntaxError, UnknownName
 from blockhole.graph.knowledge_graph import KnowledgeGraph
@@ -27,6 +27,7 @@ _IRI = re.compile(r"<([^>]*)>")
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 # In what is being typed: a name in quotes or < >, which the end may leave open, or a / between names.
 _PIECE = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|<[^>]*(?:>|\Z)|/', re.DOTALL)
+_MARKS = re.compile(r"(?:\s|\^|\*\*)+")
 _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
 _LETTER_ESCAPES = {'"': '"', "\\": "\\", "n": "\n", "r": "\r", "t": "\t"}
 _LOOKS_LIKE_IRI = re.compile(r'[A-Za-z][A-Za-z0-9+.-]*:[^\s\x00-\x1f\x7f-\x9f<>"\\{}|^`]+')
@@ -88,11 +89,6 @@ def encode_hop(text: str, graph: KnowledgeGraph) -> int:
     """The id of a relation as queries write it, such as ^fatherOf."""
     hop, column = _Parser(text).hop()
     return _find(graph.relations, hop.relation, text, column) + hop.inverse * graph.num_relations
-
-
-def last_part(text: str) -> int:
-    """The column behind the last / that is outside quotes and < >: there begins the name or hop that is being typed."""
-    return max((piece.end() for piece in _PIECE.finditer(text) if piece[0] == "/"), default=0)
 
 
 def _encode(
@@ -258,3 +254,71 @@ class _Parser:
 
     def _error(self, problem: str) -> QuerySyntaxError:
         return QuerySyntaxError(self.text, self.at, problem)
+
+
+# Text that is being typed: the same names and marks, any of which may still be open, wrong or missing.
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What stands between two / of a text that is being typed, the source or a hop, from column `start` to `end`.
+
+    `name` is what there is of it, without quotes, escapes and inverse marks; two of these cancel.
+    """
+
+    start: int
+    end: int
+    kind: Literal["entity", "relation"]
+    inverse: bool
+    name: str
+
+
+def pieces(text: str) -> list[Piece]:
+    """The pieces of a text, in order, whatever mistakes it holds; there is always a first, and one behind a last /."""
+    ends = [*(found.start() for found in _PIECE.finditer(text) if found[0] == "/"), len(text)]
+    starts = [0, *(end + 1 for end in ends[:-1])]
+    found = [Piece(0, ends[0], "entity", False, begun_name(text[: ends[0]]))]
+    for start, end in zip(starts[1:], ends[1:], strict=True):
+        found.append(Piece(start, end, "relation", *begun_hop(text[start:end])))
+    return found
+
+
+def last_part(text: str) -> int:
+    """The column behind the last / that is outside quotes and < >: there begins the name or hop that is being typed."""
+    return pieces(text)[-1].start
+
+
+def end_of_name(text: str, column: int) -> int:
+    """The column behind the name that begins at `column`."""
+    match = _QUOTED.match(text, column) or _IRI.match(text, column) or _BARE.match(text, column)
+    return column if match is None else match.end()
+
+
+def begun_hop(text: str) -> tuple[bool, str]:
+    """Whether the hop that is being typed is inverse so far, and its name so far."""
+    marks = _MARKS.match(text)
+    before, rest = (marks[0], text[marks.end() :]) if marks else ("", text)
+    enclosed = _PIECE.match(rest)
+    name = enclosed[0] if enclosed else rest.partition("^")[0]
+    count = before.count("^") + before.count("**") + rest[len(name) :].count(_INVERSE_SUFFIX)
+    return count % 2 == 1, begun_name(name)
+
+
+def begun_name(text: str) -> str:
+    """A name that is being typed, without the quotes or < > that it opens and perhaps closes."""
+    text = text.strip()
+    if text.startswith("<"):
+        return text[1:].partition(">")[0]
+    if not text.startswith('"'):
+        return text
+    closed = _QUOTED.match(text)
+    return _ESCAPE.sub(_unescape_begun, closed[1] if closed else text[1:])
+
+
+def _unescape_begun(escape: re.Match[str]) -> str:
+    digits, letter = escape[1] or escape[2], escape[3]
+    if digits is None:
+        return _LETTER_ESCAPES.get(letter, letter)
+    code = int(digits, 16)
+    return escape[0] if code > 0x10FFFF or 0xD800 <= code < 0xE000 else chr(code)
