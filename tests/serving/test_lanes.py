@@ -1,4 +1,4 @@
-"""Lanes, batches, runs and completion, each by itself."""
+"""Lanes, batches, runs and deadlines, each by itself."""
 
 from __future__ import annotations
 
@@ -9,18 +9,22 @@ import time
 import weakref
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from blockhole.answering.connections import Deadline
 from blockhole.answering.engine import Engine, Question
-from blockhole.errors import BlockholeError, UnknownName
+from blockhole.answering.explanation import explain
+from blockhole.answering.known import NextRelations
+from blockhole.errors import BlockholeError, OutOfTime, UnknownName
 from blockhole.graph.vocabulary import NameIndex
 from blockhole.serving.lanes import LARGEST, Batcher, Lane
-from blockhole.serving.schemas import Refusal
+from blockhole.serving.observing import Metrics
+from blockhole.serving.schemas import ExplainBody, Refusal, RunReport
 from blockhole.serving.served_runs import ServedRun, ServedRuns
-from blockhole.serving.suggestions import similar
+from blockhole.serving.service import Service
+from blockhole.serving.settings import ServerSettings
 from tests.answering.toys import make_engine
 
 
@@ -163,24 +167,18 @@ def test_reloads_wait_for_each_other(own_run: Path, monkeypatch: pytest.MonkeyPa
     assert at_once == [1, 1, 1]
 
 
-@pytest.mark.parametrize(
-    ("typed", "found"),
-    [
-        ("Wiliam", ["William", "William IV"]),
-        ("wlliam i", ["William IV"]),
-        ("Elisabet", ["Elizabeth of York"]),
-        ("Wi", []),
-        ("zzzz", []),
-        ("x" * 1000, []),
-    ],
-)
-def test_similar_beginnings(typed: str, found: list[str]) -> None:
-    names = ["William IV", "William", "Elizabeth of York", "Anne", ""]
-    assert [names[i] for i in similar(NameIndex(names), typed, 5)] == found
+def test_explain_knows_how_long_it_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, _ = make_engine()
+    with pytest.raises(OutOfTime, match="no answer was found within 0 s"):
+        explain(engine, "e1/r0/r1", "e2", deadline=Deadline(0))
+    given: list[float] = []
 
+    def watched(*_: object, deadline: Deadline, **__: object) -> None:
+        given.append(deadline.seconds)
 
-@given(st.lists(st.text("abc", max_size=6), unique=True, max_size=20), st.text("abc", min_size=3, max_size=6))
-def test_what_begins_as_typed_is_most_similar(names: list[str], typed: str) -> None:
-    found = similar(NameIndex(names), typed, len(names) + 1)
-    assert len(found) == len(set(found))
-    assert {i for i, name in enumerate(names) if name[: len(typed) + 1] == typed} <= set(found)
+    monkeypatch.setattr("blockhole.serving.service.explain", watched)
+    service = Service(ServerSettings(timeout=7), Metrics())
+    run = ServedRun("run", Path(), engine, NameIndex(()), NextRelations(engine.known), cast("RunReport", None))
+    asyncio.run(service.explain(run, ExplainBody(query="e1/r0", entity="e2")))
+    service.close()
+    assert given == [7]

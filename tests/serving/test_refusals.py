@@ -257,12 +257,43 @@ def test_an_address_that_is_too_long_is_refused(client: httpx.Client, length: in
     assert json.loads(body)["error"]["kind"] == "too_large"
 
 
-def test_a_page_of_another_site_cannot_post(client: httpx.Client) -> None:
-    body = {"query": QUERY}
-    for site in ("cross-site", "same-site"):
-        response = client.post("/api/ask", json=body, headers={"Sec-Fetch-Site": site})
-        assert (response.status_code, _failure(response)["kind"]) == (403, "cross_site")
-    assert client.post("/api/ask", json=body, headers={"Sec-Fetch-Site": "same-origin"}).status_code == 200
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("/api/entities?prefx=n", "there is no parameter 'prefx'; did you mean prefix?"),
+        ("/api/relations?aftr=x", "there is no parameter 'aftr'; did you mean after?"),
+        ("/api/entity/number%203?limt=1", "there is no parameter 'limt'; did you mean limit?"),
+        ("/api/entity?name=number%203&Limit=1", "there is no parameter 'Limit'; did you mean limit?"),
+        ("/api/complete?txt=a", "there is no parameter 'txt'; did you mean text?"),
+        ("/api/parse?query=a/b&zz=1", "there is no parameter 'zz'; the parameters are query."),
+        ("/api/runs?run=run", "there is no parameter 'run'; this route has no parameters."),
+    ],
+)
+def test_a_parameter_that_does_not_exist_is_not_passed_over(client: httpx.Client, address: str, message: str) -> None:
+    response = client.get(address)
+    error = _failure(response)
+    assert (response.status_code, error["kind"], error["message"]) == (422, "invalid", message)
+    assert error["place"]["field"] in message
+
+
+def test_parameters_of_what_looks_after_the_server_are_its_own(client: httpx.Client) -> None:
+    assert client.get("/healthz?from=probe").status_code == 200
+    assert client.get("/metrics?from=probe").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("address", "field"),
+    [
+        ("/api/entities?limit=0", "limit"),
+        ("/api/relations?limit=1001", "limit"),
+        ("/api/entity?name=number%203&limit=201", "limit"),
+        ("/api/entity?name=number%203&offset=-1", "offset"),
+        ("/api/entities?limit=x", "limit"),
+    ],
+)
+def test_a_number_out_of_range_has_a_place(client: httpx.Client, address: str, field: str) -> None:
+    error = _failure(client.get(address))
+    assert error["place"] == {"field": field, "text": None, "column": None, "end": None}
 
 
 def test_a_bug_is_refused_in_the_same_shape_and_logged_under_the_id_that_the_client_has(

@@ -17,7 +17,7 @@ from time import perf_counter
 from typing import Any, final
 
 from uvicorn import Config, Server
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from blockhole.errors import ConfigError
@@ -172,9 +172,11 @@ class ImpatientProtocol(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self._arriving: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
+        self._answering: RequestResponseCycle | None = None
         self._began = perf_counter()
         self._is_request = False  # whether one has begun and not yet come as a whole
         self._head: int | None = 0  # bytes of a head that is not complete; None behind it
+        self._is_behind_another = False  # whether what came last held the end of the request before
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a request, if there is room for one more connection."""
@@ -185,11 +187,17 @@ class ImpatientProtocol(HttpToolsProtocol):
         self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no longer."""
+        """Wait no longer; whoever still has something to say to this client is told that it is gone."""
         self._stop_waiting()
+        if self._answering is not None:  # uvicorn tells the last request alone, which others may wait before
+            self._answering.disconnected = True
         if self._unread is not None:
             self._unread.cancel()
         super().connection_lost(exc)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._answering = cycle
+        super()._start_asgi_task(cycle, app)
 
     # Requests.
 
@@ -197,8 +205,9 @@ class ImpatientProtocol(HttpToolsProtocol):
         """Read on, unless the head has grown too long."""
         if self.transport.is_closing():
             return
+        self._is_behind_another = False
         super().data_received(data)
-        if self._head is not None:
+        if self._head is not None and not self._is_behind_another:
             self._head += len(data)
             self._check_head(self._head)
 
@@ -223,7 +232,7 @@ class ImpatientProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """The whole request has come."""
         self._stop_waiting()
-        self._is_request = False
+        self._is_request, self._is_behind_another = False, True
         if not self.transport.is_closing():
             super().on_message_complete()
 
@@ -303,7 +312,7 @@ class ImpatientProtocol(HttpToolsProtocol):
         self._expect_reading()
         method, path = None, None
         if self._is_request:
-            method, path = self.scope.get("method"), self.url.partition(b"?")[0].decode("latin-1")
+            method, path = self.scope.get("method"), self.url.partition(b"?")[0].decode("latin-1") or None
         client = self.client[0] if self.client else None
         Observed(request_id, method, path, "none", status, perf_counter() - self._began, client).record(self.metrics)
 
