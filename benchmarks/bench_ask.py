@@ -32,7 +32,7 @@ from blockhole.graph.vocabulary import Vocabulary
 from blockhole.models.catalogue import build_model
 from blockhole.models.contract import Model
 from blockhole.models.settings import ModelSettings
-from blockhole.queries.language import Hop, PathQuery
+from blockhole.queries.language import Hop, Query
 from blockhole.queries.paths import PathQueries
 from blockhole.queries.walks import sample_walks
 from blockhole.runs.checkpoint import TrainingState
@@ -67,9 +67,9 @@ def calibration() -> Calibration:
     )
 
 
-def spelled(graph: KnowledgeGraph, queries: PathQueries) -> list[PathQuery]:
+def spelled(graph: KnowledgeGraph, queries: PathQueries) -> list[Query]:
     return [
-        PathQuery(
+        Query(
             graph.entities[queries.source[i]],
             tuple(Hop(*graph.relation_name(int(r))) for r in queries.path[i, : queries.length[i]]),
         )
@@ -89,12 +89,12 @@ def milliseconds(name: str, work: Callable[[int], object], count: int) -> dict[s
     return {f"{name}_ms": round(1000 * median(wall), 3), f"{name}_cpu_ms": round(1000 * median(cpu), 3)}
 
 
-def warm(engine: Engine, queries: list[PathQuery]) -> dict[str, float]:
+def warm(engine: Engine, queries: list[Query]) -> dict[str, float]:
     typed = milliseconds("warm_top10_typed", lambda i: engine.ask(queries[i]), 200)
     return typed | milliseconds("warm_top10_all", lambda i: engine.ask(queries[i], candidates="all"), 200)
 
 
-def batch(engine: Engine, queries: list[PathQuery]) -> dict[str, float]:
+def batch(engine: Engine, queries: list[Query]) -> dict[str, float]:
     kinds: tuple[Candidates, ...] = ("typed", "all")
     rates: dict[str, float] = {}
     for kind in kinds:
@@ -108,7 +108,7 @@ def batch(engine: Engine, queries: list[PathQuery]) -> dict[str, float]:
     return rates
 
 
-def explained(engine: Engine, queries: list[PathQuery]) -> dict[str, float]:
+def explained(engine: Engine, queries: list[Query]) -> dict[str, float]:
     long = [query for query in queries if len(query.hops) == 3][:40]
     targets = [engine.ask(query, only="predicted")[0].entity for query in long]
     return milliseconds("explain_length_3", lambda i: explain(engine, long[i], targets[i]), len(long))
@@ -123,7 +123,7 @@ def write_run(folder: Path, model: Model, graph: KnowledgeGraph) -> None:
     save_calibration(calibration(), folder)
 
 
-def cold(model: Model, graph: KnowledgeGraph, query: PathQuery) -> dict[str, float]:
+def cold(model: Model, graph: KnowledgeGraph, query: Query) -> dict[str, float]:
     """Start to answer of a process of its own: the best of five, wall and processor time."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "run"
@@ -167,7 +167,7 @@ def million(parts: set[str]) -> dict[str, float]:
     exact = ExactIndex(vectors)
     report: dict[str, float] = {}
     if "million" in parts:
-        report |= milliseconds("million_exact_top10", lambda i: exact.shortlist(queries[i], 10), 50)
+        report |= milliseconds("million_exact_top10", lambda i: exact.shortlists(queries[i : i + 1], 10), 50)
     if "hnsw" in parts:
         began, used = perf_counter(), process_time()
         index, recall = ApproximateIndex.build("hnsw", vectors, queries)

@@ -19,10 +19,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from blockhole.answering.batch import find_answers
 from blockhole.answering.calibrating import SHOWN, Pairs, calibration_queries, collect_pairs, data_of, scored_queries
 from blockhole.answering.calibration import fit_isotonic
 from blockhole.answering.engine import Engine
+from blockhole.answering.search import find_answers
 from blockhole.answering.vectors import Vectors, norms
 from blockhole.queries.paths import PathQueries
 from blockhole.runs.run import Run

@@ -25,7 +25,7 @@ from blockhole.errors import BlockholeWarning
 from blockhole.files.readers import read_split
 from blockhole.graph.knowledge_graph import SplitGraph
 from blockhole.machine import peak_bytes
-from blockhole.queries.answers import answer_sets, holds
+from blockhole.queries.exact import answer_sets, holds
 from blockhole.queries.path_sets import build_paths, read_paths, write_path_splits
 from blockhole.queries.paths import PathQueries
 from blockhole.queries.walks import sample_walks

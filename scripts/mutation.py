@@ -43,7 +43,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     ),
     "queries/answer_loops.py": _ANSWERS,
     "queries/answer_masks.py": _ANSWERS,
-    "queries/answers.py": _ANSWERS,
+    "queries/exact.py": _ANSWERS,
     "queries/path_sets.py": ("tests/queries/test_builder.py", "tests/queries/test_guu.py"),
     "queries/paths.py": ("tests/queries/test_builder.py", "tests/queries/test_queries.py"),
     "queries/language.py": ("tests/queries/test_language.py",),

@@ -25,7 +25,7 @@ from blockhole.answering.engine import Engine
 from blockhole.data.dataset import DataSet, load
 from blockhole.errors import DamagedRun, DataError, RunError
 from blockhole.graph.knowledge_graph import SplitGraph
-from blockhole.queries.answers import answers
+from blockhole.queries.exact import answers
 from blockhole.runs.run import Run
 from tests.answering.toys import make_engine, sigmoid_calibration
 

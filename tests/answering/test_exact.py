@@ -37,7 +37,10 @@ def test_the_best_are_on_the_shortlist(
     index = ExactIndex(torch.from_numpy(vectors))
     chosen = None if share is None else np.flatnonzero(rng.random(entities) < share).astype(np.int32)
     among = np.arange(entities) if chosen is None else chosen
-    shortlist = index.shortlist(query, min(count, entities), chosen)
+    others = np.ones(entities, dtype=bool)
+    others[among] = False
+    row, shortlist = index.shortlists(query[None], count, None if chosen is None else others[None])
+    assert not row.any()
     assert set(shortlist.tolist()) <= set(among.tolist())
     assert _best(query, index.vectors, count, among) <= set(shortlist.tolist())
 
@@ -60,7 +63,7 @@ def test_the_best_of_many_queries_pass_every_tile(
     vectors[rng.random(entities) < 0.3] *= np.float32(1 - 1.2e-7)
     posed = torch.from_numpy(rng.normal(size=(queries, 5)))
     is_hidden = rng.random((queries, entities)) < hidden_share
-    row, column = ExactIndex(torch.from_numpy(vectors)).shortlists(posed, count, np.flatnonzero(is_hidden))
+    row, column = ExactIndex(torch.from_numpy(vectors)).shortlists(posed, count, is_hidden)
     listed = np.zeros((queries, entities), dtype=bool)
     listed[row, column] = True
     assert (np.diff(row) >= 0).all()
@@ -83,11 +86,11 @@ def test_hidden_positions_are_never_on_a_shortlist(entities: int) -> None:
     rng = np.random.default_rng(1)
     index = ExactIndex(torch.from_numpy(rng.normal(size=(entities, 6)).astype(np.float32)))
     queries = torch.from_numpy(rng.normal(size=(4, 6)))
-    hidden = rng.choice(4 * entities, 2 * entities, replace=False)
+    hidden = rng.random((4, entities)) < 0.5
     row, column = index.shortlists(queries, 5, hidden)
-    assert not np.isin(row * entities + column, hidden).any()
+    assert not hidden[row, column].any()
     for i in range(4):
-        visible = np.setdiff1d(np.arange(entities), hidden[hidden // entities == i] % entities)
+        visible = np.flatnonzero(~hidden[i])
         assert _best(queries[i], index.vectors, 5, visible) <= set(column[row == i].tolist())
 
 
@@ -95,5 +98,25 @@ def test_a_shortlist_is_short() -> None:
     rng = np.random.default_rng(2)
     index = ExactIndex(torch.from_numpy(rng.normal(size=(50_000, 20)).astype(np.float32)))
     queries = torch.from_numpy(rng.normal(size=(30, 20)))
-    assert len(index.shortlist(queries[0], 10)) < 40
+    assert len(index.shortlists(queries[:1], 10)[0]) < 40
     assert len(index.shortlists(queries, 10)[0]) < 30 * 12
+
+
+def test_each_query_has_a_number_of_its_own() -> None:
+    rng = np.random.default_rng(3)
+    index = ExactIndex(torch.from_numpy(rng.normal(size=(20_000, 8)).astype(np.float32)))
+    queries = torch.from_numpy(rng.normal(size=(5, 8)))
+    counts = np.array([1, 300, 7, 20_000, 90_000])
+    row, column = index.shortlists(queries, counts)
+    for i, count in enumerate(counts.tolist()):
+        own = column[row == i]
+        assert _best(queries[i], index.vectors, count, np.arange(20_000)) <= set(own.tolist())
+        assert len(own) < 1.2 * count + 10
+
+
+def test_nothing_is_found_where_nothing_is() -> None:
+    for index in (ExactIndex(torch.zeros(0, 4)), ExactIndex(torch.zeros(5, 4))):
+        row, column = index.shortlists(torch.zeros(0, 4, dtype=torch.float64), 3)
+        assert len(row) == len(column) == 0
+    row, _ = ExactIndex(torch.zeros(0, 4)).shortlists(torch.zeros(2, 4, dtype=torch.float64), 3)
+    assert len(row) == 0

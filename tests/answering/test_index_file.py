@@ -64,7 +64,7 @@ def test_the_promised_recall_is_reached(kind: ApproximateKind) -> None:
     for query in queries:
         scores = (vectors.double() @ query).numpy()
         best = set(np.argsort(-scores)[:10].tolist())
-        assert best <= set(exact.shortlist(query, 10).tolist())
+        assert best <= set(exact.shortlists(query[None], 10)[1].tolist())
         found += len(best & set(index.shortlist(query, 10).tolist()))
     assert found / 600 == pytest.approx(recall)
 
@@ -93,6 +93,9 @@ def test_large_candidate_sets_are_searched_approximately(monkeypatch: pytest.Mon
     assert {answer.entity for answer in engine.ask("e1/r0", top=3, candidates="all")} == {"e2", "e4"}
     assert len(engine.ask("e1/r0", top=3)) == 3
     assert asked == [3]
+    many = engine.ask_many(["e1/r0", "e2/r1"], top=3, candidates="all")
+    assert many == [engine.ask(query, top=3, candidates="all") for query in ("e1/r0", "e2/r1")]
+    assert asked == [3] * 5
 
 
 def test_an_index_older_than_its_run_is_refused(own_clockwork: Path) -> None:

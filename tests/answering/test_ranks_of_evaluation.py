@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from blockhole.answering.batch import find_answers
 from blockhole.answering.engine import Candidates, Engine
+from blockhole.answering.search import find_answers
 from blockhole.answering.vectors import Vectors
 from blockhole.data.dataset import DataSet, load
 from blockhole.evaluation.ranking import rank

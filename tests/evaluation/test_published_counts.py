@@ -9,7 +9,7 @@ import pytest
 
 from blockhole.data.dataset import load
 from blockhole.evaluation.truth import build_truth, queries_of
-from blockhole.queries.answers import answer_sets
+from blockhole.queries.exact import answer_sets
 
 
 @pytest.mark.slow

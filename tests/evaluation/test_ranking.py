@@ -15,7 +15,7 @@ from blockhole.evaluation.truth import Reading, build_truth
 from blockhole.graph.knowledge_graph import SplitName
 from blockhole.models.catalogue import build_model
 from blockhole.models.settings import ModelSettings
-from blockhole.queries.answers import answer_sets
+from blockhole.queries.exact import answer_sets
 from blockhole.queries.paths import PathQueries
 from tests.evaluation import oracle
 from tests.evaluation.integer_model import IntegerModel, constant_model

@@ -7,7 +7,7 @@ import pytest
 
 from blockhole.graph.knowledge_graph import KnowledgeGraph, edges_by_relation
 from blockhole.queries.answer_loops import Edges, asks_targets, grows_less, is_sparse
-from blockhole.queries.answers import _flat, answer_sets, answers
+from blockhole.queries.exact import _flat, answer_sets, answers
 from blockhole.queries.paths import PathQueries
 from tests.queries.graphs import make_graph, random_queries
 

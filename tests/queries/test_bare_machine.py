@@ -13,7 +13,7 @@ import numpy as np, torch
 from blockhole.graph.knowledge_graph import SplitGraph
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.queries.answer_masks import AnswerMasks
-from blockhole.queries.answers import answer_sets, holds
+from blockhole.queries.exact import answer_sets, holds
 from blockhole.queries.path_sets import build_paths
 from blockhole.queries.language import encode
 triples = np.array([(0, 0, 1), (1, 0, 2), (2, 1, 0)], dtype=np.int32)

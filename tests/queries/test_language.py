@@ -13,7 +13,26 @@ from hypothesis import strategies as st
 from blockhole.errors import QueryError, QuerySyntaxError, UnknownName
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
-from blockhole.queries.language import Hop, PathQuery, encode, encode_hop, encode_prefix, parse, write_name
+from blockhole.queries.language import (
+    Anchor,
+    Hop,
+    PathQuery,
+    Piece,
+    Projection,
+    Query,
+    encode,
+    encode_hop,
+    encode_hops,
+    encode_prefix,
+    hop_in_column,
+    last_part,
+    lex,
+    parse,
+    pieces,
+    typed_hop,
+    typed_name,
+    write_name,
+)
 
 names = st.text(min_size=1)
 queries = st.builds(PathQuery, names, st.lists(st.builds(Hop, names, st.booleans()), min_size=1, max_size=4).map(tuple))
@@ -32,6 +51,18 @@ def test_figure_1() -> None:
     query = parse("William/^fatherOf/brotherOf/fatherOf")
     assert query == PathQuery("William", (Hop("fatherOf", True), Hop("brotherOf"), Hop("fatherOf")))
     assert str(query) == "William/^fatherOf/brotherOf/fatherOf"
+
+
+def test_a_query_is_a_tree_that_remembers_where_its_names_stand() -> None:
+    query = parse(" William / ^fatherOf/ brotherOf")
+    father = Projection(Anchor("William"), Hop("fatherOf", True))
+    assert query.root == Projection(father, Hop("brotherOf"))
+    assert query == Query(father, [Hop("brotherOf")]) == Query("William", [Hop("fatherOf", True), Hop("brotherOf")])
+    assert query.nodes() == [Anchor("William"), father, query.root]
+    assert [node.column for node in query.nodes()] == [1, 12, 22]
+    assert (query.source, query.hops) == ("William", (Hop("fatherOf", True), Hop("brotherOf")))
+    assert query.text == " William / ^fatherOf/ brotherOf"
+    assert Query("a", [Hop("r")]).text is None
 
 
 @pytest.mark.parametrize(
@@ -84,10 +115,12 @@ def test_names_without_need_are_not_quoted(name: str) -> None:
         assert write_name(name) == name
 
 
-pieces = st.sampled_from(["a", "r", "/", "^", "**", "^-1", '"', "\\", "<", ">", " ", "\n", "\\u00", "*", "(", "語"])
+pieces_of_text = st.sampled_from(
+    ["a", "r", "/", "^", "**", "^-1", '"', "\\", "<", ">", " ", "\n", "\\u00", "*", "(", "語"]
+)
 
 
-@given(st.text() | st.lists(pieces).map("".join))
+@given(st.text() | st.lists(pieces_of_text).map("".join))
 def test_any_text_parses_or_says_where_it_does_not(text: str) -> None:
     failure: QuerySyntaxError | None = None
     try:
@@ -228,3 +261,95 @@ def test_a_hop_alone() -> None:
         encode_hop("fatherOf/brotherOf", family)
     with pytest.raises(UnknownName, match="unknown relation 'fatherof'"):
         encode_hop("^fatherof", family)
+
+
+def test_relations_alone_are_encoded_where_the_entities_are_elsewhere() -> None:
+    family = graph(("Charles", "fatherOf", "William"), ("Charles", "brotherOf", "Andrew"))
+    assert encode_hops(parse("Nobody/^fatherOf/brotherOf"), family.relations) == [2, 1]
+    with pytest.raises(UnknownName, match=r"unknown relation 'fatherof'; .*\n  Nobody/fatherof\n         \^"):
+        encode_hops(parse("Nobody/fatherof"), family.relations)
+
+
+@given(queries)
+def test_a_made_query_is_pointed_at_as_a_read_one_is(query: Query) -> None:
+    nothing = graph(("no such entity", "no such relation", "either"))
+    said = []
+    for each in (query, parse(str(query))):
+        with pytest.raises(UnknownName) as caught:
+            encode(each, nothing)
+        said.append((str(caught.value), caught.value.column))
+    assert said[0] == said[1]
+
+
+def test_a_hop_in_a_column_is_not_quoted() -> None:
+    texts = ("born in", "^born in", "**a/b", "^^r", '"')
+    assert [hop_in_column(text) for text in texts] == [
+        Hop("born in"),
+        Hop("born in", True),
+        Hop("a/b", True),
+        Hop("^r", True),
+        Hop('"'),
+    ]
+
+
+@given(st.text() | st.lists(pieces_of_text).map("".join))
+def test_tokens_cover_all_but_white_space(text: str) -> None:
+    at = 0
+    for token in lex(text):
+        assert text[at : token.column].strip() == ""
+        assert at <= token.column < token.end
+        at = token.end
+    assert text[at:].strip() == ""
+
+
+@given(st.text() | st.lists(pieces_of_text).map("".join))
+def test_pieces_are_what_stands_between_slashes(text: str) -> None:
+    found = pieces(text)
+    assert "/".join(text[piece.column : piece.end] for piece in found) == text
+    assert [piece.kind for piece in found] == ["entity", *["relation"] * (len(found) - 1)]
+    assert [piece.finished for piece in found] == [True] * (len(found) - 1) + [False]
+    assert all(piece.column <= piece.name_column <= piece.end for piece in found)
+    assert last_part(text) == found[-1].column
+
+
+@given(queries)
+def test_the_pieces_of_a_query_are_its_names(query: Query) -> None:
+    source, *hops = pieces(str(query))
+    assert source.name == query.source
+    assert [Hop(piece.name, piece.inverse) for piece in hops] == list(query.hops)
+
+
+@pytest.mark.parametrize(
+    ("text", "last"),
+    [
+        ("", Piece("entity", 0, 0, 0, "", False, False)),
+        (" Wil", Piece("entity", 0, 4, 1, "Wil", False, False)),
+        ("William ", Piece("entity", 0, 8, 0, "William ", False, False)),
+        ("William I", Piece("entity", 0, 9, 0, "William I", False, False)),
+        ('"William I', Piece("entity", 0, 10, 0, "William I", False, False)),
+        ("^Wil", Piece("entity", 0, 4, 0, "^Wil", False, False)),
+        ("a/", Piece("relation", 2, 2, 2, "", False, False)),
+        ("a/ ^", Piece("relation", 2, 4, 4, "", True, False)),
+        ("a/^fath", Piece("relation", 2, 7, 3, "fath", True, False)),
+        ("a/**^ fath", Piece("relation", 2, 10, 6, "fath", False, False)),
+        ("a/fath^-1", Piece("relation", 2, 9, 2, "fath", True, False)),
+        ('a/"b/c"/^<d/e', Piece("relation", 8, 13, 9, "d/e", True, False)),
+        (r'a/"b\"c', Piece("relation", 2, 7, 2, 'b"c', False, False)),
+        (r'a/"b\q', Piece("relation", 2, 6, 2, r"b\q", False, False)),
+    ],
+)
+def test_what_is_being_typed(text: str, last: Piece) -> None:
+    assert pieces(text)[-1] == last
+
+
+def test_a_hop_or_a_name_is_typed_alone() -> None:
+    hop = typed_hop("^fath")
+    assert (hop.kind, hop.name, hop.inverse) == ("relation", "fath", True)
+    assert [typed_name(text) for text in ("Wil", ' "Wil', "<Wil", '"Wil"', "a/b", "")] == [
+        "Wil",
+        "Wil",
+        "Wil",
+        "Wil",
+        "a/b",
+        "",
+    ]

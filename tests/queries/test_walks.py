@@ -14,7 +14,7 @@ from blockhole import compiled
 from blockhole.errors import DataError
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.queries import walks as walks_module
-from blockhole.queries.answers import holds
+from blockhole.queries.exact import holds
 from blockhole.queries.paths import PathQueries
 from blockhole.queries.walks import sample_walks, split_mix
 from tests.queries.graphs import graphs, make_graph

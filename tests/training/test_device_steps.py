@@ -11,7 +11,7 @@ import torch
 from blockhole.errors import ConfigError
 from blockhole.fitting import train
 from blockhole.queries.answer_masks import hold_by_masks
-from blockhole.queries.answers import answers, holds
+from blockhole.queries.exact import answers, holds
 from blockhole.queries.paths import PathQueries
 from blockhole.training.batches import Batch, EpochOrder, KnownCorruptions, PathTensors, corrupt_once
 from blockhole.training.draws import KeyedDraws, Purpose

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blockhole.graph.knowledge_graph import KnowledgeGraph, SplitGraph
-from blockhole.queries.answers import answers
+from blockhole.queries.exact import answers, typed_candidates
 from blockhole.training.batches import Batch, corrupt_paths
 from blockhole.training.draws import KeyedDraws, Purpose
-from blockhole.training.negatives import Exclusion, Negatives, NegativeSampler, RelationObjects
+from blockhole.training.negatives import Exclusion, Negatives, NegativeSampler
 
 from .worlds import config, random_queries, random_split
 
@@ -102,7 +102,7 @@ def test_softmax_rivals_leave_the_answer_out_and_all_known_ones_when_masked(kind
 
 
 def test_relation_objects() -> None:
-    objects = RelationObjects.of(GRAPH)
+    objects = typed_candidates(GRAPH)
     for relation in range(2 * GRAPH.num_relations):
         expected = {
             int(t if relation < GRAPH.num_relations else s)
@@ -117,7 +117,7 @@ def test_typed_logistic_negatives_are_objects_of_the_last_relation() -> None:
     drawn = draw(batch, kind="logistic", negatives=50, typed_share=1.0).objects
     assert drawn is not None
     for row, relation in enumerate(batch.path[:, -1].tolist()):
-        assert set(drawn[row].tolist()) == set(RelationObjects.of(GRAPH)[relation].tolist())
+        assert set(drawn[row].tolist()) == set(typed_candidates(GRAPH)[relation].tolist())
 
 
 def test_typed_draws_from_a_relation_without_objects_are_uniform() -> None:

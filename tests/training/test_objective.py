@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from blockhole.models.bilinear import BlockBilinear
 from blockhole.models.contract import Model
-from blockhole.queries.answers import answers
+from blockhole.queries.exact import answers
 from blockhole.runs.config import TrainConfig
 from blockhole.training.batches import Batch
 from blockhole.training.engines import AutogradEngine

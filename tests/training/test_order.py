@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from blockhole.errors import DataError
-from blockhole.queries.answers import holds
+from blockhole.queries.exact import holds
 from blockhole.queries.paths import PathQueries
 from blockhole.queries.walks import sample_walks
 from blockhole.training import positives as positives_module

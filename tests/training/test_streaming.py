@@ -17,7 +17,7 @@ from blockhole.data.packing import pack
 from blockhole.errors import ConfigError
 from blockhole.files.writers import write_graph
 from blockhole.graph.knowledge_graph import KnowledgeGraph
-from blockhole.queries.answers import holds
+from blockhole.queries.exact import holds
 from blockhole.queries.paths import PathQueries
 from blockhole.training.batches import Batch
 from blockhole.training.positives import FreshWalks, Reverse

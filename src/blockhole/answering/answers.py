@@ -12,10 +12,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
-
-# What a query gives back: answers in order, each known or predicted, as plain objects and as frames.
-
-
 Status = Literal["known", "predicted"]
 """known: the path leads there over facts of the graph; predicted: only the model says so."""
 
@@ -98,13 +94,10 @@ def answers_frame(many: Sequence[Answers]) -> pl.DataFrame:
     )
 
 
-# Answers as they leave the program: what the command line prints with --json, and what the server sends.
-
-
 @final
 @dataclass(frozen=True, slots=True)
 class AnswersReport:
-    """The answers to a query, best first, and how long they took to find."""
+    """The answers to a query, best first, and how long they took to find: what --json prints and the server sends."""
 
     query: str
     answers: tuple[Answer, ...]

@@ -4,50 +4,137 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, final
+from typing import Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from blockhole.answering.batch import find_answers
 from blockhole.answering.calibration import Calibration, fit_calibration, save_calibration
 from blockhole.answering.engine import Engine
+from blockhole.answering.search import find_answers
 from blockhole.answering.vectors import Vectors
-from blockhole.data.dataset import DataSet
+from blockhole.data.dataset import DataSet, load
 from blockhole.errors import DataError, RunError, UndefinedPath
 from blockhole.evaluation.completion import both_sides
 from blockhole.graph.knowledge_graph import KnowledgeGraph
-from blockhole.queries.answers import holds
+from blockhole.queries.exact import holds
 from blockhole.queries.paths import PathQueries
 from blockhole.queries.walks import sample_walks
 from blockhole.runs.run import Run
 
-if TYPE_CHECKING:
-    from blockhole.answering.engine import Engine
+_BINS = 10
+_HELD_OUT = 0.3
 
 
-# The data behind a run.
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Reliability:
+    """How probabilities compare with what is true, in ten equal bins of probability; empty bins are left out.
+
+    Shapes [bins]: `said` mean probability, `true` share that is true, `size` pairs.
+    """
+
+    said: NDArray[np.float64]
+    true: NDArray[np.float64]
+    size: NDArray[np.int64]
+
+    @property
+    def error(self) -> float:
+        """The expected calibration error Σ_b |said_b - true_b| · size_b / N."""
+        return float((np.abs(self.said - self.true) * self.size).sum() / max(self.size.sum(), 1))
 
 
-def data_of(run: Run) -> DataSet:
-    """The data set that the run was trained on."""
-    if run.config.data is None:
-        raise RunError("the run was trained on a graph in memory and names no data set; give the data as well.")
-    from blockhole.data.dataset import load
+def calibrate(run: Run | Path | str, data: DataSet | Path | str | None = None, *, seed: int = 0) -> Calibration:
+    """Fit a calibration on validation facts, those of the run's own data unless other data is given or named.
 
-    data = load(run.config.data)
+    It is kept in the folder of the run, where there is one, and used whenever the run is asked. `seed` decides which
+    queries and candidates are drawn.
+    """
+    run = run if isinstance(run, Run) else Run.open(run)
+    data = _data_for(run, data)
+    engine = Engine(Vectors.of(run), data.split.graph("train"))
+    calibration = fit(engine, data, seed=seed)
+    if run.folder is not None:
+        save_calibration(calibration, run.folder)
+    return calibration
+
+
+def measure_calibration(
+    run: Run | Path | str,
+    data: DataSet | Path | str | None = None,
+    *,
+    calibration: Calibration | None = None,
+    seed: int = 0,
+) -> dict[str, Reliability]:
+    """How the probabilities of a run compare with what is true on test queries, as `measure` says.
+
+    They are those of the `calibration` given, or of the one that is kept in the run's folder.
+    """
+    run = run if isinstance(run, Run) else Run.open(run)
+    data = _data_for(run, data)
+    engine = Engine.open(run, graph=data.split.graph("train"), calibration=calibration, calibrated=True)
+    return measure(engine, data, seed=seed)
+
+
+def _data_for(run: Run, data: DataSet | Path | str | None) -> DataSet:
+    """The data given or named, or that of the run; its names are the run's."""
+    if data is None:
+        return data_of(run)
+    if not isinstance(data, DataSet):
+        data = load(data)
     require_same_names(run, data)
     return data
 
 
-def require_same_names(run: Run, data: DataSet) -> None:
-    """Refuse data whose ids mean other names than the run's: they would give wrong answers, not none."""
-    if (data.split.entities, data.split.relations) != (run.entities, run.relations):
-        raise RunError(f"the run was trained on other data than {data.name}: its names differ; give the same data.")
+def fit(engine: Engine, data: DataSet, *, per_length: int = 2000, seed: int = 0) -> Calibration:
+    """The calibration of `engine` by the validation facts of `data`; the curves' kind is chosen on queries held out."""
+    queries = scored_queries(engine, calibration_queries(data, "dev", per_length, seed))
+    pairs = collect_pairs(engine, queries, data.split.graph("train", "valid"), seed)
+    if not pairs.label.any():
+        raise DataError(f"all validation facts of {data.name} are in train too, so they say nothing; give others.")
+    held_out = np.random.default_rng(seed).random(len(queries)) < _HELD_OUT
+    return fit_calibration(pairs.length, pairs.evidence, pairs.label, held_out[pairs.query])
 
 
-# The pairs of a query and an entity that a calibration is fitted on and measured on.
+def measure(engine: Engine, data: DataSet, *, per_length: int = 2000, seed: int = 0) -> dict[str, Reliability]:
+    """How the probabilities of `engine` do on test queries: of `all` pairs, and of those that `ask` would show.
 
+    `all` are the targets, the ten best predicted answers and ten candidates drawn for each query.
+    """
+    queries = scored_queries(engine, calibration_queries(data, "test", per_length, seed))
+    pairs = collect_pairs(engine, queries, data.split.graph("train", "valid", "test"), seed)
+    probability = np.zeros(len(pairs))
+    for length in np.unique(pairs.length).tolist():
+        rows = pairs.length == length
+        probability[rows] = engine.probability(pairs.evidence[rows], length)
+    return {
+        "all": reliability(probability, pairs.label),
+        "shown": reliability(probability[pairs.shown], pairs.label[pairs.shown]),
+    }
+
+
+def scored_queries(engine: Engine, queries: PathQueries) -> PathQueries:
+    """The queries of those lengths that the model defines scores for."""
+    defined = np.ones(len(queries), dtype=bool)
+    for length in queries.lengths():
+        of_length = queries.length == length
+        try:
+            engine.scores(queries.take(np.flatnonzero(of_length)[:1]))
+        except UndefinedPath:
+            defined[of_length] = False
+    return queries.take(defined)
+
+
+def reliability(probability: NDArray[np.float64], label: NDArray[np.bool_]) -> Reliability:
+    """Compare probabilities with labels; shapes [N], [N]."""
+    which = np.minimum((probability * _BINS).astype(np.int64), _BINS - 1)
+    size = np.bincount(which, minlength=_BINS)
+    said, true = (np.bincount(which, values, _BINS) for values in (probability, label.astype(np.float64)))
+    filled = size > 0
+    return Reliability(said[filled] / size[filled], true[filled] / size[filled], size[filled])
+
+
+# The pairs of a query and an entity that a calibration is fitted on and measured on
 
 SHOWN = 10
 """Predicted answers taken of each query: what people see of it."""
@@ -142,90 +229,19 @@ def _draw_candidates(engine: Engine, queries: PathQueries, seed: int) -> NDArray
     return np.unique(np.concatenate(keys))
 
 
-# Fit the calibration of a run, and measure it.
+# The data behind a run
 
 
-_BINS = 10
-_HELD_OUT = 0.3
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class Reliability:
-    """How probabilities compare with what is true, in ten equal bins of probability; empty bins are left out.
-
-    Shapes [bins]: `said` mean probability, `true` share that is true, `size` pairs.
-    """
-
-    said: NDArray[np.float64]
-    true: NDArray[np.float64]
-    size: NDArray[np.int64]
-
-    @property
-    def error(self) -> float:
-        """The expected calibration error Σ_b |said_b - true_b| · size_b / N."""
-        return float((np.abs(self.said - self.true) * self.size).sum() / max(self.size.sum(), 1))
-
-
-def calibrate(run: Run | Path | str, data: DataSet | None = None, *, seed: int = 0) -> Calibration:
-    """Fit a calibration on validation facts, those of the run's own data unless other data is given.
-
-    It is kept in the folder of the run, where there is one, and used whenever the run is asked.
-    """
-    run = run if isinstance(run, Run) else Run.open(run)
-    if data is None:
-        data = data_of(run)
+def data_of(run: Run) -> DataSet:
+    """The data set that the run was trained on."""
+    if run.config.data is None:
+        raise RunError("the run was trained on a graph in memory and names no data set; give the data as well.")
+    data = load(run.config.data)
     require_same_names(run, data)
-    engine = Engine(Vectors.of(run), data.split.graph("train"))
-    calibration = fit(engine, data, seed=seed)
-    if run.folder is not None:
-        save_calibration(calibration, run.folder)
-    return calibration
+    return data
 
 
-def fit(engine: Engine, data: DataSet, *, per_length: int = 2000, seed: int = 0) -> Calibration:
-    """The calibration of `engine` by the validation facts of `data`; the curves' kind is chosen on queries held out."""
-    queries = scored_queries(engine, calibration_queries(data, "dev", per_length, seed))
-    pairs = collect_pairs(engine, queries, data.split.graph("train", "valid"), seed)
-    if not pairs.label.any():
-        raise DataError(f"all validation facts of {data.name} are in train too, so they say nothing; give others.")
-    held_out = np.random.default_rng(seed).random(len(queries)) < _HELD_OUT
-    return fit_calibration(pairs.length, pairs.evidence, pairs.label, held_out[pairs.query])
-
-
-def measure(engine: Engine, data: DataSet, *, per_length: int = 2000, seed: int = 0) -> dict[str, Reliability]:
-    """How the probabilities of `engine` do on test queries: of `all` pairs, and of those that `ask` would show.
-
-    `all` are the targets, the ten best predicted answers and ten candidates drawn for each query.
-    """
-    queries = scored_queries(engine, calibration_queries(data, "test", per_length, seed))
-    pairs = collect_pairs(engine, queries, data.split.graph("train", "valid", "test"), seed)
-    probability = np.zeros(len(pairs))
-    for length in np.unique(pairs.length).tolist():
-        rows = pairs.length == length
-        probability[rows] = engine.probability(pairs.evidence[rows], length)
-    return {
-        "all": reliability(probability, pairs.label),
-        "shown": reliability(probability[pairs.shown], pairs.label[pairs.shown]),
-    }
-
-
-def scored_queries(engine: Engine, queries: PathQueries) -> PathQueries:
-    """The queries of those lengths that the model defines scores for."""
-    defined = np.ones(len(queries), dtype=bool)
-    for length in queries.lengths():
-        of_length = queries.length == length
-        try:
-            engine.scores(queries.take(np.flatnonzero(of_length)[:1]))
-        except UndefinedPath:
-            defined[of_length] = False
-    return queries.take(defined)
-
-
-def reliability(probability: NDArray[np.float64], label: NDArray[np.bool_]) -> Reliability:
-    """Compare probabilities with labels; shapes [N], [N]."""
-    which = np.minimum((probability * _BINS).astype(np.int64), _BINS - 1)
-    size = np.bincount(which, minlength=_BINS)
-    said, true = (np.bincount(which, values, _BINS) for values in (probability, label.astype(np.float64)))
-    filled = size > 0
-    return Reliability(said[filled] / size[filled], true[filled] / size[filled], size[filled])
+def require_same_names(run: Run, data: DataSet) -> None:
+    """Refuse data whose ids mean other names than the run's: they would give wrong answers, not none."""
+    if (data.split.entities, data.split.relations) != (run.entities, run.relations):
+        raise RunError(f"the run was trained on other data than {data.name}: its names differ; give the same data.")

@@ -1,4 +1,12 @@
-"""Scores as probabilities: for each path length a curve from evidence to probability, kept beside the weights."""
+"""Scores as probabilities: for each path length a curve from evidence to probability, kept beside the weights.
+
+The evidence for an answer is its score over the norm of the query vector, φ(s, p, o) / ‖q‖. Norms differ from query to
+query and tell nothing about an answer, so a score means more once they are gone; within a query the order is the same.
+
+Two kinds of curve compete, and the one with the smaller Brier score on queries held out is kept: Platt's sigmoid (1999)
+needs little data, isotonic regression (Zadrozny and Elkan, KDD 2002) assumes no shape. `calibrating` makes the pairs
+that curves are fitted on; here are the curves, how they are fitted, and their file.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +21,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from blockhole.runs.derived import read_derived, weights_id
 from blockhole.saving import replacing
-
-# Scores as probabilities: for each path length a curve from evidence to probability, fitted on validation queries.
-#
-# The evidence for an answer is its score over the norm of the query vector, φ(s, p, o) / ‖q‖. Norms differ from query
-# to query and tell nothing about an answer, so a score means more once they are gone; within a query the order is the
-# same.
-#
-# Two kinds of curve compete, and the one with the smaller Brier score on queries held out is kept: Platt's sigmoid
-# (1999) needs little data, isotonic regression (Zadrozny and Elkan, KDD 2002) assumes no shape.
-
 
 Floats = NDArray[np.float64]
 
@@ -168,8 +166,7 @@ def fit_isotonic(evidence: Floats, label: NDArray[np.bool_]) -> IsotonicCurve:
 _FITS: Mapping[Kind, Callable[[Floats, NDArray[np.bool_]], Curve]] = {"platt": fit_platt, "isotonic": fit_isotonic}
 
 
-# The calibration in a run's folder, kept for the weights it was fitted for.
-
+# The file in a run's folder
 
 CALIBRATION = "calibration.json"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from time import monotonic
 from typing import NamedTuple, final
 
@@ -12,30 +13,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from blockhole.answering.answers import Status
-from blockhole.answering.engine import Engine, check_top
+from blockhole.answering.engine import Engine, check_top, open_engine
 from blockhole.answering.vectors import norms
 from blockhole.errors import ConfigError, OutOfTime
 from blockhole.queries.language import Hop
-
-# How long an answer is looked for.
-
-
-@final
-class Deadline:
-    """A moment `seconds` from now; searches that can take long look at it as they go."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self._end = monotonic() + seconds
-
-    def check(self) -> None:
-        """Raise `OutOfTime` when the moment has passed."""
-        if monotonic() > self._end:
-            raise OutOfTime(f"no answer was found within {self.seconds:g} s; ask for shorter paths, or again later.")
-
-
-# Which relation paths connect two entities.
-
+from blockhole.runs.run import Run
 
 LONGEST = 4
 _PREFIXES = 20_000
@@ -55,6 +37,65 @@ class Connection:
     status: Status
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class PathsReport:
+    """The relation paths that connect two entities."""
+
+    source: str
+    target: str
+    paths: tuple[Connection, ...]
+
+
+@final
+class Deadline:
+    """A moment `seconds` from now; searches that can take long look at it as they go."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._end = monotonic() + seconds
+
+    def check(self) -> None:
+        """Raise `OutOfTime` when the moment has passed."""
+        if monotonic() > self._end:
+            raise OutOfTime(f"no answer was found within {self.seconds:g} s; ask for shorter paths, or again later.")
+
+
+def paths(
+    run: Engine | Run | Path | str,
+    source: str,
+    target: str,
+    *,
+    max_length: int = 3,
+    top: int = 20,
+    deadline: Deadline | None = None,
+) -> list[Connection]:
+    """The relation paths of up to `max_length` hops between two entities: known ones first, then as the model ranks.
+
+    Every path is scored where there are few enough; in a graph of many relations long ones are scored only if all but
+    their last hop is known from the source. A search that passes its deadline ends with `OutOfTime`. The run must be
+    calibrated.
+    """
+    check_top(top)
+    if not 1 <= max_length <= LONGEST:
+        raise ConfigError(f"the longest path may have 1 to {LONGEST} hops, not {max_length}.")
+    engine = open_engine(run, calibrated=True)
+    start, goal = engine.graph.entities.id(source), engine.graph.entities.id(target)
+    row = engine.vectors.rows(np.array([start]))[0]
+    prefixes = [_Prefix((), np.array([start], dtype=np.int32), row)]
+    found: list[_Scored] = []
+    for length in range(1, max_length + 1):
+        found += _score_level(engine, prefixes, goal, top, deadline)
+        if length < max_length:
+            prefixes = _extend(engine, prefixes, deadline)
+    found.sort(key=lambda each: (not each.known, -each.probability, len(each.path), each.path))
+    return [_named(engine, each) for each in found[:top]]
+
+
+connections = paths
+"""The name that `paths` had in 0.1.0."""
+
+
 class _Prefix(NamedTuple):
     """A path from the source: where it leads over facts, and the walked vector [width]."""
 
@@ -70,35 +111,6 @@ class _Scored(NamedTuple):
     score: float
     probability: float
     known: bool
-
-
-def connections(
-    engine: Engine,
-    source: str,
-    target: str,
-    *,
-    max_length: int = 3,
-    top: int = 20,
-    deadline: Deadline | None = None,
-) -> list[Connection]:
-    """The relation paths of up to `max_length` hops between two entities: known ones first, then as the model ranks.
-
-    Every path is scored where there are few enough; in a graph of many relations long ones are scored only if all but
-    their last hop is known from the source. A search that passes its deadline ends with `OutOfTime`.
-    """
-    check_top(top)
-    if not 1 <= max_length <= LONGEST:
-        raise ConfigError(f"the longest path may have 1 to {LONGEST} hops, not {max_length}.")
-    start, goal = engine.graph.entities.id(source), engine.graph.entities.id(target)
-    row = engine.vectors.rows(np.array([start]))[0]
-    prefixes = [_Prefix((), np.array([start], dtype=np.int32), row)]
-    found: list[_Scored] = []
-    for length in range(1, max_length + 1):
-        found += _score_level(engine, prefixes, goal, top, deadline)
-        if length < max_length:
-            prefixes = _extend(engine, prefixes, deadline)
-    found.sort(key=lambda each: (not each.known, -each.probability, len(each.path), each.path))
-    return [_named(engine, each) for each in found[:top]]
 
 
 def _score_level(
@@ -161,13 +173,3 @@ def _named(engine: Engine, scored: _Scored) -> Connection:
     if scored.known:
         return Connection(path, len(scored.path), scored.score, 1.0, "known")
     return Connection(path, len(scored.path), scored.score, scored.probability, "predicted")
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class PathsReport:
-    """The relation paths that connect two entities."""
-
-    source: str
-    target: str
-    paths: tuple[Connection, ...]

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from math import inf
-from typing import TYPE_CHECKING, final
+from pathlib import Path
+from typing import final
 
 import numpy as np
 import torch
@@ -14,24 +15,142 @@ from numpy.typing import NDArray
 
 from blockhole.answering.answers import Status
 from blockhole.answering.connections import Deadline
-from blockhole.answering.engine import Engine, check_top
+from blockhole.answering.engine import Engine, check_top, open_engine
 from blockhole.answering.known import KnownFacts
 from blockhole.answering.vectors import norms
-from blockhole.queries.language import PathQuery
+from blockhole.queries.language import Query
+from blockhole.runs.run import Run
 
-if TYPE_CHECKING:
-    from blockhole.answering.engine import Engine
+Ids = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+UNLIMITED = Deadline(inf)
+
+PLAUSIBLE = 0.01
+"""Chains less probable than this explain nothing and are left out."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ChainHop:
+    """One step of a chain; `relation` as queries write it, such as ^fatherOf."""
+
+    source: str
+    relation: str
+    target: str
+    status: Status
+    probability: float
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The hops from the source to the answer; `probability` is the product of theirs."""
+
+    hops: tuple[ChainHop, ...]
+    probability: float
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The best chains, most probable first; none where none is plausible, and `best` says how probable the best was."""
+
+    query: str
+    entity: str
+    chains: tuple[Chain, ...]
+    best: float
+
+
+def explain(
+    run: Engine | Run | Path | str,
+    query: str | Query,
+    entity: str,
+    *,
+    top: int = 5,
+    beam: int = 32,
+    deadline: Deadline = UNLIMITED,
+) -> Explanation:
+    """The `top` best chains of intermediate entities along the query's path to `entity`.
+
+    Where the graph has the path, its chains are exact. Where it has not, known and predicted edges are searched
+    together: at each hop the `beam` best entities seen from the source and the `beam` best seen from the answer. A
+    search that passes its deadline ends with `OutOfTime`. The run must be calibrated.
+    """
+    check_top(top)
+    engine = open_engine(run, calibrated=True)
+    parsed, source, path = engine.encode(query)
+    target = engine.graph.entities.id(entity)
+    known = list(islice(known_chains(engine.known, source, path, target, deadline), top))
+    if known:
+        found = [(chain, [1.0] * len(path)) for chain in known]
+    else:
+        found = best_chains(engine, source, path, target, top, beam, deadline)
+    relations = [str(hop) for hop in parsed.hops]
+    chains = [_named(engine, relations, path, *each) for each in found]
+    return Explanation(
+        query=str(parsed),
+        entity=entity,
+        chains=tuple(chain for chain in chains if chain.probability >= PLAUSIBLE),
+        best=max((chain.probability for chain in chains), default=0.0),
+    )
+
+
+# Chains over facts alone
+
+
+def known_chains(
+    known: KnownFacts, source: int, path: list[int], target: int, deadline: Deadline = UNLIMITED
+) -> Iterator[list[int]]:
+    """Every chain s, e1, …, o over facts along the path, in the order of ids."""
+    forward = [np.array([source], dtype=np.int32)]
+    for relation in path:
+        deadline.check()
+        forward.append(known.targets(forward[-1], relation))
+    # An entity is on a chain just if it is reached from the source and the target is reached from it.
+    layers = [np.intersect1d(forward[-1], [target])]
+    for relation, reached in zip(reversed(path), reversed(forward[:-1]), strict=True):
+        deadline.check()
+        layers.append(np.intersect1d(known.targets(layers[-1], known.graph.inverse(relation)), reached))
+    layers.reverse()
+
+    def extend(chain: list[int]) -> Iterator[list[int]]:
+        hop = len(chain) - 1
+        if hop == len(path):
+            yield chain
+            return
+        for entity in np.intersect1d(known.graph.adjacency.neighbours(chain[-1], path[hop]), layers[hop + 1]):
+            yield from extend([*chain, int(entity)])
+
+    if len(layers[0]):
+        yield from extend([source])
+
+
+def _named(
+    engine: Engine, relations: list[str], path: list[int], chain: list[int], probabilities: list[float]
+) -> Chain:
+    names = [engine.graph.entities[entity] for entity in chain]
+    hops = tuple(
+        ChainHop(
+            source=names[i],
+            relation=relations[i],
+            target=names[i + 1],
+            status="known" if _has_edge(engine.known, chain[i], path[i], chain[i + 1]) else "predicted",
+            probability=probabilities[i],
+        )
+        for i in range(len(path))
+    )
+    return Chain(hops, float(np.prod(probabilities)))
+
+
+def _has_edge(known: KnownFacts, source: int, relation: int, target: int) -> bool:
+    neighbours: NDArray[np.int32] = known.graph.adjacency.neighbours(source, relation)
+    return bool(np.isin(target, neighbours))
 
 
 # The most probable chains through known and predicted edges: a beam from either end, then the k best paths between.
-#
 # A layer of the trellis holds the entities that may stand after a hop; an edge between layers has the probability of
 # that hop, 1 where it is a fact. The best chains through the trellis are found exactly (Viterbi's algorithm, k best).
-
-
-UNLIMITED = Deadline(inf)
-Ids = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 def best_chains(
@@ -129,124 +248,3 @@ def _k_best(steps: list[Floats], top: int) -> list[list[int]]:
             places.append(place)
         chains.append(places[::-1])
     return chains
-
-
-# Why an answer is one: chains of intermediate entities from the source to it, each hop known or predicted.
-
-
-PLAUSIBLE = 0.01
-"""Chains less probable than this explain nothing and are left out."""
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class ChainHop:
-    """One step of a chain; `relation` as queries write it, such as ^fatherOf."""
-
-    source: str
-    relation: str
-    target: str
-    status: Status
-    probability: float
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Chain:
-    """The hops from the source to the answer; `probability` is the product of theirs."""
-
-    hops: tuple[ChainHop, ...]
-    probability: float
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """The best chains, most probable first; none where none is plausible, and `best` says how probable the best was."""
-
-    query: str
-    entity: str
-    chains: tuple[Chain, ...]
-    best: float
-
-
-def explain(
-    engine: Engine,
-    query: str | PathQuery,
-    entity: str,
-    *,
-    top: int = 5,
-    beam: int = 32,
-    deadline: Deadline = UNLIMITED,
-) -> Explanation:
-    """The `top` best chains of intermediate entities along the query's path to `entity`.
-
-    Where the graph has the path, its chains are exact. Where it has not, known and predicted edges are searched
-    together: at each hop the `beam` best entities seen from the source and the `beam` best seen from the answer. A
-    search that passes its deadline ends with `OutOfTime`.
-    """
-    check_top(top)
-    parsed, source, path = engine.encode(query)
-    target = engine.graph.entities.id(entity)
-    known = list(islice(known_chains(engine.known, source, path, target, deadline), top))
-    if known:
-        found = [(chain, [1.0] * len(path)) for chain in known]
-    else:
-        found = best_chains(engine, source, path, target, top, beam, deadline)
-    relations = [str(hop) for hop in parsed.hops]
-    chains = [_named(engine, relations, path, *each) for each in found]
-    return Explanation(
-        query=str(parsed),
-        entity=entity,
-        chains=tuple(chain for chain in chains if chain.probability >= PLAUSIBLE),
-        best=max((chain.probability for chain in chains), default=0.0),
-    )
-
-
-def known_chains(
-    known: KnownFacts, source: int, path: list[int], target: int, deadline: Deadline = UNLIMITED
-) -> Iterator[list[int]]:
-    """Every chain s, e1, …, o over facts along the path, in the order of ids."""
-    forward = [np.array([source], dtype=np.int32)]
-    for relation in path:
-        deadline.check()
-        forward.append(known.targets(forward[-1], relation))
-    # An entity is on a chain just if it is reached from the source and the target is reached from it.
-    layers = [np.intersect1d(forward[-1], [target])]
-    for relation, reached in zip(reversed(path), reversed(forward[:-1]), strict=True):
-        deadline.check()
-        layers.append(np.intersect1d(known.targets(layers[-1], known.graph.inverse(relation)), reached))
-    layers.reverse()
-
-    def extend(chain: list[int]) -> Iterator[list[int]]:
-        hop = len(chain) - 1
-        if hop == len(path):
-            yield chain
-            return
-        for entity in np.intersect1d(known.graph.adjacency.neighbours(chain[-1], path[hop]), layers[hop + 1]):
-            yield from extend([*chain, int(entity)])
-
-    if len(layers[0]):
-        yield from extend([source])
-
-
-def _named(
-    engine: Engine, relations: list[str], path: list[int], chain: list[int], probabilities: list[float]
-) -> Chain:
-    names = [engine.graph.entities[entity] for entity in chain]
-    hops = tuple(
-        ChainHop(
-            source=names[i],
-            relation=relations[i],
-            target=names[i + 1],
-            status="known" if _has_edge(engine.known, chain[i], path[i], chain[i + 1]) else "predicted",
-            probability=probabilities[i],
-        )
-        for i in range(len(path))
-    )
-    return Chain(hops, float(np.prod(probabilities)))
-
-
-def _has_edge(known: KnownFacts, source: int, relation: int, target: int) -> bool:
-    neighbours: NDArray[np.int32] = known.graph.adjacency.neighbours(source, relation)
-    return bool(np.isin(target, neighbours))

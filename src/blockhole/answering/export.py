@@ -1,11 +1,14 @@
-"""A run's vectors for other tools: Parquet, NumPy and faiss files, and PostgreSQL with pgvector."""
+"""A run's vectors for other tools: Parquet, NumPy and faiss files, and PostgreSQL with pgvector.
+
+They are candidate vectors; a query vector of `Engine.query_vector` searches all of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final, get_args
 
 import numpy as np
 import torch
@@ -16,17 +19,69 @@ from blockhole.answering.vectors import Vectors
 from blockhole.errors import ExportError, MissingExtra, UnknownName
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.models.settings import ModelSettings
-from blockhole.queries.language import parse
+from blockhole.queries.language import encode_hops, parse
+from blockhole.runs.run import Run
 from blockhole.saving import replacing
 
 if TYPE_CHECKING:
     from psycopg import Connection
 
-
-# Candidate vectors as Parquet, NumPy and faiss files. A query vector of `Engine.query_vector` searches all of them.
-
+TABLE = "blockhole_entity"
+"""The table of a database that entities go to, if no other is named."""
 
 FileKind = Literal["parquet", "npz", "faiss"]
+FILE_KINDS: tuple[FileKind, ...] = get_args(FileKind)
+
+
+class Exported(NamedTuple):
+    """Where the vectors of a run went, a file or a table, how many there are, and how many numbers each has."""
+
+    place: str
+    entities: int
+    width: int
+
+
+def export(
+    run: Engine | Run | Path | str,
+    path: Path | str,
+    *,
+    kind: FileKind | None = None,
+    table: str = TABLE,
+    partitions: int = 1,
+) -> Exported:
+    """Write the names and vectors of all entities of a run to a file, or to the database at a postgresql:// address.
+
+    The `kind` of a file is what its name ends with, unless it is given. `table` and `partitions` are those of a
+    database (`export_postgres`).
+    """
+    engine = run if isinstance(run, Engine) else _uncalibrated(run)
+    count, width = engine.index.vectors.shape
+    if is_database(path):
+        export_postgres(engine, str(path), table, partitions)
+        return Exported(f"table {table}", count, width)
+    path = Path(path)
+    export_file(engine, kind or _kind_of(path), path)
+    return Exported(str(path), count, width)
+
+
+def is_database(path: Path | str) -> bool:
+    """Whether this is the address of a database, and no file."""
+    return isinstance(path, str) and path.startswith(("postgresql://", "postgres://"))
+
+
+def _kind_of(path: Path) -> FileKind:
+    for kind in FILE_KINDS:
+        if path.suffix == f".{kind}":
+            return kind
+    raise ExportError(
+        f"{path}: vectors are written as .parquet, .npz or .faiss, or to a postgresql:// address; name such a file."
+    )
+
+
+def _uncalibrated(run: Run | Path | str) -> Engine:
+    """The engine of a run whose vectors alone are wanted: nobody needs to hear that it has no probabilities."""
+    run = run if isinstance(run, Run) else Run.open(run)
+    return Engine(Vectors.of(run), run.graph)
 
 
 def export_file(engine: Engine, kind: FileKind, path: Path) -> None:
@@ -73,7 +128,16 @@ def _write_faiss(vectors: NDArray[np.float32], path: Path) -> None:
     faiss.write_index(index, str(path))
 
 
-# A connection to PostgreSQL whose failures are one sentence.
+# PostgreSQL with pgvector
+#
+# Table `blockhole_entity` has the columns id, name and vector. With q from `Engine.query_vector`, or from a
+# `DatabaseQueries` that knows nothing but the database, the answers over all entities are::
+#
+#     SELECT name, -(vector <#> %(q)s) AS score FROM blockhole_entity ORDER BY vector <#> %(q)s LIMIT 10
+#
+# pgvector's <#> is the negative inner product, so that ascending order is best first. Beside it stand
+# `blockhole_entity_relation` (id, name, inverse, parameters: what a hop multiplies with) and `blockhole_entity_model`
+# (settings: the model section of config.json).
 
 
 @contextmanager
@@ -102,19 +166,6 @@ def _first_line(failure: Exception) -> str:
     return str(failure).strip().splitlines()[0] if str(failure).strip() else type(failure).__name__
 
 
-# A run in PostgreSQL with pgvector: the candidate vectors of its entities, its relations, and its settings.
-#
-# Table `blockhole_entity` has the columns id, name and vector. With q from `Engine.query_vector`, or from a
-# `DatabaseQueries` that knows nothing but the database, the answers over all entities are::
-#
-#     SELECT name, -(vector <#> %(q)s) AS score FROM blockhole_entity ORDER BY vector <#> %(q)s LIMIT 10
-#
-# pgvector's <#> is the negative inner product, so that ascending order is best first. Beside it stand
-# `blockhole_entity_relation` (id, name, inverse, parameters: what a hop multiplies with) and `blockhole_entity_model`
-# (settings: the model section of config.json).
-
-
-TABLE = "blockhole_entity"
 RELATIONS = "_relation"
 MODEL = "_model"
 """What is added to the name of the table of entities."""
@@ -239,8 +290,7 @@ def _drop_earlier(connection: Connection[Any], table: str, columns: list[str]) -
     connection.execute(SQL("DROP TABLE IF EXISTS {}").format(Identifier(table)))
 
 
-# Path queries over an exported database, by a process that has nothing else: no run, no entities.
-
+# Path queries over an exported database, by a process that has nothing else: no run, no entities
 
 BEST = (
     "SELECT name, -distance FROM (SELECT id, name, vector <#> %(q)s AS distance FROM {} ORDER BY vector <#> %(q)s "
@@ -306,7 +356,7 @@ class DatabaseQueries:
 
         parsed = parse(query)
         check_hops(parsed)
-        path = [self._relations.id(hop.relation) + hop.inverse * len(self._relations) for hop in parsed.hops]
+        path = encode_hops(parsed, self._relations)
         found = connection.execute(
             SQL("SELECT vector::real[] FROM {} WHERE name = %s").format(Identifier(self._table)), (parsed.source,)
         ).fetchone()

@@ -21,128 +21,106 @@ from torch import Tensor
 from blockhole.answering.vectors import Vectors
 from blockhole.errors import DamagedRun, MissingExtra, RunError
 from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.models.contract import float32_slack
 from blockhole.queries.walks import sample_walks
 from blockhole.runs.derived import read_derived, weights_id
 from blockhole.saving import replacing
 
-# The exact index: the best candidates by one float32 product, decided in float64 where float32 cannot.
-#
-# A product in float32 differs from the exact score by at most `slack`·‖query‖. So whatever float32 puts further than
-# twice that below the k-th best is surely not among the k best; the few that remain are scored in float64 by the
-# caller.
-
+# The exact index
 
 _GROUP = 64
-"""Scores whose maximum stands for them when a threshold is sought."""
-_TILE = 2**19
-"""Scores computed at a time for many queries: 2 MiB, which stay near the processor until they have been scanned."""
-_ROOM = 4
-"""Scores that are kept of a query, before those that need not be are dropped: so many times those that are wanted."""
-_LOWEST = torch.finfo(torch.float32).min
+"""Scores whose maximum stands for them when a threshold is sought, at most."""
+_TILE = 2**20
+_NARROWEST = 2**12
+"""Scores computed at a time: 4 MiB, which stay near the processor until they have been looked at."""
+_LOWEST = np.finfo(np.float32).min
 
 
 @final
 class ExactIndex:
-    """Candidate vectors, searched whole; shape [C, width] float32, read-only, often a view of a file."""
+    """Candidate vectors, searched whole; shape [C, width] float32, read-only, often a view of a file.
+
+    A product in float32 differs from the exact score by at most `slack`·‖query‖. So whatever float32 puts further than
+    twice that below the k-th best is surely not among the k best; the few that remain are scored in float64 by the
+    caller. What is found is therefore the same whatever queries are searched for together.
+    """
 
     def __init__(self, vectors: Tensor, of: ExactIndex | None = None) -> None:
         self.vectors = vectors
         self._of = of
 
-    def subset(self, entities: NDArray[np.int32] | None) -> ExactIndex:
-        """The index of some of the candidates, gathered once for many queries; None for all."""
-        if entities is None:
-            return self
+    def subset(self, entities: NDArray[np.int32]) -> ExactIndex:
+        """The index of some of the candidates, gathered once for many queries."""
         return ExactIndex(self.vectors[torch.from_numpy(entities.astype(np.int64))], of=self)
 
-    def shortlist(self, query: Tensor, count: int, candidates: NDArray[np.int32] | None = None) -> NDArray[np.int64]:
-        """Entities among which the `count` best of `candidates` (None: of all) surely are; query [width] float64."""
-        if candidates is not None and len(candidates) <= count:
-            return candidates.astype(np.int64)
-        # Gathering a row takes about four times as long as multiplying with it where it stands.
-        if candidates is not None and 4 * len(candidates) < len(self.vectors):
-            rough = self.subset(candidates).vectors @ query.float()
-            return candidates[self._near_best(rough, query, count)].astype(np.int64)
-        return self.shortlist_of(self.vectors @ query.float(), query, count, candidates)
-
-    def shortlist_of(
-        self, rough: Tensor, query: Tensor, count: int, candidates: NDArray[np.int32] | None
-    ) -> NDArray[np.int64]:
-        """The same where the float32 products of the query with all vectors are at hand: `rough` [C]."""
-        if candidates is None:
-            return self._near_best(rough, query, count)
-        rough = rough[torch.from_numpy(candidates.astype(np.int64))]
-        return candidates[self._near_best(rough, query, count)].astype(np.int64)
-
     def shortlists(
-        self, queries: Tensor, count: int, hidden: NDArray[np.int64] | None = None
+        self, queries: Tensor, count: int | NDArray[np.int64], hidden: NDArray[np.bool_] | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Columns among which the `count` best of each query surely are, as pairs of a row and a column, by row.
 
-        `hidden` are flat positions row·C + column that do not count. Shapes: [B, width] float64 → [S], [S].
+        What is `hidden` [B, C] does not count. Shapes: queries [B, width] float64, count [B] → [S], [S].
+
+        All scores pass by in tiles. A group's maximum stands for its scores: the k-th largest maximum is at most the
+        k-th best score, for k groups have a member at least as large, and a group below the threshold need not be
+        looked into. So nearly every score is read once.
         """
-        from blockhole.answering.scan import Kept, finish, keep_best
+        counts = np.empty(len(queries), dtype=np.int64)
+        counts[:] = np.minimum(count, max(len(self.vectors), 1))
+        most = int(counts.max(initial=1))
+        slack = 2 * self._slack * queries.norm(dim=1).numpy()
+        best = torch.full((len(queries), most), float(_LOWEST))
+        kept: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]] = []
+        for first, groups in self._tiles(queries, hidden, most):
+            maxima = groups.amax(dim=2)
+            best = torch.topk(torch.cat([best, maxima], dim=1), most, dim=1).values
+            low = _thresholds(best, counts, slack)
+            row, group = np.nonzero(maxima.numpy() >= low)
+            members = groups.numpy()[row, group]
+            which, member = np.nonzero(members >= low[row])
+            kept.append((row[which], first + group[which] * groups.shape[2] + member, members[which, member]))
+        if not kept:
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        row, column, score = (np.concatenate(parts) for parts in zip(*kept, strict=True))
+        passing = np.flatnonzero(score >= low[row, 0])  # the threshold has risen since most were kept
+        passing = passing[np.argsort(row[passing], kind="stable")]
+        return row[passing], column[passing]
 
-        hidden = np.zeros(0, dtype=np.int64) if hidden is None else hidden
-        kept = Kept.nothing(len(queries), min(_ROOM * (count + 16), len(self.vectors)))
-        slack = (2 * self._slack * queries.norm(dim=1)).float().numpy()
-        for first, tile in self._tiles(queries, hidden):
-            keep_best(tile, first, count, slack, kept)
-        finish(count, slack, kept)
-        columns = [kept.column[row, : kept.size[row]] for row in range(len(queries))]
-        for row in np.flatnonzero(kept.crowded).tolist():  # more near ties than there is room for
-            own = hidden[hidden // len(self.vectors) == row] % len(self.vectors)
-            visible = np.setdiff1d(np.arange(len(self.vectors), dtype=np.int32), own)
-            columns[row] = self.shortlist(queries[row], count, visible)
-        sizes = [len(column) for column in columns]
-        return np.repeat(np.arange(len(queries)), sizes), np.concatenate([np.zeros(0, dtype=np.int64), *columns])
+    def _tiles(self, queries: Tensor, hidden: NDArray[np.bool_] | None, most: int) -> Iterator[tuple[int, Tensor]]:
+        """The scores of all queries for some columns after the other: the first of these, and [B, groups, size].
 
-    def _tiles(self, queries: Tensor, hidden: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """The scores of all queries for some columns after the other: the first of these, and [B, W] until the next."""
+        They hold until the next tile is asked for. Columns that fill up the last group score minus infinity.
+        """
+        count = len(self.vectors)
+        size = max(1, min(_GROUP, count // (4 * most)))
+        widest = max(_NARROWEST, _TILE // max(len(queries), 1)) // size * size
         rough = queries.float()
-        size = max(1024, _TILE // max(len(queries), 1))
-        buffer = torch.empty(len(queries) * min(size, len(self.vectors)))
-        row, column = np.divmod(hidden, max(len(self.vectors), 1))
-        order = np.argsort(column, kind="stable")
-        row, column = row[order], column[order]
-        for first in range(0, len(self.vectors), size):
-            part = self.vectors[first : first + size]
-            tile = torch.mm(rough, part.T, out=buffer[: len(queries) * len(part)].view(len(queries), len(part))).numpy()
-            begin, end = np.searchsorted(column, (first, first + len(part)))
-            tile[row[begin:end], column[begin:end] - first] = -np.inf
-            yield first, tile
-
-    def _near_best(self, rough: Tensor, query: Tensor, count: int) -> NDArray[np.int64]:
-        """Positions of all scores that can be among the `count` best; [C] float32, [width] → [S]."""
-        low = _at_most_kth(rough, count) - 2 * self._slack * float(query.norm())
-        return np.flatnonzero(rough.numpy() >= np.float32(max(low, _LOWEST)))
+        buffer = torch.empty(len(queries) * min(widest, count + size))
+        for first in range(0, count, widest):
+            part = self.vectors[first : first + widest]
+            full = -(-len(part) // size) * size
+            tile = buffer[: len(queries) * full].view(len(queries), full)
+            torch.mm(rough, part.T, out=tile[:, : len(part)])
+            tile[:, len(part) :] = -torch.inf
+            if hidden is not None:
+                own = torch.from_numpy(hidden[:, first : first + len(part)])
+                tile[:, : len(part)].masked_fill_(own, -torch.inf)
+            yield first, tile.view(len(queries), full // size, size)
 
     @cached_property
     def _slack(self) -> float:
-        """A bound on |float32 score - exact score| for a query of norm 1: (width + 4) u max‖c‖, u = 2⁻²⁴."""
-        if self._of is not None:
-            return self._of._slack
-        longest = max((float(part.norm(dim=1).max()) for part in torch.split(self.vectors, 2**16)), default=0.0)
-        return (self.vectors.shape[1] + 4) * 2.0**-24 * longest
+        return self._of._slack if self._of is not None else float32_slack(self.vectors)
 
 
-def _at_most_kth(scores: Tensor, k: int) -> float:
-    """A number at most as large as the k-th largest score [C], and near to it.
+def _thresholds(best: Tensor, counts: NDArray[np.int64], slack: NDArray[np.float64]) -> NDArray[np.float32]:
+    """What a score must reach to be kept, given the largest maxima in descending order [B, most]; shape [B, 1].
 
-    It is the k-th largest maximum of groups, for k groups have a member at least as large: so all scores are read once,
-    where a partial sort moves them several times.
+    Minus infinity is no score, so it is never reached.
     """
-    groups = len(scores) // _GROUP
-    if groups >= 4 * k:
-        scores = scores[: groups * _GROUP].reshape(_GROUP, groups).amax(dim=0)
-    return float(torch.topk(scores, k).values[-1]) if k < len(scores) else _LOWEST
+    kth = best.numpy()[np.arange(len(counts)), counts - 1]
+    return np.maximum(kth - slack, _LOWEST).astype(np.float32)[:, None]
 
 
-# Approximate indexes for millions of entities: faiss graphs (HNSW) and inverted files (IVF) for inner products.
-#
-# They only shortlist; the shortlist is scored in float64 like any other. How wide to search is found when an index is
-# built: the least width at which at least 95 of 100 of the true best ten are found.
-
+# Approximate indexes for millions of entities
 
 ApproximateKind = Literal["hnsw", "ivf"]
 
@@ -155,7 +133,11 @@ _CONSTRUCTION = 100
 
 @final
 class ApproximateIndex:
-    """A faiss index over all candidate vectors; `width` is efSearch of HNSW or nprobe of IVF."""
+    """A faiss index over all candidate vectors: a graph (HNSW) or inverted files (IVF) for inner products.
+
+    It only shortlists; the shortlist is scored in float64 like any other. `width`, efSearch of HNSW or nprobe of IVF,
+    is found when the index is built: the least at which at least 95 of 100 of the true best ten are found.
+    """
 
     def __init__(self, kind: ApproximateKind, index: Any, width: int) -> None:
         self.kind = kind
@@ -222,7 +204,7 @@ def _widths(kind: ApproximateKind, index: Any) -> Iterator[int]:
 
 
 def _exact_top(index: ExactIndex, query: Tensor) -> list[int]:
-    shortlist = index.shortlist(query, _TOP)
+    _, shortlist = index.shortlists(query[None], _TOP)
     scores = index.vectors[shortlist].double() @ query
     order = np.lexsort((shortlist, -scores.numpy()))[:_TOP]
     best: list[int] = shortlist[order].tolist()
@@ -237,8 +219,7 @@ def _faiss() -> Any:
     return faiss
 
 
-# The index in a run's folder: built once, mapped by every process that asks.
-
+# The index in a run's folder: built once, mapped by every process that asks
 
 IndexKind = Literal["exact", "hnsw", "ivf"]
 

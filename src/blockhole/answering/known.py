@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, final
@@ -11,13 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockhole.graph.knowledge_graph import EdgesByRelation, KnowledgeGraph, edges_by_relation
+from blockhole.queries.exact import AnswerSets, TypedCandidates, answer_sets, answers, targets, typed_candidates
 from blockhole.queries.language import Hop, write_name
+from blockhole.queries.paths import PathQueries
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-
-# What the graph itself knows: reachable entities, and the entities a relation takes.
+_FEW = 64
+"""Queries whose answers are found without compiled loops."""
 
 
 @final
@@ -26,43 +28,41 @@ class KnownFacts:
 
     def __init__(self, graph: KnowledgeGraph) -> None:
         self.graph = graph
-        self._candidates: dict[int, NDArray[np.int32]] = {}
 
     @cached_property
-    def _edges(self) -> EdgesByRelation:
+    def edges(self) -> EdgesByRelation:
+        """The edges by relation."""
         return edges_by_relation(self.graph)
 
     def candidates(self, relation: int) -> NDArray[np.int32]:
         """T(r): the entities that the relation takes as object, ascending."""
-        if relation not in self._candidates:
-            self._candidates[relation] = self._distinct(self._edges.edges(relation)[1])
-        return self._candidates[relation]
+        return self._typed[relation]
+
+    @property
+    def candidate_counts(self) -> NDArray[np.int64]:
+        """|T(r)| of every relation: [2R]."""
+        return np.diff(self._typed.start)
 
     def targets(self, sources: NDArray[np.integer], relation: int) -> NDArray[np.int32]:
         """Every entity that an edge of `relation` leads to from one of `sources`, ascending and distinct."""
-        edges = self._edges
-        first, last = edges.relation_start[relation], edges.relation_start[relation + 1]
-        among = np.zeros(self.graph.num_entities, dtype=bool)
-        among[sources] = True
-        groups = first + np.flatnonzero(among[edges.group_source[first:last]])
-        parts = [edges.target[edges.edge_start[group] : edges.edge_start[group + 1]] for group in groups]
-        return self._distinct(np.concatenate([np.zeros(0, dtype=np.int32), *parts]))
+        return targets(self.edges, self.graph.num_entities, sources, relation)
 
     def answers(self, source: int, path: Sequence[int]) -> NDArray[np.int32]:
         """⟦s/r1/…/rk⟧, ascending."""
-        reached = np.array([source], dtype=np.int32)
-        for relation in path:
-            reached = self.targets(reached, relation)
-        return reached
+        return answers(self.graph, source, path, self.edges)
 
-    def _distinct(self, entities: NDArray[np.int32]) -> NDArray[np.int32]:
-        """The entities once each, ascending; flags do it in less time than sorting or hashing."""
-        flags = np.zeros(self.graph.num_entities, dtype=bool)
-        flags[entities] = True
-        return np.flatnonzero(flags).astype(np.int32)
+    def answer_sets(self, queries: PathQueries, batch_size: int) -> Iterator[AnswerSets]:
+        """The answers to many queries, `batch_size` at a time."""
+        # Compiled loops take longer to load than a few queries to answer.
+        compiled = None if len(queries) > _FEW else False
+        return answer_sets(self.graph, queries, batch_size, edges=self.edges, compiled=compiled)
+
+    @cached_property
+    def _typed(self) -> TypedCandidates:
+        return typed_candidates(self.graph, self.edges)
 
 
-# The facts about one entity, grouped by relation.
+# The facts about one entity
 
 
 @final
@@ -106,7 +106,7 @@ def neighbourhood(
     return Neighbourhood(entity, write_name(entity), sum(map(len, found.values())), tuple(groups))
 
 
-# Which relations make sense next in a path.
+# What may come next in a path
 
 
 class NextRelation(NamedTuple):

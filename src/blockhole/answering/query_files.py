@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from blockhole.answering.answers import Answers, answers_frame
 from blockhole.errors import ConfigError, DataError, MalformedFile, QueryError
-from blockhole.queries.language import Hop, PathQuery, parse
+from blockhole.queries.language import Query, hop_in_column, parse
 from blockhole.saving import replacing
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _REMEDY = "write one query a line, such as William/^fatherOf"
 
 
-def read_queries(path: Path) -> dict[int, PathQuery]:
+def read_queries(path: Path) -> dict[int, Query]:
     """The queries of a file by the number of their line, in order.
 
     JSON lines (.jsonl, .ndjson) hold objects with a key "query"; any other file is read as TSV: a query a line in the
@@ -38,7 +38,7 @@ def read_queries(path: Path) -> dict[int, PathQuery]:
     return queries
 
 
-def _read_json(path: Path, number: int, line: str) -> PathQuery:
+def _read_json(path: Path, number: int, line: str) -> Query:
     try:
         value = json.loads(line)
     except ValueError:
@@ -49,26 +49,24 @@ def _read_json(path: Path, number: int, line: str) -> PathQuery:
     return _parse(path, number, text)
 
 
-def _read_tsv(path: Path, number: int, line: str) -> PathQuery:
+def _read_tsv(path: Path, number: int, line: str) -> Query:
     fields = line.split("\t")
     if len(fields) == 1:
         return _parse(path, number, line)
-    if not all(field.strip("^*") for field in fields):
+    hops = [hop_in_column(field) for field in fields[1:]]
+    if not fields[0] or not all(hop.relation for hop in hops):
         raise MalformedFile(path, "a column is empty", _REMEDY, number)
-    hops = (
-        Hop(field.removeprefix("**").removeprefix("^"), inverse=field.startswith(("^", "**"))) for field in fields[1:]
-    )
-    return PathQuery(fields[0], tuple(hops))
+    return Query(fields[0], hops)
 
 
-def _parse(path: Path, number: int, text: str) -> PathQuery:
+def _parse(path: Path, number: int, text: str) -> Query:
     try:
         return parse(text)
     except QueryError as failure:
         raise QueryError(f"{path}, line {number}: {failure}") from None
 
 
-def check_queries(path: Path, queries: Mapping[int, PathQuery], engine: Engine) -> None:
+def check_queries(path: Path, queries: Mapping[int, Query], engine: Engine) -> None:
     """Refuse queries of a file that `engine` cannot answer, and say in which line they stand."""
     for number, query in queries.items():
         try:

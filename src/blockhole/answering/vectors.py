@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import final
 
 import numpy as np
@@ -16,6 +17,11 @@ from blockhole.models.settings import ModelSettings
 from blockhole.queries.paths import PathQueries
 from blockhole.runs.checkpoint import load_best_weights
 from blockhole.runs.run import Run
+
+_LANES = 8
+_NUMBERS = 2**15
+"""Rows are walked in whole multiples of 8, and never so many that torch would share them out among threads: the vector
+instructions for complex products round what is left over at an end otherwise than what is not (HolE shows it)."""
 
 
 @final
@@ -86,13 +92,25 @@ class Vectors:
         return self.entity[torch.from_numpy(entities.astype(np.int64))].double()
 
     def queries(self, queries: PathQueries) -> Tensor:
-        """The vectors of path queries: [N, width] float64."""
-        path, length = (torch.from_numpy(ids.astype(np.int64)) for ids in (queries.path, queries.length))
-        return self.finish(self._operators.walk(self.rows(queries.source), path, length))
+        """The vectors of path queries: [N, width] float64, each the same bit for bit whatever others come with it."""
+        size = max(_LANES, _NUMBERS // self.entity.shape[1] // _LANES * _LANES)
+        parts = [
+            self._queries(queries, first, min(first + size, len(queries))) for first in range(0, len(queries), size)
+        ]
+        if not parts:
+            return self.finish(self.rows(queries.source))
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
 
-    def query(self, source: int, path: list[int]) -> Tensor:
+    def _queries(self, queries: PathQueries, first: int, last: int) -> Tensor:
+        """The vectors of some queries, walked with the last of them repeated to whole lanes."""
+        index = np.minimum(np.arange(first, last + (first - last) % _LANES), last - 1)
+        path, length = (torch.from_numpy(ids[index].astype(np.int64)) for ids in (queries.path, queries.length))
+        walked = self._operators.walk(self.rows(queries.source[index]), path, length)
+        return self.finish(walked)[: last - first]
+
+    def query(self, source: int, path: Sequence[int]) -> Tensor:
         """The vector of one query: [1, width] float64."""
-        return self.walk(self.rows(np.array([source])), path)
+        return self.queries(PathQueries.of_paths([source], [path]))
 
     def walk(self, rows: Tensor, path: list[int]) -> Tensor:
         """The query vectors of one path from each of the given rows: [N, entity width] → [N, width]."""

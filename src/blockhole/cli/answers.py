@@ -26,13 +26,13 @@ def answers(
     or slashes goes into double quotes or < >.
     """
     from blockhole.data.dataset import load
-    from blockhole.queries.answers import answers as exact_answers
+    from blockhole.queries.exact import answers as exact_answers
     from blockhole.queries.language import encode, parse
 
     parsed = parse(query)  # a query that cannot be read should not wait for the graph
     facts = load(data).split
     graph = facts.graph("train") if split == "train" else facts.graph("train", "valid", "test")
-    names = sorted(graph.entities[entity] for entity in exact_answers(graph, *encode(query, graph)))
+    names = sorted(graph.entities[entity] for entity in exact_answers(graph, *encode(parsed, graph)))
     if json:
         print_json({"query": str(parsed), "answers": names, "count": len(names)})
         return

@@ -13,7 +13,7 @@ from blockhole.cli.output import JsonFlag, print_json, stdout
 if TYPE_CHECKING:
     from blockhole.answering.answers import Status
     from blockhole.answering.engine import Candidates, Engine
-    from blockhole.queries.language import PathQuery
+    from blockhole.queries.language import Query
 
 app = typer.Typer(add_completion=False)
 
@@ -95,7 +95,7 @@ def _answer(
 
 def _answer_file(
     engine: Engine,
-    queries: list[PathQuery],
+    queries: list[Query],
     out: Path,
     top: int,
     candidates: Candidates,

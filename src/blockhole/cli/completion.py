@@ -6,7 +6,7 @@ from typing import final
 
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import NameIndex, Vocabulary
-from blockhole.queries.language import last_part, write_name
+from blockhole.queries.language import pieces, write_name
 
 _SHOWN = 50
 
@@ -22,13 +22,12 @@ class Completer:
 
     def complete(self, line: str) -> list[str]:
         """What `line` may become by its last part, the source or a hop; names are written as queries hold them."""
-        start = last_part(line)
-        if not start:
-            return _beginning(self._entities, self._graph.entities, line)
-        start = len(line) - len(line[start:].lstrip("^* "))  # behind the marks of an inverse
-        names = _beginning(self._relations, self._graph.relations, line[start:])
-        return [line[:start] + name for name in names]
+        typed = pieces(line)[-1]
+        if typed.kind == "entity":
+            return _beginning(self._entities, self._graph.entities, typed.name)
+        names = _beginning(self._relations, self._graph.relations, typed.name)
+        return [line[: typed.name_column] + name for name in names]
 
 
 def _beginning(index: NameIndex, names: Vocabulary, typed: str) -> list[str]:
-    return [write_name(names[i]) for i in index.beginning(typed.lstrip(' "<'), _SHOWN)]
+    return [write_name(names[i]) for i in index.beginning(typed, _SHOWN)]

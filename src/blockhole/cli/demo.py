@@ -78,7 +78,7 @@ def _train(family: DataSet, name: str, folder: Path, seed: int) -> Run:
 
 def _true_answers(family: DataSet) -> dict[str, list[str]]:
     """What each query leads to when no edge is missing."""
-    from blockhole.queries.answers import answers
+    from blockhole.queries.exact import answers
     from blockhole.queries.language import encode
 
     graph = family.split.graph("train", "valid", "test")

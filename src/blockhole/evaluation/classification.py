@@ -15,7 +15,7 @@ from blockhole.evaluation.report import Interval, Table, Timing, mean, share_int
 from blockhole.evaluation.scorer import Scorer
 from blockhole.evaluation.truth import Reading, Truth
 from blockhole.models.contract import Model
-from blockhole.queries.answers import holds
+from blockhole.queries.exact import holds
 from blockhole.queries.paths import PathQueries
 
 # Accuracy of yes or no: on what is true, on what is false, and on both together.

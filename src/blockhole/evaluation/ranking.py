@@ -27,7 +27,7 @@ from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.machine import resident_bytes, rows_within
 from blockhole.models.contract import Model
 from blockhole.queries.answer_masks import AnswerMasks
-from blockhole.queries.answers import AnswerSets, answer_sets, holds
+from blockhole.queries.exact import AnswerSets, answer_sets, holds
 from blockhole.queries.paths import PathQueries
 
 # Where the true answer of each query came out among its negatives, and what follows under each rule for ties.

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from blockhole.errors import EvaluationError
 from blockhole.graph.knowledge_graph import KnowledgeGraph
-from blockhole.models.contract import Model
-from blockhole.queries.language import Hop, PathQuery, write_name
+from blockhole.models.contract import Model, float32_slack
+from blockhole.queries.language import Hop, Query, write_name
 from blockhole.queries.paths import PathQueries
 
 _CHUNK = 8192
@@ -26,9 +26,7 @@ _CELLS = 2**24
 class Columns(NamedTuple):
     """Candidate vectors divided by the scorer's unit; shapes [C, width], float64 and float32.
 
-    `slack` bounds |float32 score - exact score| for a query vector of norm 1, whatever the order of summation:
-    (width + 4) u max‖c‖ with u = 2⁻²⁴, of which 3 are for rounding the two vectors and what is compared with, and 1
-    for terms of second order.
+    `slack` bounds |float32 score - exact score| for a query vector of norm 1 (`float32_slack`).
     """
 
     exact: Tensor
@@ -85,8 +83,7 @@ class Scorer:
     def columns(self, entities: NDArray[np.int32]) -> Columns:
         """The candidate vectors of `entities`, to rank against."""
         exact = self._candidates(torch.from_numpy(entities.astype(np.int64)).to(self.device)) / self.unit
-        longest = float(exact.norm(dim=1).max()) if len(entities) else 0.0
-        return Columns(exact, exact.float(), (exact.shape[1] + 4) * 2.0**-24 * longest)
+        return Columns(exact, exact.float(), float32_slack(exact))
 
     @torch.no_grad()
     def embed(self, queries: PathQueries) -> Tensor:
@@ -145,5 +142,5 @@ class Scorer:
 def spell(graph: KnowledgeGraph, queries: PathQueries, index: int) -> str:
     """One query as people write it: s/r1/^r2 → o."""
     hops = (graph.relation_name(int(relation)) for relation in queries.path[index, : queries.length[index]])
-    query = PathQuery(graph.entities[queries.source[index]], tuple(Hop(name, inverse) for name, inverse in hops))
+    query = Query(graph.entities[queries.source[index]], tuple(Hop(name, inverse) for name, inverse in hops))
     return f"{query} → {write_name(graph.entities[queries.target[index]])}"

@@ -12,6 +12,7 @@ from blockhole.data.dataset import DataSet
 from blockhole.errors import EvaluationError
 from blockhole.graph.knowledge_graph import KnowledgeGraph, SplitGraph, SplitName
 from blockhole.graph.vocabulary import Vocabulary
+from blockhole.queries.exact import typed_candidates
 from blockhole.queries.path_sets import PATH_PARTS
 from blockhole.queries.paths import PathQueries
 
@@ -43,14 +44,8 @@ class Truth:
 
 def truth_of(graph: KnowledgeGraph, reading: Reading = "all") -> Truth:
     """Take the facts of `graph` as F*."""
-    source, relation, target = graph.triples.T.astype(np.int64)
-    taken = np.concatenate(
-        [relation * graph.num_entities + target, (relation + graph.num_relations) * graph.num_entities + source]
-    )
-    taken_by, entity = np.divmod(np.unique(taken), max(graph.num_entities, 1))
-    start = np.zeros(2 * graph.num_relations + 1, dtype=np.int64)
-    np.cumsum(np.bincount(taken_by, minlength=2 * graph.num_relations), out=start[1:])
-    return Truth(graph, reading, start, entity.astype(np.int32))
+    typed = typed_candidates(graph)
+    return Truth(graph, reading, typed.start, typed.entity)
 
 
 def build_truth(

@@ -117,6 +117,16 @@ class Model(nn.Module, ABC):
         return (relation >= self.num_relations)[:, None]
 
 
+def float32_slack(candidates: Tensor) -> float:
+    """A bound on |float32 score - exact score| for a query vector of norm 1, whatever the order of summation.
+
+    It is (width + 4) u max‖c‖ with u = 2⁻²⁴, of which 3 are for rounding the two vectors and what is compared with, and
+    1 for terms of second order. Shape [C, width].
+    """
+    longest = max((float(part.norm(dim=1).max()) for part in torch.split(candidates, 2**16) if len(part)), default=0.0)
+    return (candidates.shape[1] + 4) * 2.0**-24 * longest
+
+
 def rows(table: Tensor, index: Tensor) -> Tensor:
     """table[index]: [count, width], [batch] → [batch, width].
 

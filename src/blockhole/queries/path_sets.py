@@ -16,7 +16,7 @@ from blockhole.files.formats import FileFormat, Layout, bare_name, format_of, kn
 from blockhole.files.readers import NameTable, read_facts
 from blockhole.graph.knowledge_graph import SplitGraph
 from blockhole.graph.vocabulary import Vocabulary
-from blockhole.queries.answers import holds
+from blockhole.queries.exact import holds
 from blockhole.queries.paths import PathQueries, path_codes, query_codes
 from blockhole.queries.walks import sample_walks
 from blockhole.saving import replacing, replacing_folder

@@ -9,8 +9,6 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-# Many path queries (s, r1/…/rk, o) as integer arrays.
-
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,6 +40,15 @@ class PathQueries:
             length=np.ones(len(triples), dtype=np.int32),
             target=np.ascontiguousarray(triples[:, 2]),
         )
+
+    @classmethod
+    def of_paths(cls, sources: Sequence[int], paths: Sequence[Sequence[int]]) -> PathQueries:
+        """Paths of any lengths from given sources, to be answered: their targets are 0 and mean nothing."""
+        length = np.array([len(path) for path in paths], dtype=np.int32)
+        padded = np.zeros((len(paths), length.max(initial=1)), dtype=np.int32)
+        for row, path in enumerate(paths):
+            padded[row, : len(path)] = path
+        return cls(np.array(sources, dtype=np.int32), padded, length, np.zeros(len(paths), dtype=np.int32))
 
     @classmethod
     def concatenate(cls, parts: Sequence[PathQueries]) -> PathQueries:
@@ -76,8 +83,7 @@ class PathQueries:
         return dict(zip(values.tolist(), counts.tolist(), strict=True))
 
 
-# One number for each path query, to sort and compare queries by.
-
+# One number for each path query, to sort and compare queries by
 
 _MOST = np.iinfo(np.int64).max
 

@@ -21,7 +21,7 @@ from blockhole.errors import (
     UndefinedPath,
     UnknownName,
 )
-from blockhole.queries.language import end_of_name, pieces, write_name
+from blockhole.queries.language import lex, pieces, write_name
 from blockhole.serving.settings import MAX_ANSWERS, MAX_BODY, MAX_CHAINS, MAX_PATHS, MAX_TEXT
 
 Result = TypeVar("Result")
@@ -159,7 +159,7 @@ class PieceReport:
 def pieces_of(text: str) -> tuple[PieceReport, ...]:
     """The parts of a query, also of one that is being typed."""
     return tuple(
-        PieceReport(each.start, each.end, each.kind, each.inverse, each.name, text[each.start : each.end])
+        PieceReport(each.column, each.end, each.kind, each.inverse, each.name, text[each.column : each.end])
         for each in pieces(text)
     )
 
@@ -343,7 +343,7 @@ class Refusal(Exception):
                 place, mended = _place(fields, failure.name, 0, len(failure.name)), nearest
             else:
                 column, text = failure.column, failure.text
-                end = end_of_name(text, column)
+                end = next(token.end for token in lex(text) if token.column == column)
                 place = _place(fields, text, column, end)
                 mended = tuple(text[:column] + write_name(name) + text[end:] for name in nearest)
         message = str(failure).partition("\n")[0]  # the lines behind it draw the place for people
@@ -361,7 +361,7 @@ def _place(fields: Mapping[str, str | None], text: str, column: int, end: int) -
 def _end_of_mistake(text: str, column: int) -> int:
     """A mistake reaches to the next / at most, and is one character long at least."""
     piece = next(piece for piece in pieces(text) if column <= piece.end)
-    return max(piece.start + len(text[piece.start : piece.end].rstrip()), column + 1)
+    return max(piece.column + len(text[piece.column : piece.end].rstrip()), column + 1)
 
 
 def busy() -> Refusal:

@@ -14,7 +14,7 @@ from blockhole.answering.known import NextRelations
 from blockhole.errors import ConfigError
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import NameIndex
-from blockhole.queries.language import Hop, PathQuery, parse
+from blockhole.queries.language import Hop, Query, parse
 from blockhole.runs.run import Run
 from blockhole.serving.schemas import Example, Place, Problem, Refusal, RunReport, pieces_of
 
@@ -108,12 +108,12 @@ def names_of(folders: Sequence[Path]) -> list[str]:
     return ["/".join(parts[-depth:]) for parts in whole]
 
 
-def _example(graph: KnowledgeGraph) -> PathQuery | None:
+def _example(graph: KnowledgeGraph) -> Query | None:
     """A query that a fact answers."""
     if not len(graph):
         return None
     source, relation, _ = graph.triples[0].tolist()
-    return PathQuery(graph.entities[source], (Hop(graph.relations[relation]),))
+    return Query(graph.entities[source], (Hop(graph.relations[relation]),))
 
 
 # The two paths of the paper's Figure 1, for runs on the bundled royal family. William's father is held out of it, so
@@ -125,7 +125,7 @@ _FIGURE_1 = {
 _LONGEST_EXAMPLE = 3
 
 
-def _examples(graph: KnowledgeGraph, following: NextRelations, example: PathQuery | None) -> list[Example]:
+def _examples(graph: KnowledgeGraph, following: NextRelations, example: Query | None) -> list[Example]:
     """Queries of the run's own names: those of Figure 1 where it has them, and walks that go on where facts lead."""
     figure = [
         Example(text, "all", words, pieces_of(text))
@@ -140,13 +140,13 @@ def _examples(graph: KnowledgeGraph, following: NextRelations, example: PathQuer
         fresh = [hop for hop in onward if hop.relation not in used] or onward
         if not fresh:
             break
-        walks.append(PathQuery(walks[-1].source, (*walks[-1].hops, fresh[0])))
+        walks.append(Query(walks[-1].source, (*walks[-1].hops, fresh[0])))
     return figure + [
         Example(str(walk), "typed", _in_words(walk), pieces_of(str(walk))) for walk in walks[1 if figure else 0 :]
     ]
 
 
-def _has_names(graph: KnowledgeGraph, query: PathQuery) -> bool:
+def _has_names(graph: KnowledgeGraph, query: Query) -> bool:
     return query.source in graph.entities and all(hop.relation in graph.relations for hop in query.hops)
 
 
@@ -154,7 +154,7 @@ def _relation(graph: KnowledgeGraph, hop: Hop) -> int:
     return graph.relation_id(hop.relation, hop.inverse)
 
 
-def _in_words(query: PathQuery) -> str:
+def _in_words(query: Query) -> str:
     """Such as: from William, back over fatherOf, along brotherOf."""
     steps = [f"back over {hop.relation}" if hop.inverse else f"along {hop.relation}" for hop in query.hops]
     return ", ".join([f"from {query.source}", *steps])

@@ -7,12 +7,12 @@ from time import perf_counter
 from typing import final
 
 from blockhole.answering.answers import AnswersReport
-from blockhole.answering.connections import Deadline, PathsReport, connections
+from blockhole.answering.connections import Deadline, PathsReport, paths
 from blockhole.answering.engine import Engine, Question, Verdict, check_top, not_calibrated
 from blockhole.answering.explanation import Explanation, explain
 from blockhole.answering.known import Neighbourhood, neighbourhood
 from blockhole.errors import ConfigError, QueryError, RunError
-from blockhole.queries.language import PathQuery, encode_hop, parse, pieces
+from blockhole.queries.language import Query, encode_hop, parse, pieces
 from blockhole.serving.lanes import Batcher, Lane
 from blockhole.serving.observing import Metrics
 from blockhole.serving.schemas import (
@@ -77,7 +77,7 @@ class Service:
         with refusing({"query": body.query}):
             query = self._parse(body.query)
             if not _knows(run.engine, query):
-                await self._lanes["short"].run(partial(run.engine.encode, body.query))  # names what looks alike
+                await self._lanes["short"].run(partial(run.engine.encode, query))  # names what looks alike
             answers = await self._batcher.ask(run.engine, Question(query, body.top, body.candidates, body.only))
         return AnswersReport(answers.query, answers.ranked, round(1000 * (perf_counter() - began), 3))
 
@@ -85,8 +85,8 @@ class Service:
         """Whether a path holds."""
         with refusing({"query": body.query, "entity": body.entity}):
             _require_calibration(run)
-            self._check_hops(body.query)
-            return await self._lanes["short"].run(partial(run.engine.check, body.query, body.entity))
+            query = self._parse(body.query)
+            return await self._lanes["short"].run(partial(run.engine.check, query, body.entity))
 
     async def explain(self, run: ServedRun, body: ExplainBody) -> Explanation:
         """Chains of entities to an answer."""
@@ -94,8 +94,8 @@ class Service:
         _check_top(body.top, MAX_CHAINS)
         with refusing({"query": body.query, "entity": body.entity}):
             _require_calibration(run)
-            self._check_hops(body.query)
-            find = partial(explain, run.engine, body.query, body.entity, top=body.top, deadline=deadline)
+            query = self._parse(body.query)
+            find = partial(explain, run.engine, query, body.entity, top=body.top, deadline=deadline)
             return await self._lanes["long"].run(find)
 
     async def paths(self, run: ServedRun, body: PathsBody) -> PathsReport:
@@ -104,7 +104,7 @@ class Service:
         _check_top(body.top, MAX_PATHS)
         with refusing({"source": body.source, "target": body.target}, setting="max_length"):
             _require_calibration(run)
-            find = partial(connections, max_length=body.max_length, top=body.top, deadline=deadline)
+            find = partial(paths, max_length=body.max_length, top=body.top, deadline=deadline)
             found = await self._lanes["long"].run(partial(find, run.engine, body.source, body.target))
         return PathsReport(body.source, body.target, tuple(found))
 
@@ -142,7 +142,7 @@ class Service:
         _check_limit(limit, MAX_NAMES)
         with refusing({"after": after}):
             if after is not None:
-                self._check_hops(after)
+                self._check_length(len(pieces(after)) - 1)
             found = await self._lanes["short"].run(partial(relations_after, run, after))
         return RelationsReport(after, tuple(beginning_as(found, prefix)[:limit]))
 
@@ -155,22 +155,22 @@ class Service:
             first, second = query.hops[at : at + 2]
             if first != second:
                 hops = (*query.hops[:at], second, first, *query.hops[at + 2 :])
-                orders[str(PathQuery(query.source, hops))] = None
+                orders[str(Query(query.source, hops))] = None
         own = str(query)
         return ParsedReport(own, pieces_of(own), tuple(Reordered(each, pieces_of(each)) for each in orders))
 
-    def _parse(self, text: str) -> PathQuery:
-        self._check_hops(text)
-        return parse(text)
+    def _parse(self, text: str) -> Query:
+        query = parse(text)
+        self._check_length(len(query.hops))
+        return query
 
-    def _check_hops(self, text: str) -> None:
-        """Refuse a query that is too long before anything else is made of it."""
-        hops, most = len(pieces(text)) - 1, self._settings.max_length
+    def _check_length(self, hops: int) -> None:
+        most = self._settings.max_length
         if hops > most:
             raise QueryError(f"the query has {hops:,} hops; a query may have {most} at most.")
 
 
-def _knows(engine: Engine, query: PathQuery) -> bool:
+def _knows(engine: Engine, query: Query) -> bool:
     graph = engine.graph
     return query.source in graph.entities and all(hop.relation in graph.relations for hop in query.hops)
 

@@ -11,7 +11,7 @@ from rapidfuzz.process import extract
 
 from blockhole.errors import QueryError
 from blockhole.graph.vocabulary import NameIndex
-from blockhole.queries.language import Hop, begun_hop, begun_name, encode_prefix, write_name
+from blockhole.queries.language import Hop, encode_prefix, typed_hop, typed_name, write_name
 from blockhole.serving.schemas import (
     FoundEntity,
     PieceReport,
@@ -93,11 +93,11 @@ def relations_after(run: ServedRun, beginning: str | None) -> list[RelationRepor
 
 def beginning_as(relations: Sequence[RelationReport], typed: str) -> list[RelationReport]:
     """Those that begin as the hop that was typed: an inverse mark wants inverses alone, none has them come last."""
-    inverse, name = begun_hop(typed)
-    begun = [each for each in relations if each.name.casefold().startswith(name.casefold())]
-    if inverse:
+    hop = typed_hop(typed)
+    begun = [each for each in relations if each.name.casefold().startswith(hop.name.casefold())]
+    if hop.inverse:
         return [each for each in begun if each.inverse]
-    return begun if not name else sorted(begun, key=lambda each: each.inverse)
+    return begun if not hop.name else sorted(begun, key=lambda each: each.inverse)
 
 
 # Entities.
@@ -111,7 +111,7 @@ _ALIKE = 0.7
 
 def find_entities(run: ServedRun, typed: str, limit: int) -> list[FoundEntity]:
     """Names that begin with what was typed; where those are few, names that hold it, and then similar ones."""
-    typed = begun_name(typed)
+    typed = typed_name(typed)
     names = run.engine.graph.entities
     found: dict[int, Literal["prefix", "within", "similar"]] = dict.fromkeys(
         run.entities.beginning(typed, limit), "prefix"

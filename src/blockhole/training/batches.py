@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from blockhole.graph.knowledge_graph import KnowledgeGraph
-from blockhole.queries.answers import holds
+from blockhole.queries.exact import holds
 from blockhole.queries.paths import PathQueries
 from blockhole.runs.config import Corruption, LossConfig
 from blockhole.training.draws import KeyedDraws, Purpose, generator

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.queries.answer_masks import AnswerMasks
-from blockhole.queries.answers import answer_sets
+from blockhole.queries.exact import answer_sets, typed_candidates
 from blockhole.runs.config import LossConfig
 from blockhole.training.batches import Batch, Corruptions, as_queries, corrupt
 from blockhole.training.draws import KeyedDraws, Purpose, generator
@@ -118,27 +118,6 @@ ALL_ENTITIES = Negatives(
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class RelationObjects:
-    """The distinct objects of every relation id in 0 … 2R-1: those of r are `entity[start[r] : start[r + 1]]`."""
-
-    start: Ids
-    entity: Ids
-
-    @classmethod
-    def of(cls, graph: KnowledgeGraph) -> RelationObjects:
-        """The objects each relation takes in `graph`; those of r⁻¹ are the subjects of r."""
-        R, E = graph.num_relations, graph.num_entities
-        triples = graph.triples.astype(np.int64)
-        forward, backward = triples[:, 1] * E + triples[:, 2], (triples[:, 1] + R) * E + triples[:, 0]
-        relation, entity = np.divmod(np.unique(np.concatenate([forward, backward])), E)
-        return cls(np.searchsorted(relation, np.arange(2 * R + 1)), entity)
-
-    def __getitem__(self, relation: int) -> Ids:
-        return self.entity[self.start[relation] : self.start[relation + 1]]
-
-
-@final
 class NegativeSampler:
     """Draws the negatives of a batch as the loss asks for them, among the entities `seen` (absent: all)."""
 
@@ -150,7 +129,7 @@ class NegativeSampler:
         self._corrupting = KeyedDraws(seed, Purpose.CORRUPTION)
         self._entities = np.arange(graph.num_entities) if seen is None else seen
         self._seen = None if seen is None else torch.from_numpy(seen)
-        self._typed = RelationObjects.of(graph) if config.typed_share else None
+        self._typed = typed_candidates(graph) if config.typed_share else None
         self._exclusion = Exclusion(graph, known=config.mask_known_answers)
 
     def draw(self, batch: Batch) -> Negatives:

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from blockhole.files.readers import UnseenEntities, read_graph, read_split
 from blockhole.graph.knowledge_graph import KnowledgeGraph, edges_by_relation
-from blockhole.queries import answers as answers_module
+from blockhole.queries import exact
 from blockhole.queries.answer_masks import AnswerMasks, hold_by_masks
-from blockhole.queries.answers import answer_sets, answers, holds
+from blockhole.queries.exact import answer_sets, answers, holds
 from blockhole.queries.path_sets import read_paths
 from blockhole.queries.paths import PathQueries
 from blockhole.queries.walks import sample_walks
@@ -52,7 +52,7 @@ def one_by_one(graph: KnowledgeGraph, queries: PathQueries) -> list[list[int]]:
 def with_and_without_numba(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Run a test with the compiled loops, and as on a machine that has no Numba."""
     if request.param == "numpy":
-        monkeypatch.setattr(answers_module, "numba_installed", lambda: False)
+        monkeypatch.setattr(exact, "numba_installed", lambda: False)
     return str(request.param)
 
 
@@ -74,7 +74,7 @@ def test_every_way_agrees_with_sparql(case: tuple[KnowledgeGraph, PathQueries]) 
     assert one_by_one(graph, queries) == expected
     assert holds(graph, queries).tolist() == true
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(answers_module, "numba_installed", lambda: False)
+        patch.setattr(exact, "numba_installed", lambda: False)
         assert by_sets(graph, queries) == expected
         assert holds(graph, queries).tolist() == true
 
@@ -131,7 +131,7 @@ def test_compiled_and_plain_answers_agree_on_a_real_graph(data_root: Path) -> No
     )
     sets, true = by_sets(graph, queries), holds(graph, queries)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(answers_module, "numba_installed", lambda: False)
+        patch.setattr(exact, "numba_installed", lambda: False)
         assert by_sets(graph, queries) == sets
         assert np.array_equal(holds(graph, queries), true)
     assert true[: len(walks)].all()

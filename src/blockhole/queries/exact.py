@@ -1,4 +1,9 @@
-"""Exact answers ⟦q⟧ of path queries: every entity reachable from the source along the path."""
+"""Exact answers ⟦q⟧ of path queries, every entity reachable from the source along the path, and typed candidates T(r).
+
+The formula is ⟦s⟧ = {s} and ⟦q/r⟧ = {o : (e, r, o) ∈ F, e ∈ ⟦q⟧}. It stands here once, in NumPy, for a few queries and
+for machines that have no compiler. Thousands of queries take the compiled loops of `answer_loops`, which look at few of
+the edges; queries and scores on a GPU take the masks of `answer_masks`, which never come to the host.
+"""
 
 from __future__ import annotations
 
@@ -45,19 +50,78 @@ class AnswerSets:
         return np.repeat(np.arange(len(self)), np.diff(self.indptr))
 
 
-def answers(graph: KnowledgeGraph, source: int, path: Sequence[int]) -> NDArray[np.int32]:
-    """⟦s/r1/…/rk⟧ of one query, ascending; relation ids in the space of 2R."""
-    return np.flatnonzero(_reached(edges_by_relation(graph), graph.num_entities, source, path)).astype(np.int32)
+@final
+@dataclass(frozen=True, slots=True)
+class TypedCandidates:
+    """T(r), the distinct objects of each relation: `entity[start[r] : start[r + 1]]`, ascending; of r⁻¹, r's subjects.
+
+    Shapes: start [2R + 1] int64, entity [count] int32.
+    """
+
+    start: NDArray[np.int64]
+    entity: NDArray[np.int32]
+
+    def __getitem__(self, relation: int) -> NDArray[np.int32]:
+        return self.entity[self.start[relation] : self.start[relation + 1]]
 
 
-def answer_sets(graph: KnowledgeGraph, queries: PathQueries, batch_size: int = 512) -> Iterator[AnswerSets]:
+def typed_candidates(graph: KnowledgeGraph, edges: EdgesByRelation | None = None) -> TypedCandidates:
+    """The entities that each relation takes as object in `graph`, whose `edges` may be at hand; ids in the space of 2R.
+
+    The objects of r are the sources of r⁻¹, and edges by relation are grouped by these.
+    """
+    edges = edges_by_relation(graph) if edges is None else edges
+    inverses = (np.arange(2 * graph.num_relations) + graph.num_relations) % max(2 * graph.num_relations, 1)
+    start = np.zeros(2 * graph.num_relations + 1, dtype=np.int64)
+    np.cumsum(np.diff(edges.relation_start)[inverses], out=start[1:])
+    named, inverse = np.split(edges.group_source, edges.relation_start[[graph.num_relations]])
+    return TypedCandidates(start, np.concatenate([inverse, named]))
+
+
+def targets(
+    edges: EdgesByRelation, num_entities: int, sources: NDArray[np.integer] | list[int], relation: int
+) -> NDArray[np.int32]:
+    """⟦q/r⟧ of ⟦q⟧ = `sources`: every entity that an edge of r leads to from one of them, ascending and distinct."""
+    first, last = edges.relation_start[relation], edges.relation_start[relation + 1]
+    flags = np.zeros(num_entities, dtype=bool)
+    flags[sources] = True
+    groups = first + np.flatnonzero(flags[edges.group_source[first:last]])
+    begin, size = edges.edge_start[groups], edges.edge_start[groups + 1] - edges.edge_start[groups]
+    # Edge j of a group stands at the group's start plus j.
+    met = np.repeat(begin - (np.cumsum(size) - size), size) + np.arange(size.sum())
+    # Flags find the distinct ones in less time than sorting or hashing.
+    flags[sources] = False
+    flags[edges.target[met]] = True
+    return np.flatnonzero(flags).astype(np.int32)
+
+
+def answers(
+    graph: KnowledgeGraph, source: int, path: Sequence[int], edges: EdgesByRelation | None = None
+) -> NDArray[np.int32]:
+    """⟦s/r1/…/rk⟧ of one query, ascending; relation ids in the space of 2R. `edges` are the graph's, if at hand."""
+    edges = edges_by_relation(graph) if edges is None else edges
+    reached = np.array([source], dtype=np.int32)
+    for relation in path:
+        reached = targets(edges, graph.num_entities, reached, relation)
+    return reached
+
+
+def answer_sets(
+    graph: KnowledgeGraph,
+    queries: PathQueries,
+    batch_size: int = 512,
+    *,
+    edges: EdgesByRelation | None = None,
+    compiled: bool | None = None,
+) -> Iterator[AnswerSets]:
     """The answer sets of all queries, in order, `batch_size` queries at a time.
 
-    FB13's sets hold a billion entities in all, so only a few batches exist at any moment.
+    FB13's sets hold a billion entities in all, so only a few batches exist at any moment. Loops are `compiled` where
+    there is Numba, unless the caller knows that there are too few queries to wait for it.
     """
     _check_ids(graph, queries)
-    edges = edges_by_relation(graph)
-    if numba_installed():
+    edges = edges_by_relation(graph) if edges is None else edges
+    if numba_installed() if compiled is None else compiled:
         from blockhole.queries.answer_loops import answer_rows
 
         flat = _flat(graph, edges)
@@ -68,10 +132,9 @@ def answer_sets(graph: KnowledgeGraph, queries: PathQueries, batch_size: int = 5
     else:
 
         def batch(first: int, last: int) -> AnswerSets:
-            part = queries.take(slice(first, last))
-            sets = [np.flatnonzero(reached) for reached in _reached_by_each(graph, edges, part)]
+            sets = list(_answers_of_each(graph, edges, queries.take(slice(first, last))))
             indptr = np.cumsum([0, *map(len, sets)], dtype=np.int64)
-            return AnswerSets(first, indptr, np.concatenate(sets).astype(np.int32))
+            return AnswerSets(first, indptr, np.concatenate(sets))
 
     return over_rows(batch, len(queries), batch_size)
 
@@ -99,8 +162,8 @@ def holds(graph: KnowledgeGraph, queries: PathQueries, device: torch.device | st
 
         def batch(first: int, last: int) -> NDArray[np.bool_]:
             part = queries.take(slice(first, last))
-            reached = _reached_by_each(graph, edges, part)
-            return np.array([flags[target] for flags, target in zip(reached, part.target, strict=True)])
+            sets = _answers_of_each(graph, edges, part)
+            return np.array([np.isin(target, found) for target, found in zip(part.target, sets, strict=True)])
 
     return np.concatenate([np.zeros(0, dtype=bool), *over_rows(batch, len(queries), 4096)])
 
@@ -134,20 +197,8 @@ def _flat(graph: KnowledgeGraph, edges: EdgesByRelation) -> Edges:
     )
 
 
-def _reached(edges: EdgesByRelation, num_entities: int, source: int, path: Sequence[int]) -> NDArray[np.bool_]:
-    """One flag for each entity: whether the path leads there from the source; shape [E]."""
-    reached = np.zeros(num_entities, dtype=bool)
-    reached[source] = True
-    for relation in path:
-        sources, targets = edges.edges(relation)
-        targets = targets[reached[sources]]
-        reached[:] = False
-        reached[targets] = True
-    return reached
-
-
-def _reached_by_each(
+def _answers_of_each(
     graph: KnowledgeGraph, edges: EdgesByRelation, queries: PathQueries
-) -> Iterator[NDArray[np.bool_]]:
+) -> Iterator[NDArray[np.int32]]:
     for source, path, length in zip(queries.source, queries.path, queries.length, strict=True):
-        yield _reached(edges, graph.num_entities, source, path[:length])
+        yield answers(graph, source, path[:length], edges)
