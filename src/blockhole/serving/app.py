@@ -161,8 +161,6 @@ def _failures(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 _POST = _failures(404, 408, 413, 415, 503)
 _GET = _failures(404, 503)
-
-
 _OPEN = {status: failure for status, failure in _failures().items() if status not in (401, 422)}
 
 
