@@ -26,8 +26,8 @@ def url(runs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield server.url
 
 
-# A browser a module: its event loop must not outlive the tests here, or others could start none of their own.
-@pytest.fixture(scope="module")
+# For the tests of this folder: its event loop must not outlive them, or others could start none of their own.
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     if CHROMIUM is None:
         pytest.skip("there is no chromium on this machine")

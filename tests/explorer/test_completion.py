@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from playwright.sync_api import Route, expect
+from playwright.sync_api import expect
 
 from tests.explorer.browser import Held, Visit
-from tests.explorer.world import BOLD, HUB, SCRIPT
+from tests.explorer.world import BOLD, HUB, LONG, SCRIPT
 
 
 def test_entities_complete_and_then_relations(visit: Visit) -> None:
@@ -38,17 +38,6 @@ def test_a_caret_offers_inverses_only(visit: Visit) -> None:
     expect(visit.box).to_have_value('"number 1"/^next')
 
 
-def test_a_relation_beyond_those_that_come_at_once_is_found_by_its_beginning(visit: Visit) -> None:
-    def respond(route: Route) -> None:
-        names = ["seldom"] if "prefix=seld" in route.request.url else [f"relation {i}" for i in range(1000)]
-        found = [{"name": each, "inverse": False, "text": each, "known": False, "entities": 1} for each in names]
-        route.fulfill(json={"run": "blockhole", "result": {"after": "", "relations": found}})
-
-    visit.page.route("**/api/relations*", respond)
-    visit.open().box.fill('"number 1"/seld')
-    expect(visit.options.first).to_contain_text("seldom")
-
-
 def test_typing_errors_and_parts_of_names_find_entities(visit: Visit) -> None:
     visit.open().box.press_sequentially("nubmer 17")
     expect(visit.options.filter(has_text="number 17")).to_contain_text("looks alike")
@@ -76,7 +65,7 @@ def test_a_name_in_the_middle_can_be_exchanged(visit: Visit) -> None:
 def test_keys_that_are_faster_than_the_server_complete_the_right_name(visit: Visit) -> None:
     visit.open().box.fill('"number 1"/')
     expect(visit.options.first).to_be_visible()
-    held = Held(visit.page, "**/api/relations*")
+    held = Held(visit.page, "**/api/complete*")
     visit.page.keyboard.type("dou")
     visit.page.keyboard.press("Tab")  # what is shown was found for the text before
     expect(visit.box).to_be_focused()
@@ -89,7 +78,7 @@ def test_keys_that_are_faster_than_the_server_complete_the_right_name(visit: Vis
 def test_keys_behind_a_tab_are_not_overwritten_by_what_it_would_have_completed(visit: Visit) -> None:
     visit.open().box.fill('"number 1"/')
     expect(visit.options.first).to_be_visible()
-    held = Held(visit.page, "**/api/relations*")
+    held = Held(visit.page, "**/api/complete*")
     visit.page.keyboard.type("do")
     visit.page.keyboard.press("Tab")
     visit.page.keyboard.type("g")
@@ -113,3 +102,52 @@ def test_names_with_markup_are_offered_as_text(visit: Visit) -> None:
     visit.options.first.click()
     expect(visit.options.get_by_text(BOLD, exact=True)).to_be_visible()
     expect(visit.page).to_have_title("BlockHolE explorer")
+
+
+def test_tab_completes_forwards_where_no_mark_was_typed(visit: Visit) -> None:
+    """Also where facts lead on over the inverse alone, which is offered first before a letter is typed."""
+
+    def known(number: int) -> list[str]:
+        after = visit.page.request.get(f"{visit.url}api/relations", params={"after": f'"number {number}"'})
+        return [each["text"] for each in after.json()["result"]["relations"] if each["known"]]
+
+    number = next(i for i in range(60) if "^double" in known(i) and "double" not in known(i))
+    visit.open().box.fill(f'"number {number}"/dou')
+    expect(visit.options.first).to_contain_text("the model only")
+    visit.box.press("Tab")
+    expect(visit.box).to_have_value(f'"number {number}"/double')
+
+
+def test_a_closed_quote_is_no_typing_error(visit: Visit) -> None:
+    visit.open().box.fill('"number 1"')
+    expect(visit.options.first).to_have_text("number 1")  # and not: looks alike
+
+
+def test_a_suggestion_is_taken_for_what_was_typed_since(visit: Visit) -> None:
+    visit.open().box.fill("remaind")
+    expect(visit.options).to_have_count(6)
+    held = Held(visit.page, "**/api/complete*")
+    visit.page.keyboard.type("er")
+    visit.options.get_by_text("remainder/3").click()
+    expect(visit.box).to_have_value('"remainder/3"/')
+    held.release()
+
+
+def test_letters_of_two_code_units_do_not_shift_what_is_replaced(visit: Visit) -> None:
+    visit.open().box.fill("number 1/😀😀")
+    visit.box.press("Home")
+    expect(visit.options.first).to_have_text("number 1")
+    visit.options.first.click()
+    expect(visit.box).to_have_value('"number 1"/😀😀')
+    visit.box.fill("😀😀 number 1")
+    expect(visit.options).to_have_count(0)
+
+
+def test_an_endless_name_is_one_suggestion_among_others(visit: Visit) -> None:
+    visit.open().box.fill("a_name_that")
+    expect(visit.options.first).to_contain_text("…")
+    box = visit.options.first.bounding_box()
+    assert box is not None
+    assert box["height"] < 160
+    visit.options.first.click()
+    expect(visit.box).to_have_value(f"{LONG}/")

@@ -43,7 +43,7 @@ def test_a_server_that_is_gone_is_said_and_found_again(visit: Visit) -> None:
     visit.page.context.set_offline(False)
     visit.box.press("Enter")
     expect(visit.answers.first).to_contain_text("number 8")
-    visit.refusals -= {"entities"}  # completion was cut off as well, and the icon
+    visit.refusals -= {"complete"}  # completion was cut off as well, and the icon
     visit.complaints = [each for each in visit.complaints if "ERR_INTERNET_DISCONNECTED" not in each]
 
 

@@ -93,6 +93,47 @@ def test_an_entity_page_leads_to_what_may_be_missing(visit: Visit) -> None:
     expect(visit.box).to_have_value('"number 7"/next')
     expect(visit.answers.first).to_contain_text("predicted")
     expect(visit.page.get_by_label("Show")).to_have_value("predicted")
+    visit.page.get_by_label("Top").select_option("5")  # the same query still
+    expect(visit.answers).to_have_count(5)
+    expect(visit.page.get_by_label("Show")).to_have_value("predicted")
+    visit.box.fill('"number 8"/next')  # another, for which nobody has asked that
+    visit.box.press("Enter")
+    expect(visit.answers.first).to_contain_text("known")
+    expect(visit.page.get_by_label("Show")).to_have_value("")
+
+
+def test_a_choice_of_answers_holds_for_the_next_query(visit: Visit) -> None:
+    visit.open(q='"number 7"/next')
+    visit.page.get_by_label("Show").select_option("predicted")
+    expect(visit.answers.locator(".status.known")).to_have_count(0)
+    visit.box.fill('"number 8"/next')
+    visit.box.press("Enter")
+    visit.page.wait_for_url("**8**")
+    visit.settle()
+    expect(visit.page.get_by_label("Show")).to_have_value("predicted")
+
+
+@pytest.mark.parametrize(
+    ("place", "seen"),
+    [
+        (PLACES["long name"], ".reason svg"),
+        (PLACES["long entity"], ".names a"),
+        ({"q": f'"number 3"/^next/{LONG}'}, ".problem .wrong"),
+        ({"q": f"{LONG}/next/next/^double", "versus": "complex"}, ".orders a"),
+        ({"q": '"number 3"/^next', "top": "100"}, f'.name[title="{LONG}"]'),
+    ],
+)
+def test_a_name_without_end_leaves_room_for_the_rest(visit: Visit, place: dict[str, str], seen: str) -> None:
+    if ".problem" in seen:
+        visit.refused = {"ask"}
+    visit.open(**place)
+    expect(visit.page.locator(seen).first).to_be_visible()
+    visit.settle()
+    tall = "each => [each.getBoundingClientRect().height, each.textContent.length]"
+    texts = visit.page.locator("h1, h2, p, code, li > button, .name, .words li, .names a")
+    for height, length in [each.evaluate(tall) for each in texts.all()]:
+        assert height <= 240
+        assert length <= 700
 
 
 def test_an_unknown_entity_is_said(visit: Visit) -> None:

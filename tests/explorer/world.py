@@ -10,7 +10,8 @@ from tests.answering.toys import write_clockwork
 
 SCRIPT = "<script>document.title='owned'</script>"
 IMAGE = "<img src=x onerror=\"document.title='owned'\">"
-LONG = "a_name_that_goes_on_and_on_without_a_single_space_" * 3
+LONG = "a_name_that_goes_on_and_on_without_a_single_space_" * 60
+"""Three thousand characters, as of a description that went into the wrong column."""
 HUB = 'the/hub of "all" \\ things'
 """An entity with many neighbours, whose name needs every kind of quoting."""
 BOLD = "is <b>like</b>"

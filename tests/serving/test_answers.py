@@ -67,6 +67,11 @@ def test_results_are_what_the_command_line_prints(
     assert _result(response) == _printed(capsys, verb, run, *rest)
 
 
+@pytest.mark.parametrize("top", [3, 3.0])
+def test_a_whole_number_may_be_written_with_a_point(client: httpx.Client, top: float) -> None:
+    assert len(_result(client.post("/api/ask", json={"query": QUERY, "top": top}))["answers"]) == 3
+
+
 def test_ask_says_how_long_it_took(client: httpx.Client) -> None:
     assert client.post("/api/ask", json={"query": QUERY}).json()["result"]["milliseconds"] > 0
 
@@ -104,36 +109,6 @@ def test_many_clients_at_once_get_the_answers_of_one_alone(server: ServerProcess
         assert list(pool.map(ask, bodies)) == alone
 
 
-def test_entities_are_completed_by_beginning_then_within_then_by_likeness(client: httpx.Client) -> None:
-    def found(prefix: str, limit: int = 10) -> list[tuple[str, str]]:
-        result = _result(client.get("/api/entities", params={"prefix": prefix, "limit": limit}))
-        assert result["prefix"] == prefix
-        return [(each["text"], each["match"]) for each in result["entities"]]
-
-    assert found("NUMBER 1", 3) == [('"number 1"', "prefix"), ('"number 10"', "prefix"), ('"number 11"', "prefix")]
-    assert found('"remainder/4') == [
-        ('"remainder/4"', "prefix"),
-        *((f'"remainder/{i}"', "similar") for i in (0, 1, 2, 3, 5)),
-    ]
-    assert found("inder/2", 1) == [('"remainder/2"', "within")]
-    assert found("nmuber 3", 1) == [('"number 3"', "similar")]
-    assert found("zzzz") == []
-    assert len(found("", 5)) == 5
-
-
-def test_relations_are_those_that_make_sense_next(client: httpx.Client) -> None:
-    def found(**parameters: str) -> list[str]:
-        return [each["text"] for each in _result(client.get("/api/relations", params=parameters))["relations"]]
-
-    everything = {"next", "double", "mod6", "^next", "^double", "^mod6"}
-    assert set(found()) == everything
-    assert found(after='"number 3"/mod6') == ["^mod6"]  # a remainder is nothing else
-    assert set(found(after='"number 3"')) == everything - {"^mod6"}
-    assert set(found(after='"number 3"', prefix="^")) == {"^next", "^double"}
-    assert found(after='"number 3"', prefix="NE") == ["next", "^next"]
-    assert found(after='"number 3"', prefix="NE", limit="1") == ["next"]
-
-
 def test_an_entity_is_found_by_address_and_by_parameter(client: httpx.Client) -> None:
     by_address = _result(client.get("/api/entity/remainder%2F4", params={"limit": 3}))
     assert by_address == _result(client.get("/api/entity/remainder/4", params={"limit": 3}))
@@ -156,7 +131,48 @@ def test_health_metrics_and_the_page(client: httpx.Client) -> None:
     page = client.get("/")
     assert page.headers["content-type"].startswith("text/html")
     assert client.get("/static/main.js").status_code == 200
-    assert client.head("/").status_code == 200
+
+
+ADDRESSES = ["/", "/static/main.js", "/api/runs", "/api/entities?prefix=n", "/healthz", "/openapi.json", "/nothing"]
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_head_is_get_without_its_body(client: httpx.Client, address: str) -> None:
+    head, whole = client.head(address), client.get(address)
+    assert (head.status_code, head.content) == (whole.status_code, b"")
+    assert head.headers["content-type"] == whole.headers["content-type"]
+    assert head.headers["content-length"] == whole.headers["content-length"]
+
+
+def test_head_is_no_post(client: httpx.Client) -> None:
+    assert client.head("/api/ask").status_code == 405
+
+
+@pytest.mark.parametrize(("address", "policy"), [(each, "no-store") for each in ADDRESSES[2:]])
+def test_answers_are_not_kept(client: httpx.Client, address: str, policy: str) -> None:
+    assert client.get(address).headers["cache-control"] == policy
+
+
+@pytest.mark.parametrize("address", ["/", "/static/main.js"])
+def test_the_page_is_sent_again_only_where_it_has_changed(client: httpx.Client, address: str) -> None:
+    first = client.get(address)
+    assert first.headers["cache-control"] == "no-cache"
+    tag = first.headers["etag"]
+    for known in (tag, f'"other", {tag}', "*"):
+        again = client.get(address, headers={"If-None-Match": known})
+        assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+    assert client.get(address, headers={"If-None-Match": 'W/"other"'}).content == first.content
+
+
+@pytest.mark.parametrize("address", ["/", "/static/page.css", "/openapi.json", "/api/entities?limit=50"])
+def test_long_responses_are_compressed_for_who_can_read_it(client: httpx.Client, address: str) -> None:
+    plain = client.get(address, headers={"Accept-Encoding": "identity"})
+    packed = client.get(address, headers={"Accept-Encoding": "gzip"})
+    assert "content-encoding" not in plain.headers
+    assert packed.headers["content-encoding"] == "gzip"
+    assert packed.headers["vary"] == plain.headers["vary"] == "Accept-Encoding"
+    assert int(packed.headers["content-length"]) < int(plain.headers["content-length"]) / 2
+    assert packed.content == plain.content
 
 
 def test_every_response_is_hardened_and_has_an_id(client: httpx.Client, server: ServerProcess) -> None:
@@ -186,6 +202,8 @@ def test_the_openapi_document_has_every_route_and_examples(client: httpx.Client)
         "/api/paths",
         "/api/entities",
         "/api/relations",
+        "/api/complete",
+        "/api/parse",
         "/api/entity",
         "/api/entity/{name}",
         "/api/runs",

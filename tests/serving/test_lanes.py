@@ -1,4 +1,4 @@
-"""Lanes, batches, runs and completion, each by itself."""
+"""Lanes, batches, runs and deadlines, each by itself."""
 
 from __future__ import annotations
 
@@ -9,18 +9,22 @@ import time
 import weakref
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from blockhole.answering.connections import Deadline
 from blockhole.answering.engine import Engine, Question
-from blockhole.errors import BlockholeError, UnknownName
+from blockhole.answering.explanation import explain
+from blockhole.answering.known import NextRelations
+from blockhole.errors import BlockholeError, OutOfTime, UnknownName
 from blockhole.graph.vocabulary import NameIndex
 from blockhole.serving.lanes import LARGEST, Batcher, Lane
-from blockhole.serving.runs import Runs, ServedRun
-from blockhole.serving.schemas import Refusal
-from blockhole.serving.service import similar
+from blockhole.serving.observing import Metrics
+from blockhole.serving.schemas import ExplainBody, Refusal, RunReport
+from blockhole.serving.served_runs import ServedRun, ServedRuns
+from blockhole.serving.service import Service
+from blockhole.serving.settings import ServerSettings
 from tests.answering.toys import make_engine
 
 
@@ -127,7 +131,7 @@ def test_who_no_longer_waits_is_not_worked_for() -> None:
 
 def test_an_old_run_is_freed_when_nobody_uses_it_any_more(own_run: Path) -> None:
     async def scenario() -> None:
-        runs = Runs([ServedRun.load("own", own_run)])
+        runs = ServedRuns([ServedRun.load("own", own_run)])
         used = runs.find("own")
         old = weakref.ref(used.engine)
         fresh = await runs.reload("own")
@@ -155,7 +159,7 @@ def test_reloads_wait_for_each_other(own_run: Path, monkeypatch: pytest.MonkeyPa
         return loaded
 
     async def scenario() -> None:
-        runs = Runs([load("own", own_run)])
+        runs = ServedRuns([load("own", own_run)])
         monkeypatch.setattr(ServedRun, "load", slowly)
         await asyncio.gather(*(runs.reload("own") for _ in range(3)))
 
@@ -163,24 +167,18 @@ def test_reloads_wait_for_each_other(own_run: Path, monkeypatch: pytest.MonkeyPa
     assert at_once == [1, 1, 1]
 
 
-@pytest.mark.parametrize(
-    ("typed", "found"),
-    [
-        ("Wiliam", ["William", "William IV"]),
-        ("wlliam i", ["William IV"]),
-        ("Elisabet", ["Elizabeth of York"]),
-        ("Wi", []),
-        ("zzzz", []),
-        ("x" * 1000, []),
-    ],
-)
-def test_similar_beginnings(typed: str, found: list[str]) -> None:
-    names = ["William IV", "William", "Elizabeth of York", "Anne", ""]
-    assert [names[i] for i in similar(NameIndex(names), typed, 5)] == found
+def test_explain_knows_how_long_it_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, _ = make_engine()
+    with pytest.raises(OutOfTime, match="no answer was found within 0 s"):
+        explain(engine, "e1/r0/r1", "e2", deadline=Deadline(0))
+    given: list[float] = []
 
+    def watched(*_: object, deadline: Deadline, **__: object) -> None:
+        given.append(deadline.seconds)
 
-@given(st.lists(st.text("abc", max_size=6), unique=True, max_size=20), st.text("abc", min_size=3, max_size=6))
-def test_what_begins_as_typed_is_most_similar(names: list[str], typed: str) -> None:
-    found = similar(NameIndex(names), typed, len(names) + 1)
-    assert len(found) == len(set(found))
-    assert {i for i, name in enumerate(names) if name[: len(typed) + 1] == typed} <= set(found)
+    monkeypatch.setattr("blockhole.serving.service.explain", watched)
+    service = Service(ServerSettings(timeout=7), Metrics())
+    run = ServedRun("run", Path(), engine, NameIndex(()), NextRelations(engine.known), cast("RunReport", None))
+    asyncio.run(service.explain(run, ExplainBody(query="e1/r0", entity="e2")))
+    service.close()
+    assert given == [7]

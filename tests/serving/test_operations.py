@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -27,15 +28,18 @@ QUERY = '"number 3"/next/double'
 
 @pytest.fixture(scope="module")
 def tight(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A server with a key and short queries."""
-    with serving_with(tmp_path_factory.mktemp("tight") / "log", run, api_key="s3cret", max_length=2) as process:
+    """A server with a key, short queries, a name and a proxy."""
+    log = tmp_path_factory.mktemp("tight") / "log"
+    own = {"allowed_hosts": ["kg.example.org"], "trusted_proxies": ["127.0.0.1"]}
+    with serving_with(log, run, api_key="s3cret", max_length=2, **own) as process:
         yield process
 
 
 @pytest.fixture(scope="module")
 def impatient(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """A server that waits for a second only; nobody else asks it, for a second can pass on a busy machine."""
-    with serving_with(tmp_path_factory.mktemp("impatient") / "log", run, receive_seconds=1) as process:
+    log = tmp_path_factory.mktemp("impatient") / "log"
+    with serving_with(log, run, receive_seconds=1, send_seconds=1) as process:
         yield process
 
 
@@ -106,6 +110,17 @@ def test_the_key_comes_in_three_ways(tight: ServerProcess, headers: dict[str, st
     assert httpx.get(f"{tight.url}api/runs", headers=raw).status_code == status
 
 
+@pytest.mark.parametrize("trusted", [False, True])
+def test_where_a_request_comes_from_is_believed_of_a_trusted_proxy_alone(
+    server: ServerProcess, tight: ServerProcess, trusted: bool
+) -> None:
+    asked = tight if trusted else server
+    headers = {"X-Forwarded-For": "203.0.113.9", "X-Request-ID": f"forwarded-{trusted}"}
+    assert httpx.get(f"{asked.url}healthz", headers=headers).status_code == 200
+    (line,) = [line for line in asked.log_lines() if line.get("request_id") == headers["X-Request-ID"]]
+    assert line["client"] == ("203.0.113.9" if trusted else "127.0.0.1")
+
+
 def test_the_key_is_never_logged(tight: ServerProcess) -> None:
     assert httpx.get(f"{tight.url}api/runs", headers={"X-API-Key": "s3cret"}).status_code == 200
     assert "s3cret" not in tight.log.read_text(encoding="utf-8")
@@ -138,31 +153,32 @@ def test_a_full_queue_answers_503_and_recovers(wide_run: Path, tmp_path: Path) -
             "message": "the server has as many requests as it can hold; ask again in a second.",
             "place": None,
             "nearest": [],
+            "mended": [],
         }
         assert client.post("/api/paths", json=LONG_SEARCH).status_code == 200
         assert 'blockhole_requests_total{method="POST",route="/api/paths",status="503"}' in client.get("/metrics").text
 
 
 def test_a_request_that_takes_too_long_is_given_up(wide_run: Path, tmp_path: Path) -> None:
+    long_path = {"query": "e1" + "/r0/r1" * 8, "entity": "e2"}
     with serving_with(tmp_path / "log", wide_run, timeout=0.001) as server, server.client() as client:
-        response = client.post("/api/paths", json=LONG_SEARCH)
-        assert response.status_code == 503
-        assert response.headers["retry-after"] == "1"
-        assert response.json()["error"]["message"] == (
-            "no answer was found within 0.001 s; ask for shorter paths, or again later."
-        )
+        for route, body in (("paths", LONG_SEARCH), ("explain", long_path)):
+            response = client.post(f"/api/{route}", json=body)
+            assert response.status_code == 503
+            assert response.headers["retry-after"] == "1"
+            assert response.json()["error"]["message"] == (
+                "no answer was found within 0.001 s; ask for shorter paths, or again later."
+            )
         # The search itself has ended too: its lane is free again.
         _wait_until(lambda: 'lane="long"} 0.0' in client.get("/metrics").text)
 
 
-@pytest.mark.parametrize(
-    "beginning",
-    [
-        b"",
-        b"GET /healthz HTTP/1.1\r\nHost:",
-        b"POST /api/ask HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{",
-    ],
+BODY_TO_COME = (
+    b"POST /api/ask HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
 )
+
+
+@pytest.mark.parametrize("beginning", [b"", b"GET /healthz HTTP/1.1\r\nHost:", BODY_TO_COME])
 def test_a_client_that_dawdles_is_cut_off(impatient: ServerProcess, beginning: bytes) -> None:
     with socket.create_connection(("127.0.0.1", impatient.port), timeout=60) as connection:
         connection.sendall(beginning)
@@ -172,9 +188,74 @@ def test_a_client_that_dawdles_is_cut_off(impatient: ServerProcess, beginning: b
     assert received.split()[1] == b"408"
 
 
+@pytest.mark.parametrize(
+    ("request_bytes", "status", "path"),
+    [
+        (b"", 408, None),
+        (BODY_TO_COME, 408, "/api/ask"),
+        (b"GET /api/runs HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 62_000 + b"\r\n\r\n", 431, "/api/runs"),
+        (b"NONSENSE\r\n\r\n", 400, None),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\nA\0B: c\r\n\r\n", 400, "/"),
+    ],
+)
+def test_what_never_becomes_a_request_is_logged_and_counted(
+    impatient: ServerProcess, request_bytes: bytes, status: int, path: str | None
+) -> None:
+    before = _figure(impatient, f'route="none",status="{status}"')
+    with socket.create_connection(("127.0.0.1", impatient.port), timeout=60) as connection:
+        connection.sendall(request_bytes)
+        received = b""
+        while part := connection.recv(65536):
+            received += part
+    assert received.split()[1] == str(status).encode()
+    request_id = json.loads(received.partition(b"\r\n\r\n")[2])["request_id"]
+    _wait_until(lambda: any(line.get("request_id") == request_id for line in impatient.log_lines()))
+    (line,) = [line for line in impatient.log_lines() if line.get("request_id") == request_id]
+    assert (line["event"], line["level"], line["status"], line["path"]) == ("request", "info", status, path)
+    assert line["client"] == "127.0.0.1"
+    assert _figure(impatient, f'route="none",status="{status}"') == before + 1
+
+
+def _figure(server: ServerProcess, labels: str) -> float:
+    """The number of requests whose labels end so."""
+    with server.client() as client:
+        lines = client.get("/metrics").text.splitlines()
+    return sum(
+        float(line.split()[-1]) for line in lines if line.startswith("blockhole_requests_total") and labels in line
+    )
+
+
+def test_a_client_that_does_not_read_is_dropped(impatient: ServerProcess) -> None:
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.settimeout(60)
+        connection.connect(("127.0.0.1", impatient.port))
+        with pytest.raises(OSError, match=r"reset|[Bb]roken pipe"):
+            # More than all buffers hold; the server closes the connection while it is sent.
+            connection.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 10**6)
+    _wait_until(lambda: any(line["event"] == "response not read" for line in impatient.log_lines()))
+    assert [line for line in impatient.log_lines() if line["level"] == "error"] == []
+
+
+def test_a_client_that_reads_slowly_gets_everything(impatient: ServerProcess) -> None:
+    count = 60
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.settimeout(60)
+        connection.connect(("127.0.0.1", impatient.port))
+        connection.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * (count - 1))
+        connection.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        received = b""
+        while part := connection.recv(16_384):
+            received += part
+            time.sleep(0.005)
+    assert received.count(b"HTTP/1.1 200 OK") == count
+    assert received.endswith(b"}")
+
+
 def test_a_byte_now_and_then_does_not_keep_a_connection(impatient: ServerProcess) -> None:
     with socket.create_connection(("127.0.0.1", impatient.port), timeout=60) as connection:
-        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n")
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n")
         end = time.monotonic() + 60
         cut_off = False
         while not cut_off and time.monotonic() < end:
@@ -274,7 +355,13 @@ def test_a_run_trained_again_is_reloaded_under_load_without_a_failure(
         (own_run / "weights.safetensors").write_bytes(b"cut short")  # in place: the server must not read it any more
         damaged = client.post("/api/runs/own/reload")
         assert (damaged.status_code, damaged.json()["error"]["kind"]) == (422, "run")
-        assert "weights.safetensors" in damaged.json()["error"]["message"]
+        assert damaged.json()["error"]["message"].startswith("own/weights.safetensors")
+        assert str(tmp_path) not in damaged.text  # where it lies is the operator's to know, who has the log
+        (line,) = [line for line in server.log_lines() if line["event"] == "reload failed"]
+        assert (line["level"], str(own_run) in line["reason"]) == ("error", True)
+        assert client.post("/api/runs/nobody/reload").status_code == 404
+        assert {line["level"] for line in server.log_lines() if line.get("status") == 404} == {"info"}
+        assert len([line for line in server.log_lines() if line["level"] == "error"]) == 1
         server.process.send_signal(signal.SIGHUP)
         _wait_until(lambda: 'blockhole_reloads_total{outcome="failed",run="own"} 2.0' in client.get("/metrics").text)
         assert _best(client) == before
@@ -315,6 +402,8 @@ def test_requests_under_way_are_finished_before_the_end(wide_run: Path, tmp_path
         with _searches(server, 4) as searches:
             _wait_until(lambda: 'lane="long"} 4.0' in client.get("/metrics").text)
             server.process.send_signal(signal.SIGTERM)
+            time.sleep(0.3)  # the end has begun; a second signal must not hurry it
+            server.process.send_signal(signal.SIGINT)
             assert [each.result().status_code for each in searches] == [200] * 4
         assert server.process.wait(60) == 0
         with pytest.raises(httpx.TransportError):
@@ -330,23 +419,21 @@ def test_an_interrupt_is_an_orderly_end(own_run: Path, tmp_path: Path) -> None:
         assert server.end(signal.SIGINT) == 0
 
 
-def test_memory_does_not_grow_with_requests(own_run: Path, tmp_path: Path) -> None:
-    with serving(tmp_path / "log", own_run, "--port", 0) as server, server.client() as client:
+def test_memory_does_not_grow_with_requests(server: ServerProcess, client: httpx.Client) -> None:
+    def resident() -> int:
+        pages = Path(f"/proc/{server.process.pid}/statm").read_text(encoding="ascii").split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
-        def resident() -> int:
-            pages = Path(f"/proc/{server.process.pid}/statm").read_text(encoding="ascii").split()[1]
-            return int(pages) * os.sysconf("SC_PAGE_SIZE")
+    def ask(count: int) -> None:
+        for i in range(count):
+            client.post("/api/ask", json={"query": f'"number {i % 60}"/next'})
+            client.get("/api/entities", params={"prefix": f"n{i}"})
 
-        def ask(count: int) -> None:
-            for i in range(count):
-                client.post("/api/ask", json={"query": f'"number {i % 60}"/next'})
-                client.get("/api/entities", params={"prefix": f"n{i}"})
-
-        sizes = []
-        for _ in range(12):
-            ask(50)
-            client.post("/api/runs/own/reload")
-            sizes.append(resident())
-        # A thread keeps the memory that its first work took, whenever that is; what leaks grows with every round.
-        growth = sorted(after - before for before, after in pairwise(sizes))
-        assert growth[len(growth) // 2] < 2**18
+    sizes = []
+    for _ in range(12):
+        ask(50)
+        assert client.post("/api/runs/run/reload").status_code == 200
+        sizes.append(resident())
+    # A thread keeps the memory that its first work took, whenever that is; what leaks grows with every round.
+    growth = sorted(after - before for before, after in pairwise(sizes))
+    assert growth[len(growth) // 2] < 2**18

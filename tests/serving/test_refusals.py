@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 
 from blockhole.answering.engine import Engine
 from blockhole.cli.main import main
-from blockhole.serving.app import build_app
+from blockhole.serving.app import State, build_app
 from blockhole.serving.observing import Metrics, logger
-from blockhole.serving.routes import State
-from blockhole.serving.runs import Runs, ServedRun
+from blockhole.serving.served_runs import ServedRun, ServedRuns
 from blockhole.serving.service import Service
 from blockhole.serving.settings import ServerSettings
 
@@ -29,7 +28,7 @@ QUERY = '"number 3"/next/double'
 def _failure(response: httpx.Response) -> dict[str, Any]:
     body = response.json()
     assert set(body) == {"error", "request_id"}
-    assert set(body["error"]) == {"kind", "message", "place", "nearest"}
+    assert set(body["error"]) == {"kind", "message", "place", "nearest", "mended"}
     assert body["request_id"] == response.headers["x-request-id"]
     assert "\n" not in body["error"]["message"]
     error: dict[str, Any] = body["error"]
@@ -39,22 +38,23 @@ def _failure(response: httpx.Response) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("route", "body", "arguments", "status", "place"),
     [
-        ("ask", {"query": "number 3/next"}, ["ask", "number 3/next"], 400, ("query", 7)),
-        ("ask", {"query": ""}, ["ask", ""], 400, ("query", 0)),
-        ("ask", {"query": '"numbr 3"/next'}, ["ask", '"numbr 3"/next'], 404, ("query", 0)),
-        ("ask", {"query": '"number 3"/^nxt'}, ["ask", '"number 3"/^nxt'], 404, ("query", 12)),
-        ("ask", {"query": QUERY, "top": 0}, ["ask", QUERY, "--top", "0"], 422, None),
-        ("check", {"query": QUERY, "entity": "numer 8"}, ["check", QUERY, "numer 8"], 404, ("entity", 0)),
-        ("check", {"query": "^next", "entity": "x"}, ["check", "^next", "x"], 400, ("query", 0)),
-        ("explain", {"query": QUERY, "entity": ""}, ["explain", QUERY, ""], 404, ("entity", 0)),
-        ("explain", {"query": QUERY, "entity": "x", "top": -1}, ["explain", QUERY, "x", "--top", "-1"], 422, None),
-        ("paths", {"source": "number 3", "target": "y"}, ["paths", "number 3", "y"], 404, ("target", 0)),
+        ("ask", {"query": "number 3/next"}, ["ask", "number 3/next"], 400, ("query", 7, 8)),
+        ("ask", {"query": ""}, ["ask", ""], 400, ("query", 0, 1)),
+        ("ask", {"query": '"numbr 3"/next'}, ["ask", '"numbr 3"/next'], 404, ("query", 0, 9)),
+        ("ask", {"query": '"number 3"/^nxt'}, ["ask", '"number 3"/^nxt'], 404, ("query", 12, 15)),
+        ("ask", {"query": '"number 3"/ nxt^-1 /next'}, ["ask", '"number 3"/ nxt^-1 /next'], 404, ("query", 12, 15)),
+        ("ask", {"query": QUERY, "top": 0}, ["ask", QUERY, "--top", "0"], 422, "top"),
+        ("check", {"query": QUERY, "entity": "numer 8"}, ["check", QUERY, "numer 8"], 404, ("entity", 0, 7)),
+        ("check", {"query": "^next", "entity": "x"}, ["check", "^next", "x"], 400, ("query", 0, 5)),
+        ("explain", {"query": QUERY, "entity": ""}, ["explain", QUERY, ""], 404, ("entity", 0, 0)),
+        ("explain", {"query": QUERY, "entity": "x", "top": -1}, ["explain", QUERY, "x", "--top", "-1"], 422, "top"),
+        ("paths", {"source": "number 3", "target": "y"}, ["paths", "number 3", "y"], 404, ("target", 0, 1)),
         (
             "paths",
             {"source": "number 3", "target": "number 4", "max_length": 5},
             ["paths", "number 3", "number 4", "--max-length", "5"],
             422,
-            None,
+            "max_length",
         ),
     ],
 )
@@ -66,7 +66,7 @@ def test_what_the_command_line_refuses_gets_the_same_sentence(
     body: dict[str, Any],
     arguments: list[str],
     status: int,
-    place: tuple[str, int] | None,
+    place: tuple[str, int, int] | str,
 ) -> None:
     capsys.readouterr()
     with pytest.raises(SystemExit) as stop:
@@ -76,11 +76,11 @@ def test_what_the_command_line_refuses_gets_the_same_sentence(
     response = client.post(f"/api/{route}", json=body)
     error = _failure(response)
     assert (response.status_code, error["message"]) == (status, sentence)
-    if place is None:
-        assert error["place"] is None
+    if isinstance(place, str):  # a number out of range
+        assert error["place"] == {"field": place, "text": None, "column": None, "end": None}
     else:
-        field, column = place
-        assert error["place"] == {"field": field, "text": body[field], "column": column}
+        field, column, end = place
+        assert error["place"] == {"field": field, "text": body[field], "column": column, "end": end}
 
 
 @pytest.mark.parametrize("route", ["check", "explain", "paths"])
@@ -104,15 +104,15 @@ def test_a_run_without_calibration_says_so(client: httpx.Client, route: str) -> 
         ({"query": "a" + "/next" * 17}, 422, "query", "the query has 17 hops; a query may have 16 at most."),
         ({"query": QUERY, "top": 1001}, 422, "invalid", "top may be 1,000 at most here; it cannot be 1,001."),
         ({"query": QUERY, "top": 10**30}, 422, "invalid", f"top may be 1,000 at most here; it cannot be {10**30:,}."),
-        ({"query": QUERY, "top": "3"}, 422, "invalid", "top: input should be a valid integer."),
-        ({"query": QUERY, "top": True}, 422, "invalid", "top: input should be a valid integer."),
-        ({"query": QUERY, "top": 1e308}, 422, "invalid", "top: input should be a valid integer."),
-        ({"query": QUERY, "tpo": 3}, 422, "invalid", "tpo: extra inputs are not permitted."),
-        ({"query": QUERY, "only": "some"}, 422, "invalid", "only: input should be 'known' or 'predicted'."),
-        ({"query": None}, 422, "invalid", "query: input should be a valid string."),
-        ({}, 422, "invalid", "query: field required."),
+        ({"query": QUERY, "top": "3"}, 422, "invalid", "top is a whole number; it cannot be '3'."),
+        ({"query": QUERY, "top": True}, 422, "invalid", "top is a whole number; it cannot be 'True'."),
+        ({"query": QUERY, "top": 2.5}, 422, "invalid", "top is a whole number; it cannot be '2.5'."),
+        ({"query": QUERY, "tpo": 3}, 422, "invalid", "there is no field 'tpo'; did you mean top?"),
+        ({"query": QUERY, "only": "some"}, 422, "invalid", "only is 'known' or 'predicted'."),
+        ({"query": None}, 422, "invalid", "query is text; put it in double quotes."),
+        ({}, 422, "invalid", "query is missing; the request needs it."),
         ({"query": QUERY, "run": "x"}, 404, "unknown_run", "there is no run 'x' here; the runs are run, bare."),
-        ({"query": "a" * 20_000}, 422, "invalid", "query: string should have at most 16384 characters."),
+        ({"query": "a" * 20_000}, 422, "invalid", "query may have 16,384 characters at most."),
     ],
 )
 def test_bodies_that_do_not_fit(
@@ -185,7 +185,7 @@ def test_a_body_of_another_type(client: httpx.Client, content_type: str | None) 
             "unknown relation 'nxt'; did you mean 'next'?",
         ),
         ("/api/entity?name=number%203&relation=", 400, "syntax", "a relation is missing at the end"),
-        ("/api/entity", 422, "invalid", "name: field required."),
+        ("/api/entity", 422, "invalid", "name is missing; the request needs it."),
         ("/api/entities?limit=0", 422, "invalid", "limit is a number from 1 to 1,000; it cannot be 0."),
         ("/api/entities?limit=x", 422, "invalid", None),
         ("/api/entity?name=number%203&offset=-1", 422, "invalid", None),
@@ -220,7 +220,7 @@ def test_addresses_that_lead_nowhere(
     ],
 )
 def test_nothing_outside_the_page_is_served(client: httpx.Client, path: str) -> None:
-    status, body = _raw(client, f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+    status, body = _raw(client, f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
     assert status in (307, 404)
     assert "ServerSettings" not in body
     assert "root:" not in body
@@ -231,12 +231,12 @@ def test_nothing_outside_the_page_is_served(client: httpx.Client, path: str) -> 
     [
         b"GARBAGE\r\n\r\n",
         b"GET / HTTP/9.9\r\n\r\n",
-        b"GET http://[ HTTP/1.1\r\nHost: x\r\n\r\n",
-        b"OPTIONS * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
-        b"GET /\xff HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
-        b"POST /api/ask HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: x\r\nA\0B: c\r\n\r\n",
+        b"GET http://[ HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"OPTIONS * HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+        b"GET /\xff HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+        b"POST /api/ask HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nA\0B: c\r\n\r\n",
     ],
 )
 def test_what_is_no_http_is_refused_in_the_same_shape(client: httpx.Client, request_bytes: bytes) -> None:
@@ -248,19 +248,52 @@ def test_what_is_no_http_is_refused_in_the_same_shape(client: httpx.Client, requ
 @pytest.mark.parametrize("length", [62_000, 70_000, 2**20])
 def test_an_address_that_is_too_long_is_refused(client: httpx.Client, length: int) -> None:
     try:
-        status, body = _raw(client, b"GET /api/entities?prefix=" + b"a" * length + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+        status, body = _raw(
+            client, b"GET /api/entities?prefix=" + b"a" * length + b" HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        )
     except OSError:
         return  # the connection was closed before all of it was sent
     assert status == 431
     assert json.loads(body)["error"]["kind"] == "too_large"
 
 
-def test_a_page_of_another_site_cannot_post(client: httpx.Client) -> None:
-    body = {"query": QUERY}
-    for site in ("cross-site", "same-site"):
-        response = client.post("/api/ask", json=body, headers={"Sec-Fetch-Site": site})
-        assert (response.status_code, _failure(response)["kind"]) == (403, "cross_site")
-    assert client.post("/api/ask", json=body, headers={"Sec-Fetch-Site": "same-origin"}).status_code == 200
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("/api/entities?prefx=n", "there is no parameter 'prefx'; did you mean prefix?"),
+        ("/api/relations?aftr=x", "there is no parameter 'aftr'; did you mean after?"),
+        ("/api/entity/number%203?limt=1", "there is no parameter 'limt'; did you mean limit?"),
+        ("/api/entity?name=number%203&Limit=1", "there is no parameter 'Limit'; did you mean limit?"),
+        ("/api/complete?txt=a", "there is no parameter 'txt'; did you mean text?"),
+        ("/api/parse?query=a/b&zz=1", "there is no parameter 'zz'; the parameters are query."),
+        ("/api/runs?run=run", "there is no parameter 'run'; this route has no parameters."),
+    ],
+)
+def test_a_parameter_that_does_not_exist_is_not_passed_over(client: httpx.Client, address: str, message: str) -> None:
+    response = client.get(address)
+    error = _failure(response)
+    assert (response.status_code, error["kind"], error["message"]) == (422, "invalid", message)
+    assert error["place"]["field"] in message
+
+
+def test_parameters_of_what_looks_after_the_server_are_its_own(client: httpx.Client) -> None:
+    assert client.get("/healthz?from=probe").status_code == 200
+    assert client.get("/metrics?from=probe").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("address", "field"),
+    [
+        ("/api/entities?limit=0", "limit"),
+        ("/api/relations?limit=1001", "limit"),
+        ("/api/entity?name=number%203&limit=201", "limit"),
+        ("/api/entity?name=number%203&offset=-1", "offset"),
+        ("/api/entities?limit=x", "limit"),
+    ],
+)
+def test_a_number_out_of_range_has_a_place(client: httpx.Client, address: str, field: str) -> None:
+    error = _failure(client.get(address))
+    assert error["place"] == {"field": field, "text": None, "column": None, "end": None}
 
 
 def test_a_bug_is_refused_in_the_same_shape_and_logged_under_the_id_that_the_client_has(
@@ -273,11 +306,11 @@ def test_a_bug_is_refused_in_the_same_shape_and_logged_under_the_id_that_the_cli
     monkeypatch.setattr(logger, "handlers", [caplog.handler])
     monkeypatch.setattr(logger, "propagate", False)
     allowed, metrics = ServerSettings(), Metrics()
-    app = build_app(State(Runs([ServedRun.load("run", run)]), Service(allowed, metrics), metrics), allowed)
+    app = build_app(State(ServedRuns([ServedRun.load("run", run)]), Service(allowed, metrics), metrics), allowed)
 
     async def check() -> httpx.Response:
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=transport, base_url="http://server") as client:
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             return await client.post("/api/check", json={"query": QUERY, "entity": "number 8"})
 
     response = asyncio.run(check())

@@ -25,6 +25,8 @@ OPERATIONS = [
     ("POST", "/api/runs/{name}/reload"),
     ("GET", "/api/entities"),
     ("GET", "/api/relations"),
+    ("GET", "/api/complete"),
+    ("GET", "/api/parse"),
     ("GET", "/api/entity"),
     ("GET", "/api/entity/{name}"),
 ]

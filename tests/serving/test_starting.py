@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from blockhole.cli.main import main
-from blockhole.serving.runs import names_of
+from blockhole.serving.served_runs import names_of
 from tests.serving.random_run import write_random_run
 
 
@@ -85,6 +85,15 @@ def test_weights_of_another_run(refused: Callable[..., str], own_run: Path, tmp_
         (["--timeout", "nan"], "--timeout is more than zero; it cannot be nan."),
         (["--queue", 0], "--queue is more than zero; it cannot be 0."),
         (["--threads", -1], "--threads is more than zero; it cannot be -1."),
+        (
+            ["--allowed-host", "https://kg.example.org"],
+            "--allowed-host is a name without scheme and port, such as kg.example.org; "
+            "it cannot be 'https://kg.example.org'.",
+        ),
+        (
+            ["--trusted-proxy", "my-proxy"],
+            "--trusted-proxy is an address or network, as 127.0.0.1 or 10.0.0.0/8; it cannot be 'my-proxy'.",
+        ),
     ],
 )
 def test_settings_out_of_range(refused: Callable[..., str], run: Path, arguments: list[object], line: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
+from math import inf
 from pathlib import Path
 from typing import final
 
@@ -13,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from blockhole.answering.answers import Status
+from blockhole.answering.connections import Deadline
 from blockhole.answering.engine import Engine, check_top, open_engine
 from blockhole.answering.known import KnownFacts
 from blockhole.answering.vectors import norms
@@ -21,6 +23,8 @@ from blockhole.runs.run import Run
 
 Ids = NDArray[np.int64]
 Floats = NDArray[np.float64]
+
+UNLIMITED = Deadline(inf)
 
 PLAUSIBLE = 0.01
 """Chains less probable than this explain nothing and are left out."""
@@ -59,23 +63,29 @@ class Explanation:
 
 
 def explain(
-    run: Engine | Run | Path | str, query: str | Query, entity: str, *, top: int = 5, beam: int = 32
+    run: Engine | Run | Path | str,
+    query: str | Query,
+    entity: str,
+    *,
+    top: int = 5,
+    beam: int = 32,
+    deadline: Deadline = UNLIMITED,
 ) -> Explanation:
     """The `top` best chains of intermediate entities along the query's path to `entity`.
 
     Where the graph has the path, its chains are exact. Where it has not, known and predicted edges are searched
-    together: at each hop the `beam` best entities seen from the source and the `beam` best seen from the answer. The
-    run must be calibrated.
+    together: at each hop the `beam` best entities seen from the source and the `beam` best seen from the answer. A
+    search that passes its deadline ends with `OutOfTime`. The run must be calibrated.
     """
     check_top(top)
     engine = open_engine(run, calibrated=True)
     parsed, source, path = engine.encode(query)
     target = engine.graph.entities.id(entity)
-    known = list(islice(known_chains(engine.known, source, path, target), top))
+    known = list(islice(known_chains(engine.known, source, path, target, deadline), top))
     if known:
         found = [(chain, [1.0] * len(path)) for chain in known]
     else:
-        found = best_chains(engine, source, path, target, top, beam)
+        found = best_chains(engine, source, path, target, top, beam, deadline)
     relations = [str(hop) for hop in parsed.hops]
     chains = [_named(engine, relations, path, *each) for each in found]
     return Explanation(
@@ -89,14 +99,18 @@ def explain(
 # Chains over facts alone
 
 
-def known_chains(known: KnownFacts, source: int, path: list[int], target: int) -> Iterator[list[int]]:
+def known_chains(
+    known: KnownFacts, source: int, path: list[int], target: int, deadline: Deadline = UNLIMITED
+) -> Iterator[list[int]]:
     """Every chain s, e1, …, o over facts along the path, in the order of ids."""
     forward = [np.array([source], dtype=np.int32)]
     for relation in path:
+        deadline.check()
         forward.append(known.targets(forward[-1], relation))
     # An entity is on a chain just if it is reached from the source and the target is reached from it.
     layers = [np.intersect1d(forward[-1], [target])]
     for relation, reached in zip(reversed(path), reversed(forward[:-1]), strict=True):
+        deadline.check()
         layers.append(np.intersect1d(known.targets(layers[-1], known.graph.inverse(relation)), reached))
     layers.reverse()
 
@@ -140,17 +154,20 @@ def _has_edge(known: KnownFacts, source: int, relation: int, target: int) -> boo
 
 
 def best_chains(
-    engine: Engine, source: int, path: list[int], target: int, top: int, beam: int
+    engine: Engine, source: int, path: list[int], target: int, top: int, beam: int, deadline: Deadline = UNLIMITED
 ) -> list[tuple[list[int], list[float]]]:
     """At most `top` chains s, e1, …, o, best first, each with the probability of every hop."""
     inverses = [engine.graph.inverse(relation) for relation in reversed(path)]
-    ahead = _beams(engine, source, path[:-1], beam)
-    behind = _beams(engine, target, inverses[:-1], beam)[::-1]
+    ahead = _beams(engine, source, path[:-1], beam, deadline)
+    behind = _beams(engine, target, inverses[:-1], beam, deadline)[::-1]
     ends = np.array([source]), np.array([target])
     layers = [ends[0], *(np.union1d(a, b) for a, b in zip(ahead, behind, strict=True)), ends[1]]
     if not all(map(len, layers)):
         return []  # a hop that no fact and no candidate makes
-    steps = [_hop_probability(engine, layers[i], layers[i + 1], relation) for i, relation in enumerate(path)]
+    steps = []
+    for i, relation in enumerate(path):
+        deadline.check()
+        steps.append(_hop_probability(engine, layers[i], layers[i + 1], relation))
     return [
         (
             [int(layer[place]) for layer, place in zip(layers, places, strict=True)],
@@ -160,11 +177,12 @@ def best_chains(
     ]
 
 
-def _beams(engine: Engine, start: int, path: list[int], beam: int) -> list[Ids]:
+def _beams(engine: Engine, start: int, path: list[int], beam: int, deadline: Deadline) -> list[Ids]:
     """For each hop of the path the `beam` entities most probably reached after it; shapes [≤ beam]."""
     beams: list[Ids] = []
     entities, probability = np.array([start]), np.ones(1)
     for relation in path:
+        deadline.check()
         entities, probability = _advance(engine, entities, probability, relation, beam)
         beams.append(entities)
     return beams

@@ -28,6 +28,13 @@ def serve(
     api_key_file: Annotated[
         Path | None, typer.Option(help=f"File with a key that requests must carry; it can also be in ${KEY_VARIABLE}.")
     ] = None,
+    allowed_host: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A name that the server has besides its own; repeatable.")
+    ] = None,
+    trusted_proxy: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ADDRESS", help="A proxy that is believed which client it asks for; repeatable."),
+    ] = None,
     max_length: Annotated[int, typer.Option(help="Hops of the longest query.")] = 16,
     timeout: Annotated[float, typer.Option(help="Seconds that a request may take.")] = 10.0,
     queue: Annotated[int, typer.Option(help="Most requests of each kind in progress or waiting.")] = 128,
@@ -45,9 +52,8 @@ def serve(
     from blockhole.errors import MissingExtra
 
     try:
-        from blockhole.serving.front import check_key, read_key
         from blockhole.serving.server import serve as serve_runs
-        from blockhole.serving.settings import ServerSettings
+        from blockhole.serving.settings import ServerSettings, check_key, read_key
     except ModuleNotFoundError as missing:
         if missing.name not in SERVER_PACKAGES:
             raise
@@ -60,6 +66,8 @@ def serve(
         key = check_key(key, f"${KEY_VARIABLE}")
     settings = ServerSettings(
         api_key=key,
+        allowed_hosts=tuple(allowed_host or ()),
+        trusted_proxies=tuple(trusted_proxy or ()),
         max_length=max_length,
         timeout=timeout,
         queue=queue,

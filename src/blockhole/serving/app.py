@@ -1,65 +1,91 @@
-"""The application: routes, the explorer page, and one shape for every failure."""
+"""The application: its routes, the explorer page, and one shape for every failure."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import logging
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from hashlib import sha256
 from http import HTTPStatus
-from pathlib import Path
+from mimetypes import guess_type
+from pathlib import Path as FilePath
+from typing import Annotated, Any, TypeAlias, final
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from pydantic_core import to_json
 from starlette.exceptions import HTTPException
-from starlette.responses import FileResponse, Response
-from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp, Scope
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp
 
 from blockhole import __version__
-from blockhole.serving.front import ApiKey, Front, failure_json
-from blockhole.serving.routes import State, router
-from blockhole.serving.schemas import Place, Problem, Refusal, too_large
-from blockhole.serving.settings import ServerSettings
+from blockhole.answering.answers import AnswersReport
+from blockhole.answering.connections import PathsReport
+from blockhole.answering.engine import Verdict
+from blockhole.answering.explanation import Explanation
+from blockhole.answering.known import Neighbourhood
+from blockhole.errors import nearest_or_all
+from blockhole.serving.front import ApiKey, Front, Hosts, failure_json
+from blockhole.serving.observing import CONTENT_TYPE, Metrics, log
+from blockhole.serving.schemas import (
+    AskBody,
+    CheckBody,
+    EntitiesReport,
+    ExplainBody,
+    Failure,
+    Health,
+    ParsedReport,
+    PathsBody,
+    Place,
+    Problem,
+    Refusal,
+    RelationsReport,
+    RunReport,
+    RunsReport,
+    Success,
+    SuggestionsReport,
+    refusing,
+    too_large,
+)
+from blockhole.serving.served_runs import ServedRuns
+from blockhole.serving.service import Service
+from blockhole.serving.settings import MAX_NAMES, MAX_NEIGHBOURS, MAX_TEXT, ServerSettings
 
-# The explorer page and its files.
-
-
-FOLDER = Path(__file__).with_name("explorer")
-_FRESH = {"Cache-Control": "no-cache"}
-"""Browsers ask whether a file has changed before they use it again: page and server always fit."""
-
-
-class _FreshFiles(StaticFiles):
-    """Static files; only plain ones inside the folder, symbolic links out of it are not followed."""
-
-    async def get_response(self, path: str, scope: Scope) -> Response:
-        response = await super().get_response(path, scope)
-        response.headers.update(_FRESH)
-        return response
-
-
-def mount_explorer(app: FastAPI) -> None:
-    """Serve the page at / and its files below /static."""
-    page = FOLDER / "index.html"
-
-    @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
-    async def explorer() -> Response:
-        return FileResponse(page, headers=_FRESH)
-
-    app.mount("/static", _FreshFiles(directory=FOLDER))
-
-
-# The application: routes, the explorer page, and one shape for every failure.
-
-
-_KINDS = {
-    400: "malformed",
-    404: "not_found",
-    405: "method_not_allowed",
-}
+_COMPRESSED = 1400
+"""Bytes of a response that is worth compressing: less fits into one packet as it is."""
 
 
-def build_app(state: State, settings: ServerSettings) -> ASGIApp:
-    """The application that answers with what `state` holds."""
+@final
+@dataclass(frozen=True, slots=True)
+class State:
+    """What the routes work with."""
+
+    runs: ServedRuns
+    service: Service
+    metrics: Metrics
+
+    async def reload(self, name: str) -> RunReport:
+        """Load a run's folder anew; the log says where it lies, the response only its name."""
+        folder = self.runs.find(name).folder
+        try:
+            with refusing({"run": name}):
+                report = (await self.runs.reload(name)).report
+        except Refusal as refusal:
+            self.metrics.count_reload(name, succeeded=False)
+            log(logging.ERROR, "reload failed", run=name, reason=refusal.problem.message)
+            message = refusal.problem.message.replace(str(folder.resolve()), name).replace(str(folder), name)
+            problem = refusal.problem.model_copy(update={"message": message})
+            raise Refusal(refusal.status, problem, refusal.headers) from None
+        self.metrics.count_reload(name, succeeded=True)
+        log(logging.INFO, "reloaded", run=name, epochs=report.epochs)
+        return report
+
+
+def build_app(state: State, settings: ServerSettings, host: str = "localhost") -> ASGIApp:
+    """The application that answers with what `state` holds, on a server that listens on `host`."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -82,9 +108,253 @@ def build_app(state: State, settings: ServerSettings) -> ASGIApp:
     )
     app.state.serving = state
     app.include_router(router)
-    mount_explorer(app)
+    add_explorer(app)
     key = None if settings.api_key is None else ApiKey(settings.api_key)
-    return Front(app, state.metrics, key, state.service.check_room)
+    packed = GZipMiddleware(app, minimum_size=_COMPRESSED, compresslevel=5)
+    return Front(packed, state.metrics, Hosts(host, settings.allowed_hosts), key, state.service.check_room)
+
+
+# Routes, each with the shape of its success and of its failures.
+
+
+async def _state(request: Request) -> State:
+    state: State = request.app.state.serving
+    return state
+
+
+async def _check_parameters(request: Request) -> None:
+    """Refuse a parameter that the route does not have; to pass over it would answer another question than was meant."""
+    route = request.scope["route"]
+    if not request.url.path.startswith("/api/"):
+        return  # what looks after servers adds its own, to /healthz and /metrics
+    known = [parameter.alias for parameter in route.dependant.query_params]
+    for name in request.query_params:
+        if name not in known:
+            raise _unknown_field(name, known, "parameter")
+
+
+router = APIRouter(dependencies=[Depends(_check_parameters)])
+Serving: TypeAlias = Annotated[State, Depends(_state)]
+RunParameter: TypeAlias = Annotated[
+    str | None, Query(alias="run", max_length=MAX_TEXT, description="Which run answers; the first where none is named.")
+]
+
+
+def _failures(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The statuses of a route besides 200, all of one shape."""
+    reasons = {
+        400: "The body is not JSON, or the query does not parse.",
+        401: "The API key is missing or wrong.",
+        403: "A page of another site sent it.",
+        404: "A name, or the run, is unknown.",
+        408: "The request did not arrive in time.",
+        413: "The body is too large.",
+        415: "The body is not application/json.",
+        421: "The request was sent to another host than this server.",
+        422: "A field is missing, unknown or out of range, or the run cannot answer.",
+        431: "Address and headers are too long.",
+        503: "The server is busy, or the time for an answer is over: ask again after Retry-After seconds.",
+    }
+    every = {400, 401, 403, 421, 422, 431, *statuses}
+    return {status: {"model": Failure, "description": reasons[status]} for status in sorted(every)}
+
+
+_POST = _failures(404, 408, 413, 415, 503)
+_GET = _failures(404, 503)
+_OPEN = {status: failure for status, failure in _failures().items() if status not in (401, 422)}
+
+
+def _success(run: str | None, result: object) -> Response:
+    body = to_json({"run": run, "result": result}, inf_nan_mode="null")
+    return Response(body, media_type="application/json")
+
+
+@router.post("/api/ask", response_model=Success[AnswersReport], responses=_POST)
+async def ask(body: AskBody, state: Serving) -> Response:
+    """The best answers to a path query: known where the graph leads there, else predicted by the model."""
+    run = state.runs.find(body.run)
+    return _success(run.name, await state.service.ask(run, body))
+
+
+@router.post("/api/check", response_model=Success[Verdict], responses=_POST)
+async def check(body: CheckBody, state: Serving) -> Response:
+    """Whether a path holds between its source and an entity."""
+    run = state.runs.find(body.run)
+    return _success(run.name, await state.service.check(run, body))
+
+
+@router.post("/api/explain", response_model=Success[Explanation], responses=_POST)
+async def explain(body: ExplainBody, state: Serving) -> Response:
+    """The best chains of entities from a query's source to an answer, each hop known or predicted."""
+    run = state.runs.find(body.run)
+    return _success(run.name, await state.service.explain(run, body))
+
+
+@router.post("/api/paths", response_model=Success[PathsReport], responses=_POST)
+async def paths(body: PathsBody, state: Serving) -> Response:
+    """The relation paths that lead from one entity to another."""
+    run = state.runs.find(body.run)
+    return _success(run.name, await state.service.paths(run, body))
+
+
+@router.get("/api/entities", response_model=Success[EntitiesReport], responses=_GET)
+async def entities(
+    state: Serving,
+    prefix: Annotated[str, Query(max_length=MAX_TEXT, description="What was typed.", examples=["Wil"])] = "",
+    limit: Annotated[int, Query(json_schema_extra={"minimum": 1, "maximum": MAX_NAMES})] = 10,
+    run_name: RunParameter = None,
+) -> Response:
+    """Names of entities that begin with what was typed, then names that hold it, then names that look alike."""
+    run = state.runs.find(run_name)
+    return _success(run.name, await state.service.entities(run, prefix, limit))
+
+
+@router.get("/api/relations", response_model=Success[RelationsReport], responses=_GET)
+async def relations(
+    state: Serving,
+    after: Annotated[
+        str | None,
+        Query(max_length=MAX_TEXT, description="The beginning of a query.", examples=["William/^fatherOf"]),
+    ] = None,
+    prefix: Annotated[str, Query(max_length=MAX_TEXT, description="What was typed of the next relation.")] = "",
+    limit: Annotated[int, Query(json_schema_extra={"minimum": 1, "maximum": MAX_NAMES})] = 100,
+    run_name: RunParameter = None,
+) -> Response:
+    """The relations that make sense after the beginning of a query; without one, all."""
+    run = state.runs.find(run_name)
+    return _success(run.name, await state.service.relations(run, after, prefix, limit))
+
+
+@router.get("/api/complete", response_model=Success[SuggestionsReport], responses=_GET)
+async def complete(
+    state: Serving,
+    text: Annotated[
+        str, Query(max_length=MAX_TEXT, description="A query that is being typed.", examples=["William/^fath"])
+    ] = "",
+    caret: Annotated[int | None, Query(description="Where typing goes on, in characters; the end by default.")] = None,
+    run_name: RunParameter = None,
+) -> Response:
+    """The piece of a query that the caret is in, and what it may become: entities, then relations that make sense."""
+    run = state.runs.find(run_name)
+    return _success(run.name, await state.service.complete(run, text, len(text) if caret is None else caret))
+
+
+@router.get("/api/parse", response_model=Success[ParsedReport], responses=_failures())
+async def parse(
+    state: Serving,
+    query: Annotated[str, Query(max_length=MAX_TEXT, description="A query.", examples=["William/^fatherOf/brotherOf"])],
+) -> Response:
+    """The pieces of a query, and the queries that exchange two neighbouring hops of it."""
+    return _success(None, state.service.parse(query))
+
+
+Limit: TypeAlias = Annotated[int, Query(json_schema_extra={"minimum": 1, "maximum": MAX_NEIGHBOURS})]
+Relation: TypeAlias = Annotated[
+    str | None, Query(max_length=MAX_TEXT, description="Only this relation's facts.", examples=["^fatherOf"])
+]
+Offset: TypeAlias = Annotated[int, Query(json_schema_extra={"minimum": 0}, description="Where a page begins.")]
+
+
+@router.get("/api/entity", response_model=Success[Neighbourhood], responses=_GET)
+async def entity_named(
+    state: Serving,
+    name: Annotated[str, Query(max_length=MAX_TEXT, description="The plain name.", examples=["William"])],
+    limit: Limit = 20,
+    relation: Relation = None,
+    offset: Offset = 0,
+    run_name: RunParameter = None,
+) -> Response:
+    """The facts about an entity of any name, also of one that an address cannot hold, such as ".."."""
+    run = state.runs.find(run_name)
+    return _success(run.name, await state.service.entity(run, name, limit, relation, offset))
+
+
+@router.get("/api/entity/{name:path}", response_model=Success[Neighbourhood], responses=_GET)
+async def entity(
+    state: Serving,
+    name: Annotated[str, Path(max_length=MAX_TEXT, description="The plain name.", examples=["William"])],
+    limit: Limit = 20,
+    relation: Relation = None,
+    offset: Offset = 0,
+    run_name: RunParameter = None,
+) -> Response:
+    """The facts about an entity, grouped by relation; `relation` and `offset` page through one group."""
+    run = state.runs.find(run_name)
+    return _success(run.name, await state.service.entity(run, name, limit, relation, offset))
+
+
+@router.get("/api/runs", response_model=Success[RunsReport], responses=_failures())
+async def runs(state: Serving) -> Response:
+    """The runs that are served, with queries to begin with."""
+    return _success(None, RunsReport(state.runs.default, state.runs.reports()))
+
+
+@router.post("/api/runs/{name:path}/reload", response_model=Success[RunReport], responses=_POST)
+async def reload(
+    state: Serving, name: Annotated[str, Path(max_length=MAX_TEXT, description="The name of a run.")]
+) -> Response:
+    """Load a run that was trained again; until it is there, the old one answers."""
+    return _success(name, await state.reload(name))
+
+
+@router.get("/healthz", response_model=Success[Health], responses=_OPEN)
+async def healthz() -> Response:
+    """That the server answers; the one route that needs no key."""
+    return _success(None, Health("ready", __version__))
+
+
+# The failures of a route whose success is plain text are JSON all the same, which FastAPI would not guess.
+_JSON_FAILURE = {"application/json": {"schema": {"$ref": "#/components/schemas/Failure"}}}
+_TEXT: dict[int | str, dict[str, Any]] = {
+    status: {"description": failure["description"], "content": _JSON_FAILURE} for status, failure in _failures().items()
+}
+
+
+@router.get("/metrics", response_class=PlainTextResponse, responses=_TEXT)
+async def metrics(state: Serving) -> Response:
+    """Figures for Prometheus."""
+    return Response(state.metrics.text(), media_type=CONTENT_TYPE)
+
+
+# The explorer page and its files.
+
+
+@final
+class _File:
+    """A file of the page as it was when the server started, so that page and server always fit.
+
+    Browsers ask whether it has changed before they use it again.
+    """
+
+    def __init__(self, path: FilePath) -> None:
+        self._content = path.read_bytes()
+        self._type = guess_type(path.name)[0] or "application/octet-stream"
+        self._tag = f'W/"{sha256(self._content).hexdigest()[:16]}"'  # weak: it may come compressed
+
+    def respond(self, request: Request) -> Response:
+        headers = {"Cache-Control": "no-cache", "ETag": self._tag}
+        known = {tag.strip() for tag in request.headers.get("if-none-match", "").split(",")}
+        if self._tag in known or "*" in known:
+            return Response(status_code=304, headers=headers)
+        return Response(self._content, headers=headers, media_type=self._type)
+
+
+def add_explorer(app: FastAPI) -> None:
+    """Serve the page at / and its files below /static, and nothing else that lies on the disk."""
+    files = {path.name: _File(path) for path in FilePath(__file__).with_name("explorer").iterdir() if path.is_file()}
+
+    @app.get("/", include_in_schema=False)
+    async def explorer(request: Request) -> Response:
+        return files["index.html"].respond(request)
+
+    @app.get("/static/{name:path}", include_in_schema=False)
+    async def static(request: Request, name: str) -> Response:
+        if name not in files:
+            raise HTTPException(404)
+        return files[name].respond(request)
+
+
+# Failures: all have one shape.
 
 
 def _respond(request: Request, refusal: Refusal) -> Response:
@@ -97,32 +367,64 @@ async def _refused(request: Request, failure: Exception) -> Response:
     return _respond(request, failure)
 
 
+_NOT_JSON = "the body is not JSON; send an object."
+
+
 async def _invalid(request: Request, failure: Exception) -> Response:
     """A body or a parameter that does not fit its schema; of several faults the first is named."""
     assert isinstance(failure, RequestValidationError)
     fault = failure.errors()[0]
-    field = ".".join(str(part) for part in fault["loc"][1:])
     if fault["type"] == "json_invalid":
-        return _respond(
-            request, Refusal(400, Problem(kind="malformed", message="the body is no JSON; send an object."))
-        )
-    problem = fault["msg"][:1].lower() + fault["msg"][1:]
-    message = f"{field}: {problem}." if field else f"the body: {problem}; send an object."
-    place = Place(field=field) if field else None
-    return _respond(request, Refusal(422, Problem(kind="invalid", message=message, place=place)))
+        return _respond(request, Refusal(400, Problem(kind="malformed", message=_NOT_JSON)))
+    field = ".".join(str(part) for part in fault["loc"][1:])
+    if not field:
+        return _respond(request, Refusal(422, Problem(kind="invalid", message="the body is not an object; send one.")))
+    if fault["type"] == "extra_forbidden":
+        return _respond(request, _unknown_field(field, _body_fields(request), "field"))
+    problem = Problem(kind="invalid", message=_sentence(field, fault), place=Place(field=field))
+    return _respond(request, Refusal(422, problem))
+
+
+def _sentence(field: str, fault: dict[str, Any]) -> str:
+    match fault["type"]:
+        case "missing":
+            return f"{field} is missing; the request needs it."
+        case "int_type" | "int_parsing" | "int_from_float" | "int_parsing_size":
+            return f"{field} is a whole number; it cannot be {str(fault['input'])[:40]!r}."
+        case "string_type":
+            return f"{field} is text; put it in double quotes."
+        case "string_too_long":
+            return f"{field} may have {fault['ctx']['max_length']:,} characters at most."
+        case "literal_error":
+            return f"{field} is {fault['ctx']['expected']}."
+        case _:
+            return f"{field}: {fault['msg'][:1].lower()}{fault['msg'][1:]}."
+
+
+def _unknown_field(name: str, known: Iterable[str], what: str) -> Refusal:
+    known = tuple(known)
+    advice = nearest_or_all(name, known, f"the {what}s are") if known else f"this route has no {what}s."
+    message = f"there is no {what} {name[:100]!r}; {advice}"
+    return Refusal(422, Problem(kind="invalid", message=message, place=Place(field=name[:100])))
+
+
+def _body_fields(request: Request) -> Iterable[str]:
+    route = request.scope["route"]
+    assert isinstance(route, APIRoute)
+    (body,) = route.dependant.body_params
+    model = body.field_info.annotation
+    return () if model is None else tuple(model.model_fields)
 
 
 async def _http_failure(request: Request, failure: Exception) -> Response:
     assert isinstance(failure, HTTPException)
     if failure.status_code == 413:
         return _respond(request, too_large())
-    messages = {
-        400: "the body is no JSON; send an object.",
-        404: f"there is nothing at {request.url.path[:100]}; the routes are in /openapi.json.",
-        405: f"{request.method} is not possible here; the routes are in /openapi.json.",
-    }
-    message = messages.get(failure.status_code, HTTPStatus(failure.status_code).phrase)
-    kind = _KINDS.get(failure.status_code, "invalid")
+    kind, message = {
+        400: ("malformed", _NOT_JSON),
+        404: ("not_found", f"there is nothing at {request.url.path[:100]}; the routes are in /openapi.json."),
+        405: ("method_not_allowed", f"{request.state.method} is not possible here; the routes are in /openapi.json."),
+    }.get(failure.status_code, ("invalid", HTTPStatus(failure.status_code).phrase))
     return _respond(request, Refusal(failure.status_code, Problem(kind=kind, message=message), failure.headers))
 
 

@@ -1,32 +1,186 @@
-"""What every request passes on its way in and out: request id, key, limits, headers, log and metrics."""
+"""What every request passes on its way in and out: host, origin, key, limits, headers, log and metrics."""
 
 from __future__ import annotations
 
-import logging
-import re
 import sys
 from base64 import b64decode
 from binascii import Error as NotBase64
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from hashlib import sha256
 from hmac import compare_digest
-from pathlib import Path
+from ipaddress import ip_address
+from re import compile as pattern
 from secrets import token_hex
+from socket import gethostname
 from time import perf_counter
 from typing import Any, final
+from urllib.parse import urlsplit
 
 from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from blockhole.errors import ConfigError
-from blockhole.serving.observing import Metrics, log
+from blockhole.serving.observing import Metrics, Observed
 from blockhole.serving.schemas import Failure, Problem, Refusal, too_large
 from blockhole.serving.service import LANES
 from blockhole.serving.settings import MAX_BODY
 
-# The API key: who may ask.
+_REQUEST_ID = pattern(rb"[A-Za-z0-9._-]{1,64}")
+_OPEN = "/healthz"
 
+SECURITY_HEADERS = [
+    (
+        b"content-security-policy",
+        b"default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
+        b"object-src 'none'",
+    ),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+]
+
+Headers = dict[bytes, bytes]
+
+
+@final
+class Front:
+    """The outermost layer: nothing that the application does, not even a bug, gets past its headers and its log."""
+
+    def __init__(
+        self, app: ASGIApp, metrics: Metrics, hosts: Hosts, key: ApiKey | None, check_room: Callable[[str], None]
+    ) -> None:
+        self._app = app
+        self._metrics = metrics
+        self._hosts = hosts
+        self._key = key
+        self._check_room = check_room
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass one request on, if it may enter."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began, status = perf_counter(), 500
+        request_id = _request_id(scope)
+        # HEAD is GET to the routes; the server below keeps the body back.
+        inner = {**scope, "method": "GET" if scope["method"] == "HEAD" else scope["method"]}
+        inner["state"] = {**scope.get("state", {}), "request_id": request_id, "method": scope["method"]}
+
+        async def observed(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = list(message.get("headers", []))
+                if not any(name == b"cache-control" for name, _ in headers):
+                    headers.append((b"cache-control", b"no-store"))
+                message["headers"] = [*headers, (b"x-request-id", request_id.encode()), *SECURITY_HEADERS]
+            await send(message)
+
+        try:
+            try:
+                self._admit(scope)
+            except Refusal as refusal:
+                await send_refusal(refusal, request_id, observed)
+            else:
+                await self._app(inner, _limited(receive), observed)
+        finally:
+            client = scope["client"][0] if scope.get("client") else None
+            seconds = perf_counter() - began
+            request = Observed(request_id, scope["method"], scope["path"], _route(inner), status, seconds, client)
+            request.record(self._metrics, sys.exception())  # a bug that is on its way out
+
+    def _admit(self, scope: Scope) -> None:
+        headers = dict(scope["headers"])
+        self._hosts.check_host([value for name, value in scope["headers"] if name == b"host"], scope["http_version"])
+        if self._key is not None and scope["path"] != _OPEN:
+            self._key.require(scope["headers"])
+        self._hosts.check_origin(headers, scope["method"], scope["path"])
+        length = headers.get(b"content-length", b"0")
+        if length.isdigit() and int(length[:20]) > MAX_BODY:
+            raise too_large()
+        if scope["method"] == "POST":
+            _check_content_type(headers)
+        self._check_room(scope["path"])
+
+
+# Where a request was sent to, and which page sent it.
+
+
+@final
+class Hosts:
+    """The hosts that this server is, as requests name them.
+
+    A page of another site can let its own name lead to this machine (DNS rebinding) and would then be of one origin
+    with this server, but for the name in the header Host. So a name must be this server's: localhost, the one that it
+    was told to listen on, this machine's own where others can reach it, and those that are `allowed`. An address is no
+    such name, and always right.
+    """
+
+    def __init__(self, bound: str, allowed: Sequence[str] = ()) -> None:
+        self._allowed = {name.lower() for name in allowed}
+        self._names = {"localhost", bound.lower(), *self._allowed}
+        if not is_loopback(bound):
+            self._names.add(gethostname().lower())
+
+    def check_host(self, given: Sequence[bytes], http_version: str) -> None:
+        """Refuse a request to another host than this."""
+        if not given and http_version == "1.0":
+            return
+        if len(given) != 1:
+            message = "a request has one Host header; this one has " + (f"{len(given)}." if given else "none.")
+            raise Refusal(400, Problem(kind="malformed", message=message))
+        name = _host_name(given[0].decode("latin-1"))
+        if name not in self._names and not _is_address(name):
+            message = f"this server is not {name[:100]!r}; where it should be, start it with --allowed-host NAME."
+            raise Refusal(421, Problem(kind="wrong_host", message=message))
+
+    def check_origin(self, headers: Headers, method: str, path: str) -> None:
+        """Refuse what a page of another site sends: the browser would add the password that it keeps."""
+        site = headers.get(b"sec-fetch-site", b"none")  # sent to https and to localhost alone
+        navigates = method in ("GET", "HEAD") and headers.get(b"sec-fetch-mode") == b"navigate"
+        asks = method not in ("GET", "HEAD") or path.startswith("/api/")
+        foreign = asks and not navigates and site not in (b"same-origin", b"none")
+        origin = headers.get(b"origin")
+        if foreign or (origin is not None and not self._is_own(origin.decode("latin-1"), headers.get(b"host", b""))):
+            message = "the request comes from a page of another site; only pages of this server may send it."
+            raise Refusal(403, Problem(kind="cross_site", message=message))
+
+    def _is_own(self, origin: str, host: bytes) -> bool:
+        """Whether an origin is the host that was asked; behind a proxy that renames it, whether it is allowed."""
+        try:
+            parts = urlsplit(origin)
+        except ValueError:
+            return False
+        default = {"http": ":80", "https": ":443"}.get(parts.scheme)
+        if default is None or not parts.netloc:
+            return False
+        asked = host.decode("latin-1").lower().removesuffix(default)
+        authority = parts.netloc.lower().removesuffix(default)
+        return authority == asked or _host_name(authority) in self._allowed
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name or address is reached from this machine alone."""
+    return host.lower() == "localhost" or (_is_address(host) and ip_address(host).is_loopback)
+
+
+def _host_name(authority: str) -> str:
+    """The name or address in `name:port`, in small letters, without brackets and a closing dot."""
+    if authority.startswith("["):
+        return authority[1:].partition("]")[0].lower()
+    return authority.partition(":")[0].rstrip(".").lower()
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+# Who may ask.
 
 _CHALLENGE = {"WWW-Authenticate": 'Basic realm="blockhole", charset="UTF-8"'}
 """Browsers ask for a password on their own when they see it, and then send it with all that the page asks for."""
@@ -67,115 +221,10 @@ def _keys(name: bytes, value: bytes) -> list[bytes]:
     return []
 
 
-def read_key(path: Path) -> str:
-    """The key in a file."""
-    try:
-        key = path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as failure:
-        reason = failure.strerror if isinstance(failure, OSError) else "it is not text in UTF-8"
-        raise ConfigError(f"the API key in {path} cannot be read ({reason}); name a file that holds it.") from None
-    return check_key(key, str(path))
+# What a request may hold.
 
 
-def check_key(key: str, where: str) -> str:
-    """Refuse a key that would let anybody in, or nobody."""
-    if not key or not key.isprintable() or " " in key:
-        raise ConfigError(
-            f"the API key in {where} is empty or holds spaces; write one word, of random letters at best."
-        )
-    return key
-
-
-# What every request passes on its way in and out: request id, key, limits, headers, log and metrics.
-
-
-_REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
-_LOGGED_PATH = 200
-_OPEN = "/healthz"
-
-SECURITY_HEADERS = [
-    (
-        b"content-security-policy",
-        b"default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
-        b"object-src 'none'",
-    ),
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"cross-origin-opener-policy", b"same-origin"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-]
-
-
-@final
-class Front:
-    """The outermost layer: nothing that the application does, not even a bug, gets past its headers and its log."""
-
-    def __init__(self, app: ASGIApp, metrics: Metrics, key: ApiKey | None, check_room: Callable[[str], None]) -> None:
-        self._app = app
-        self._metrics = metrics
-        self._key = key
-        self._check_room = check_room
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass one request on, if it may enter."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        began, status = perf_counter(), 500
-        request_id = _request_id(scope)
-        scope.setdefault("state", {})["request_id"] = request_id
-
-        async def observed(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                own = [(b"x-request-id", request_id.encode()), *SECURITY_HEADERS]
-                message["headers"] = [*message.get("headers", []), *own]
-            await send(message)
-
-        try:
-            try:
-                self._admit(scope)
-            except Refusal as refusal:
-                await send_refusal(refusal, request_id, observed)
-            else:
-                await self._app(scope, _limited(receive), observed)
-        finally:
-            self._record(scope, request_id, status, perf_counter() - began)
-
-    def _admit(self, scope: Scope) -> None:
-        if self._key is not None and scope["path"] != _OPEN:
-            self._key.require(scope["headers"])
-        headers = dict(scope["headers"])
-        length = headers.get(b"content-length", b"0")
-        if length.isdigit() and int(length[:20]) > MAX_BODY:
-            raise too_large()
-        if scope["method"] == "POST":
-            _check_post(headers)
-        self._check_room(scope["path"])
-
-    def _record(self, scope: Scope, request_id: str, status: int, seconds: float) -> None:
-        route = _route(scope)
-        self._metrics.count(scope["method"], route, status, seconds)
-        log(
-            logging.ERROR if status == 500 else logging.INFO,
-            "request",
-            request_id=request_id,
-            method=scope["method"],
-            path=scope["path"][:_LOGGED_PATH],
-            route=route,
-            status=status,
-            milliseconds=round(1000 * seconds, 3),
-            client=scope["client"][0] if scope.get("client") else None,
-            failure=sys.exception(),  # a bug that is on its way out
-        )
-
-
-def _check_post(headers: Mapping[bytes, bytes]) -> None:
-    # A page of another site can make a browser send requests here, with the password that it keeps.
-    if headers.get(b"sec-fetch-site", b"none") not in (b"same-origin", b"none"):
-        message = "the request comes from a page of another site; only pages of this server may send it."
-        raise Refusal(403, Problem(kind="cross_site", message=message))
+def _check_content_type(headers: Headers) -> None:
     has_body = headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
     if has_body and headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
         message = "the body must be JSON; send it with Content-Type: application/json."
@@ -197,6 +246,9 @@ def _limited(receive: Receive) -> Receive:
     return limited
 
 
+# What a response says of its request.
+
+
 def _request_id(scope: Scope) -> str:
     """The client's own id, where it is a plain word, or a new one."""
     for name, value in scope["headers"]:
@@ -207,13 +259,13 @@ def _request_id(scope: Scope) -> str:
 
 
 def _route(scope: MutableMapping[str, Any]) -> str:
-    """The route's pattern; addresses that no route has are all one."""
+    """The route's pattern; addresses that no route has are all one, and so are the page's files."""
+    if scope["path"].startswith("/static/"):
+        return "/static"
     route = getattr(scope.get("route"), "path", None)
     if isinstance(route, str):
         return route
-    if scope["path"] in LANES:  # refused before it was routed
-        return str(scope["path"])
-    return "/static" if scope["path"].startswith("/static/") else "none"
+    return str(scope["path"]) if scope["path"] in LANES else "none"  # refused before it was routed
 
 
 async def send_refusal(refusal: Refusal, request_id: str, send: Send) -> None:

@@ -15,9 +15,6 @@ from blockhole.answering.engine import Engine, Question
 from blockhole.errors import BlockholeError
 from blockhole.serving.schemas import busy, out_of_time
 
-# Threads that do the work, and how much of it may wait.
-
-
 Done = TypeVar("Done")
 
 
@@ -75,9 +72,6 @@ class Lane:
     def close(self) -> None:
         """Take no more work."""
         self._pool.shutdown(wait=False, cancel_futures=True)
-
-
-# Asks that wait while others are worked on are answered together.
 
 
 LARGEST = 32

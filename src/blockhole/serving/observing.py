@@ -7,16 +7,22 @@ import logging
 import sys
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TextIO, final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, PlatformCollector, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
-# Structured logs: one JSON object a line on standard error.
-
+# Logs: one JSON object a line on standard error.
 
 logger = logging.getLogger("blockhole.serving")
+_LOGGERS = (
+    ("blockhole.serving", logging.INFO),
+    ("uvicorn", logging.ERROR),  # what it warns about is requests, which we log ourselves
+    ("asyncio", logging.ERROR),
+)
+_LOGGED_PATH = 200
 
 
 @final
@@ -44,7 +50,7 @@ def write_json_logs() -> None:
     """Send our log, uvicorn's, and warnings to standard error as JSON lines."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonLines())
-    for name, level in (("blockhole.serving", logging.INFO), ("uvicorn", logging.WARNING), ("asyncio", logging.ERROR)):
+    for name, level in _LOGGERS:
         named = logging.getLogger(name)
         named.handlers = [handler]
         named.setLevel(level)
@@ -63,8 +69,7 @@ def _log_warning(
     log(logging.WARNING, str(message), category=category.__name__)
 
 
-# What a server counts, as Prometheus reads it.
-
+# Metrics, as Prometheus reads them.
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -119,3 +124,33 @@ class Metrics:
     def text(self) -> bytes:
         """All figures."""
         return generate_latest(self._registry)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """A request and its end, as log and metrics tell it; what never became a request has neither method nor path."""
+
+    request_id: str
+    method: str | None
+    path: str | None
+    route: str
+    status: int
+    seconds: float
+    client: str | None
+
+    def record(self, metrics: Metrics, failure: BaseException | None = None) -> None:
+        """Count it, and write one line, with the traceback of a bug."""
+        metrics.count(self.method or "other", self.route, self.status, self.seconds)
+        log(
+            logging.ERROR if self.status == 500 else logging.INFO,
+            "request",
+            request_id=self.request_id,
+            method=self.method,
+            path=None if self.path is None else self.path[:_LOGGED_PATH],
+            route=self.route,
+            status=self.status,
+            milliseconds=round(1000 * self.seconds, 3),
+            client=self.client,
+            failure=failure,
+        )

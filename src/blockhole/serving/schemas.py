@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Generic, Literal, TypeVar, final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from blockhole.answering.answers import Status
 from blockhole.answering.connections import LONGEST
@@ -21,13 +21,20 @@ from blockhole.errors import (
     UndefinedPath,
     UnknownName,
 )
+from blockhole.queries.language import lex, pieces, write_name
 from blockhole.serving.settings import MAX_ANSWERS, MAX_BODY, MAX_CHAINS, MAX_PATHS, MAX_TEXT
-
-# The bodies of requests, and the two shapes of responses: one for success, one for everything else.
-
 
 Result = TypeVar("Result")
 
+# Requests.
+
+
+def _as_whole(value: object) -> object:
+    """91.0 is an integer to JSON Schema, and to many programs that write JSON."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+WholeNumber = Annotated[int, BeforeValidator(_as_whole)]
 QueryText = Annotated[
     str,
     Field(
@@ -63,7 +70,7 @@ class AskBody(Body):
     """A question for ranked answers."""
 
     query: QueryText
-    top: int = _most(MAX_ANSWERS, 10, "How many answers.")
+    top: WholeNumber = _most(MAX_ANSWERS, 10, "How many answers.")
     candidates: Literal["typed", "all"] = Field(
         "typed", description="Answers that the last relation takes in the graph, or any entity."
     )
@@ -82,7 +89,7 @@ class ExplainBody(Body):
 
     query: QueryText
     entity: EntityName
-    top: int = _most(MAX_CHAINS, 5, "How many chains.")
+    top: WholeNumber = _most(MAX_CHAINS, 5, "How many chains.")
 
 
 class PathsBody(Body):
@@ -90,8 +97,11 @@ class PathsBody(Body):
 
     source: EntityName
     target: EntityName
-    max_length: int = _most(LONGEST, 3, "Hops of the longest path.")
-    top: int = _most(MAX_PATHS, 20, "How many paths.")
+    max_length: WholeNumber = _most(LONGEST, 3, "Hops of the longest path.")
+    top: WholeNumber = _most(MAX_PATHS, 20, "How many paths.")
+
+
+# Responses: one shape for success, one for everything else.
 
 
 class Success(BaseModel, Generic[Result]):
@@ -102,20 +112,25 @@ class Success(BaseModel, Generic[Result]):
 
 
 class Place(BaseModel):
-    """Where in the request it went wrong; `column` counts characters from 0."""
+    """Where in the request it went wrong: in `text`, from `column` to `end`, which count characters from 0."""
 
     field: str
     text: str | None = None
     column: int | None = None
+    end: int | None = None
 
 
 class Problem(BaseModel):
-    """What went wrong: `message` is the sentence that the command line prints; `nearest` are names that look alike."""
+    """What went wrong: `message` is the sentence that the command line prints; `nearest` are names that look alike.
+
+    `mended` has, for each of these, the text with that name in the place of the wrong one.
+    """
 
     kind: str
     message: str
     place: Place | None = None
     nearest: tuple[str, ...] = ()
+    mended: tuple[str, ...] = ()
 
 
 class Failure(BaseModel):
@@ -125,7 +140,39 @@ class Failure(BaseModel):
     request_id: str
 
 
-# Results that only the server gives: runs, completions, relations that may follow.
+# Results that only the server gives: runs, queries taken apart, names that fit what was typed.
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class PieceReport:
+    """A part of a query, its source or a hop: `text` as it stands there from `column` to `end`, `name` as it is."""
+
+    column: int
+    end: int
+    kind: Literal["entity", "relation"]
+    inverse: bool
+    name: str
+    text: str
+
+
+def pieces_of(text: str) -> tuple[PieceReport, ...]:
+    """The parts of a query, also of one that is being typed."""
+    return tuple(
+        PieceReport(each.column, each.end, each.kind, each.inverse, each.name, text[each.column : each.end])
+        for each in pieces(text)
+    )
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A query to begin with, in words, and the candidates that it is best asked with."""
+
+    query: str
+    candidates: Literal["typed", "all"]
+    words: str
+    pieces: tuple[PieceReport, ...]
 
 
 @final
@@ -144,6 +191,7 @@ class RunReport:
     calibrated: bool
     loaded: str
     example: str | None
+    examples: tuple[Example, ...]
 
 
 @final
@@ -157,7 +205,26 @@ class RunsReport:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Completion:
+class Reordered:
+    """A query with two neighbouring hops exchanged."""
+
+    query: str
+    pieces: tuple[PieceReport, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ParsedReport:
+    """A query taken apart, and the same relations in `orders` that differ by one exchange of neighbours."""
+
+    query: str
+    pieces: tuple[PieceReport, ...]
+    orders: tuple[Reordered, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class FoundEntity:
     """A known name, as it is and as queries hold it."""
 
     name: str
@@ -171,7 +238,7 @@ class EntitiesReport:
     """Names that what was typed may become: those that begin so, then those that hold it, then similar ones."""
 
     prefix: str
-    entities: tuple[Completion, ...]
+    entities: tuple[FoundEntity, ...]
 
 
 @final
@@ -193,6 +260,32 @@ class RelationsReport:
 
     after: str | None
     relations: tuple[RelationReport, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """What a piece may become: `text` goes into the query, `label` is shown, `hit` is the part of it that was typed.
+
+    Of a relation `known` says whether facts lead on over it; a name that only looks alike is `similar`.
+    """
+
+    text: str
+    label: str
+    hit: tuple[int, int]
+    known: bool | None
+    similar: bool
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class SuggestionsReport:
+    """What the `piece` at the caret may become, best first; `complete` if it is one of the suggestions already."""
+
+    text: str
+    piece: PieceReport
+    complete: bool
+    suggestions: tuple[Suggestion, ...]
 
 
 @final
@@ -233,27 +326,42 @@ class Refusal(Exception):
         self.headers = dict(headers or {})
 
     @classmethod
-    def of(cls, failure: BlockholeError, fields: Mapping[str, str | None]) -> Refusal:
-        """What the command line would print of a failure, with the place in the one of `fields` that caused it."""
+    def of(cls, failure: BlockholeError, fields: Mapping[str, str | None], setting: str | None = None) -> Refusal:
+        """What the command line would print of a failure, with the place in the one of `fields` that caused it.
+
+        A value that is out of range is that of the `setting`, where one is named.
+        """
         status, kind = next((status, kind) for each, status, kind in _STATUS if isinstance(failure, each))
-        place: Place | None = None
+        place = Place(field=setting) if setting is not None and isinstance(failure, ConfigError) else None
         nearest: tuple[str, ...] = ()
+        mended: tuple[str, ...] = ()
         if isinstance(failure, QuerySyntaxError):
-            place = _place(fields, failure.text, failure.column)
+            place = _place(fields, failure.text, failure.column, _end_of_mistake(failure.text, failure.column))
         elif isinstance(failure, UnknownName):
             nearest = failure.nearest
-            text, column = (failure.name, 0) if failure.text is None else (failure.text, failure.column)
-            place = _place(fields, text, column)
+            if failure.text is None or failure.column is None:  # a plain name, not one in a query
+                place, mended = _place(fields, failure.name, 0, len(failure.name)), nearest
+            else:
+                column, text = failure.column, failure.text
+                end = next(token.end for token in lex(text) if token.column == column)
+                place = _place(fields, text, column, end)
+                mended = tuple(text[:column] + write_name(name) + text[end:] for name in nearest)
         message = str(failure).partition("\n")[0]  # the lines behind it draw the place for people
-        problem = Problem(kind=kind, message=message, place=place, nearest=nearest)
+        problem = Problem(kind=kind, message=message, place=place, nearest=nearest, mended=mended if place else ())
         return cls(status, problem, RETRY if status == 503 else None)
 
 
-def _place(fields: Mapping[str, str | None], text: str, column: int | None) -> Place | None:
+def _place(fields: Mapping[str, str | None], text: str, column: int, end: int) -> Place | None:
     for field, value in fields.items():
         if value == text:
-            return Place(field=field, text=text, column=column)
+            return Place(field=field, text=text, column=column, end=end)
     return None
+
+
+def _end_of_mistake(text: str, column: int) -> int:
+    """A mistake reaches to the next / at most, and is one character long at least."""
+    piece = next(piece for piece in pieces(text) if column <= piece.end)
+    return max(piece.column + len(text[piece.column : piece.end].rstrip()), column + 1)
 
 
 def busy() -> Refusal:
@@ -274,9 +382,9 @@ def too_large() -> Refusal:
 
 
 @contextmanager
-def refusing(fields: Mapping[str, str | None]) -> Iterator[None]:
-    """Turn failures that the user caused into refusals that point at the one of `fields` they are about."""
+def refusing(fields: Mapping[str, str | None], setting: str | None = None) -> Iterator[None]:
+    """Turn failures that the user caused into refusals that point at what they are about, as `Refusal.of` does."""
     try:
         yield
     except BlockholeError as failure:
-        raise Refusal.of(failure, fields) from None
+        raise Refusal.of(failure, fields, setting) from None

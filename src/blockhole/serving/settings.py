@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
+from ipaddress import ip_network
+from pathlib import Path
 from typing import final
 
 from blockhole.answering.engine import MAX_HOPS
@@ -20,22 +23,29 @@ MAX_CONNECTIONS = 1000
 MAX_ANSWERS, MAX_CHAINS, MAX_PATHS, MAX_NAMES, MAX_NEIGHBOURS = 1000, 100, 1000, 1000, 200
 """The most that one request can ask for."""
 
+_HOST_NAME = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
+
 
 @final
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
     """How a server works; `api_key` None lets everybody in.
 
-    `queue` is how many requests may wait or be worked on, `timeout` how many seconds one may take, and
-    `receive_seconds` how long a client may take to send one.
+    `allowed_hosts` are names that it answers to besides its own, `trusted_proxies` the addresses or networks whose word
+    is taken for where a request comes from. `queue` is how many requests may wait or be worked on, `timeout` how many
+    seconds one may take, `receive_seconds` how long a client may take to send one, and `send_seconds` how long the
+    response may wait for a client that does not read it.
     """
 
     api_key: str | None = field(default=None, repr=False)
+    allowed_hosts: tuple[str, ...] = ()
+    trusted_proxies: tuple[str, ...] = ()
     max_length: int = 16
     timeout: float = 10.0
     queue: int = 128
     threads: int = field(default_factory=available_threads)
     receive_seconds: float = 10.0
+    send_seconds: float = 30.0
 
     def __post_init__(self) -> None:
         if not 1 <= self.max_length <= MAX_HOPS:
@@ -43,3 +53,34 @@ class ServerSettings:
         for name, value in (("--timeout", self.timeout), ("--queue", self.queue), ("--threads", self.threads)):
             if not value > 0:
                 raise ConfigError(f"{name} is more than zero; it cannot be {value:g}.")
+        for host in self.allowed_hosts:
+            if not _HOST_NAME.fullmatch(host):
+                raise ConfigError(
+                    f"--allowed-host is a name without scheme and port, such as kg.example.org; it cannot be {host!r}."
+                )
+        for proxy in self.trusted_proxies:
+            try:
+                ip_network(proxy)
+            except ValueError:
+                raise ConfigError(
+                    f"--trusted-proxy is an address or network, as 127.0.0.1 or 10.0.0.0/8; it cannot be {proxy!r}."
+                ) from None
+
+
+def read_key(path: Path) -> str:
+    """The API key in a file."""
+    try:
+        key = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as failure:
+        reason = failure.strerror if isinstance(failure, OSError) else "it is not text in UTF-8"
+        raise ConfigError(f"the API key in {path} cannot be read ({reason}); name a file that holds it.") from None
+    return check_key(key, str(path))
+
+
+def check_key(key: str, where: str) -> str:
+    """Refuse a key that would let anybody in, or nobody."""
+    if not key or not key.isprintable() or " " in key:
+        raise ConfigError(
+            f"the API key in {where} is empty or holds spaces; write one word, of random letters at best."
+        )
+    return key

@@ -12,7 +12,7 @@
  * @property {string | null} answer the answer whose reason is open
  * @property {string | null} entity the entity whose page is shown, instead of a query
  * @property {"typed" | "all"} candidates
- * @property {"known" | "predicted" | null} only
+ * @property {"known" | "predicted" | "missing" | null} only `missing` is predicted, for this query alone
  * @property {number} top
  */
 
@@ -36,7 +36,7 @@ function readPlace(search) {
     answer: given.get("answer"),
     entity: given.get("entity"),
     candidates: given.get("candidates") === "all" ? "all" : "typed",
-    only: only === "known" || only === "predicted" ? only : null,
+    only: only === "known" || only === "predicted" || only === "missing" ? only : null,
     top: TOPS.includes(top) ? top : DEFAULT_TOP,
   };
 }
@@ -62,14 +62,14 @@ export function hrefOf(place) {
 }
 
 /**
- * The same place with a query, and no reason open.
+ * The same place with a query, and no reason open; what was asked for the old query alone is not for this one.
  *
  * @param {Place} place
  * @param {string} query
  * @returns {Place}
  */
 export function withQuery(place, query) {
-  return { ...place, query, answer: null, entity: null };
+  return { ...place, query, answer: null, entity: null, only: place.only === "missing" ? null : place.only };
 }
 
 /**
@@ -80,7 +80,17 @@ export function withQuery(place, query) {
  * @returns {Place}
  */
 export function withEntity(place, entity) {
-  return { ...place, query: "", answer: null, entity };
+  return { ...withQuery(place, ""), entity };
+}
+
+/**
+ * Which answers the place shows; null for all.
+ *
+ * @param {Place} place
+ * @returns {"known" | "predicted" | null}
+ */
+export function statusOf({ only }) {
+  return only === "missing" ? "predicted" : only;
 }
 
 /** @returns {Place} */

@@ -1,23 +1,92 @@
 /**
- * Answers as a list, best first. Each can be opened and then shows why it is one.
+ * The answers to a query, best first, of one run or of two side by side. Each can be opened and shows why it is one.
  *
  * @module
  */
 
-import { go, here } from "./address.js";
-import { element } from "./elements.js";
-import { breakable, counted, percent, statusLabel } from "./marks.js";
+import { go, here, hrefOf, statusOf, withQuery } from "./address.js";
+import { Failure, ask, parse } from "./api.js";
+import { breakable, counted, element, percent, problem, queryCode, shorten, statusLabel } from "./elements.js";
 import { reasonPanel } from "./reason.js";
 
 /** @typedef {import("./address.js").Place} Place */
+/** @typedef {import("./api.js").RunInfo} RunInfo */
+/** @typedef {{title: string, node: HTMLElement, summary: string, open?: (answer: string | null) => void}} View */
 
 let columns = 0;
 
+/**
+ * The answers of one run.
+ *
+ * @param {Place} place
+ * @param {RunInfo} run
+ * @param {AbortSignal} signal
+ * @param {(text: string) => void} announce
+ * @returns {Promise<View>}
+ */
+export async function answersView(place, run, signal, announce) {
+  const column = await answerColumn(place, run, signal, announce);
+  column.open(place.answer);
+  return {
+    title: column.result.query,
+    node: element("div", {}, heading(column.result, run), uncalibrated(run), column.node),
+    summary: column.summary,
+    open: (answer) => column.open(answer),
+  };
+}
+
+/**
+ * Ask one run, and list what it answers.
+ *
+ * @param {Place} place
+ * @param {RunInfo} run
+ * @param {AbortSignal} signal
+ * @param {(text: string) => void} announce
+ */
+async function answerColumn(place, run, signal, announce) {
+  const { query, top, candidates } = place;
+  const result = await ask({ run: run.name, query, top, candidates, only: statusOf(place) }, signal);
+  return new AnswerColumn({ ...place, run: run.name }, run, result, announce);
+}
+
+/**
+ * @param {import("./api.js").Answers} result
+ * @param {RunInfo} run
+ */
+function heading({ answers, milliseconds }, run) {
+  const known = answers.filter((answer) => answer.status === "known").length;
+  const share = known === 0 ? "" : known === answers.length ? ", all known" : `, ${known} known`;
+  return element(
+    "h1",
+    { class: "count" },
+    `${counted(answers.length, "answer", "answers")}${share}`,
+    element("small", {}, ` from ${run.name} in ${milliseconds.toFixed(milliseconds < 10 ? 1 : 0)} ms`),
+  );
+}
+
+/**
+ * What is missing where a run has no calibration; null where it has one.
+ *
+ * @param {RunInfo} run
+ */
+function uncalibrated(run) {
+  if (run.calibrated) return null;
+  return element(
+    "p",
+    { class: "muted" },
+    `${run.name} has no calibration, so its answers have scores and no probabilities. Make it with `,
+    element("code", {}, "blockhole calibrate"),
+    ".",
+  );
+}
+
+// A column of answers.
+
 /** The answers of one run, in a column of their own. */
-export class AnswerColumn {
+class AnswerColumn {
   /**
    * @param {Place & {run: string}} place
-   * @param {import("./api.js").RunInfo} run
+   * @param {RunInfo} run
    * @param {import("./api.js").Answers} result
    * @param {(text: string) => void} announce
    */
@@ -48,7 +117,8 @@ export class AnswerColumn {
   get summary() {
     const { answers } = this.result;
     if (answers.length === 0) return "No answers";
-    return `${counted(answers.length, "answer", "answers")}; the first is ${answers[0].entity}, ${answers[0].status}`;
+    const [first] = answers;
+    return `${counted(answers.length, "answer", "answers")}; the first is ${shorten(first.entity)}, ${first.status}`;
   }
 
   /**
@@ -96,7 +166,7 @@ export class AnswerColumn {
     if (at >= 0) {
       this.rows[at].append(this.panel);
     } else {
-      this.panel.prepend(element("h2", {}, answer, element("small", {}, " is not among these answers")));
+      this.panel.prepend(element("h2", {}, ...breakable(answer), element("small", {}, " is not among these answers")));
       this.node.append(this.panel);
     }
   }
@@ -175,5 +245,116 @@ function nothing(place) {
       place.only === "known" ? "No facts lead anywhere along this path." : "There are no answers to show.",
     ),
     element("p", { class: "remedies" }, ...remedies),
+  );
+}
+
+// Two runs, side by side.
+
+
+/**
+ * The answers of two runs; what is opened in one is opened in the other. A run that refuses the query, such as one of
+ * another graph, says so in its column; where both refuse it, nothing is compared.
+ *
+ * @param {Place} place
+ * @param {[RunInfo, RunInfo]} runs
+ * @param {AbortSignal} signal
+ * @param {(text: string) => void} announce
+ * @returns {Promise<View>}
+ */
+export async function compareView(place, runs, signal, announce) {
+  const [{ orders }, ...outcomes] = await Promise.all([
+    otherOrders(place.query, signal),
+    ...runs.map((run) => askOne(place, run, signal, announce)),
+  ]);
+  const columns = outcomes.filter((outcome) => outcome instanceof AnswerColumn);
+  if (columns.length === 0) throw outcomes[0];
+  if (columns.length === 2) {
+    columns[0].compareWith(columns[1], runs[1].name);
+    columns[1].compareWith(columns[0], runs[0].name);
+  }
+  const nodes = outcomes.map((outcome, at) => {
+    const node = outcome instanceof AnswerColumn ? outcome.node : refusal(outcome);
+    node.prepend(columnHeading(runs[at], runs[1 - at], columns.length === 2), uncalibrated(runs[at]) ?? "");
+    return node;
+  });
+  const open = (/** @type {string | null} */ answer) => columns.forEach((column) => column.open(answer));
+  open(place.answer);
+  return {
+    title: `${columns[0].result.query}: ${runs[0].name} beside ${runs[1].name}`,
+    node: element("div", {}, orderLinks(place, orders), element("div", { class: "columns" }, ...nodes)),
+    summary: outcomes.map((outcome, at) => `${runs[at].name}: ${summaryOf(outcome)}`).join(". "),
+    open,
+  };
+}
+
+/**
+ * @param {Place} place
+ * @param {RunInfo} run
+ * @param {AbortSignal} signal
+ * @param {(text: string) => void} announce
+ */
+async function askOne(place, run, signal, announce) {
+  try {
+    return await answerColumn(place, run, signal, announce);
+  } catch (failure) {
+    if (failure instanceof Failure) return failure;
+    throw failure;
+  }
+}
+
+/** @param {AnswerColumn | Failure} outcome */
+function summaryOf(outcome) {
+  return outcome instanceof AnswerColumn ? outcome.summary : outcome.message;
+}
+
+/** @param {Failure} failure */
+function refusal(failure) {
+  return element(
+    "section",
+    { class: "column" },
+    problem(failure, (query) => go(withQuery(here(), query))),
+  );
+}
+
+/**
+ * @param {RunInfo} run
+ * @param {RunInfo} other
+ * @param {boolean} compared
+ */
+function columnHeading(run, other, compared) {
+  const model = run.model === run.name ? null : element("small", {}, ` ${run.model}`);
+  const places = element("span", { class: "elsewhere-heading", "aria-hidden": "true" }, `place at ${other.name}`);
+  return element("header", {}, element("h1", {}, run.name, model), compared ? places : null);
+}
+
+/**
+ * The same relations in other orders; none of a query that does not parse, for the runs say what is wrong with it.
+ *
+ * @param {string} query
+ * @param {AbortSignal} signal
+ * @returns {Promise<{orders: import("./api.js").Taken[]}>}
+ */
+async function otherOrders(query, signal) {
+  try {
+    return await parse(query, signal);
+  } catch (failure) {
+    if (failure instanceof Failure) return { orders: [] };
+    throw failure;
+  }
+}
+
+/**
+ * Links to the same relations in another order, which a commutative model cannot tell apart.
+ *
+ * @param {Place} place
+ * @param {import("./api.js").Taken[]} orders
+ */
+function orderLinks(place, orders) {
+  if (orders.length === 0) return null;
+  return element(
+    "p",
+    { class: "orders" },
+    "The same relations in another order: ",
+    ...orders.map(({ query, pieces }) => element("a", { href: hrefOf(withQuery(place, query)) }, queryCode(pieces))),
   );
 }

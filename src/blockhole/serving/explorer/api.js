@@ -10,8 +10,28 @@
 /** @typedef {{source: string, relation: string, target: string, status: Status, probability: number}} ChainHop */
 /** @typedef {{hops: ChainHop[], probability: number}} Chain */
 /** @typedef {{query: string, entity: string, chains: Chain[], best: number}} Explanation */
-/** @typedef {{name: string, text: string, match: "prefix" | "within" | "similar"}} EntityName */
-/** @typedef {{name: string, inverse: boolean, text: string, known: boolean, entities: number}} RelationName */
+/**
+ * A part of a query, its source or a hop, as the server takes it apart; columns count code points.
+ *
+ * @typedef {object} Piece
+ * @property {number} column
+ * @property {number} end
+ * @property {"entity" | "relation"} kind
+ * @property {boolean} inverse
+ * @property {string} name as it is
+ * @property {string} text as the query has it
+ */
+/** @typedef {{query: string, pieces: Piece[]}} Taken a query taken apart */
+/** @typedef {Taken & {candidates: "typed" | "all", words: string}} Example */
+/**
+ * @typedef {object} Suggestion
+ * @property {string} text what goes into the query, quoted where it must be
+ * @property {string} label what is shown
+ * @property {[number, number]} hit the part of the label that was typed
+ * @property {boolean | null} known of a relation: whether facts lead on over it
+ * @property {boolean} similar whether the name only looks alike
+ */
+/** @typedef {{text: string, piece: Piece, complete: boolean, suggestions: Suggestion[]}} Completion */
 /** @typedef {{name: string, inverse: boolean, text: string, total: number, entities: string[]}} Group */
 /** @typedef {{entity: string, text: string, facts: number, relations: Group[]}} Neighbourhood */
 /**
@@ -24,11 +44,11 @@
  * @property {number} facts
  * @property {boolean} calibrated
  * @property {string | null} example
+ * @property {Example[]} examples
  */
 /** @typedef {{default: string, runs: RunInfo[]}} Runs */
-/** @typedef {{field: string, text: string | null, column: number | null}} Where */
+/** @typedef {{field: string, text: string | null, column: number | null, end: number | null}} Where */
 
-export const MOST_RELATIONS = 1000;
 const TRIES = 4;
 
 /** What went wrong, in the server's words. */
@@ -37,13 +57,15 @@ export class Failure extends Error {
    * @param {string} kind
    * @param {string} message
    * @param {Where | null} where
-   * @param {string[]} nearest
+   * @param {string[]} nearest names that were perhaps meant
+   * @param {string[]} mended the query with each of them
    */
-  constructor(kind, message, where = null, nearest = []) {
+  constructor(kind, message, where = null, nearest = [], mended = []) {
     super(message);
     this.kind = kind;
     this.where = where;
     this.nearest = nearest;
+    this.mended = mended;
   }
 }
 
@@ -74,26 +96,25 @@ export function explain(question, signal) {
 }
 
 /**
- * Entities whose names begin so, hold this, or look alike.
+ * What the name at the caret may become: entities, then only relations that make sense there.
  *
- * @param {{run: string, prefix: string, limit: number}} question
+ * @param {{run: string, text: string, caret: number}} question
  * @param {AbortSignal} signal
- * @returns {Promise<{entities: EntityName[]}>}
+ * @returns {Promise<Completion>}
  */
-export function findEntities(question, signal) {
-  return get("api/entities", question, signal);
+export function complete(question, signal) {
+  return get("api/complete", question, signal);
 }
 
 /**
- * The relations that make sense after a query, or after its source alone; all of them where nothing stands before. No
- * more than `MOST_RELATIONS` come; with `prefix`, only such as begin so.
+ * A query taken apart, and the queries that exchange two neighbouring hops of it.
  *
- * @param {{run: string, after?: string, prefix?: string}} question
+ * @param {string} query
  * @param {AbortSignal} signal
- * @returns {Promise<{relations: RelationName[]}>}
+ * @returns {Promise<Taken & {orders: Taken[]}>}
  */
-export function findRelations(question, signal) {
-  return get("api/relations", { ...question, limit: MOST_RELATIONS }, signal);
+export function parse(query, signal) {
+  return get("api/parse", { query }, signal);
 }
 
 /**
@@ -143,8 +164,8 @@ async function call(url, request) {
     const { response, text } = await reach(url, request);
     const body = read(response, text);
     if (response.ok) return body.result;
-    const { kind, message, place, nearest } = body.error;
-    if (kind !== "busy" || left === 0) throw new Failure(kind, message, place, nearest);
+    const { kind, message, place, nearest, mended } = body.error;
+    if (kind !== "busy" || left === 0) throw new Failure(kind, message, place, nearest, mended);
     await pause(Number(response.headers.get("Retry-After") ?? 1), request.signal);
   }
 }

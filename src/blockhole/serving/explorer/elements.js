@@ -1,6 +1,6 @@
 /**
- * Elements in one call. Children that are strings become text nodes and nothing here parses markup, so the names of a
- * graph, which anybody may have written, stay text.
+ * Elements in one call, and how names, numbers and failures are written with them. Children that are strings become
+ * text nodes and nothing here parses markup, so the names of a graph, which anybody may have written, stay text.
  *
  * @module
  */
@@ -61,4 +61,162 @@ export function byId(id) {
   const found = document.getElementById(id);
   if (found === null) throw new Error(`the page has no #${id}`);
   return found;
+}
+
+// The marks of known and predicted, told apart by form and word as well as colour; numbers as people read them.
+
+/**
+ * A full dot for known, a dashed ring for predicted; decoration beside the word.
+ *
+ * @param {import("./api.js").Status} status
+ */
+export function statusMark(status) {
+  return element("span", { class: `mark ${status}`, "aria-hidden": "true" });
+}
+
+/**
+ * The mark and the word.
+ *
+ * @param {import("./api.js").Status} status
+ */
+export function statusLabel(status) {
+  return element("span", { class: `status ${status}` }, statusMark(status), status);
+}
+
+/**
+ * Such as 62 %, 6.2 %, < 0.1 %.
+ *
+ * @param {number} probability
+ */
+export function percent(probability) {
+  const hundredth = 100 * probability;
+  if (hundredth === 0) return "0 %";
+  if (hundredth < 0.1) return "< 0.1 %";
+  if (hundredth > 99 && hundredth < 100) return `${Math.min(hundredth, 99.9).toFixed(1)} %`;
+  return `${hundredth.toFixed(hundredth < 10 ? 1 : 0)} %`;
+}
+
+/**
+ * Such as 75,043 entities, 1 fact.
+ *
+ * @param {number} count
+ * @param {string} one
+ * @param {string} many
+ */
+export function counted(count, one, many) {
+  return `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
+}
+
+// Names and queries.
+
+const LONGEST_SHOWN = 160;
+const LONGEST_MESSAGE = 400;
+
+/**
+ * A name that may be as long as a page, cut in its middle, since names often differ at their ends.
+ *
+ * @param {string} name
+ * @param {number} most characters that stay
+ */
+export function shorten(name, most = LONGEST_SHOWN) {
+  if (name.length <= most) return name;
+  const letters = [...name];
+  if (letters.length <= most) return name;
+  return letters.toSpliced(Math.ceil(most / 2), letters.length - most, "…").join("");
+}
+
+/**
+ * A name as a child of an element: it may break into lines after its underscores and slashes, and has no end of them.
+ *
+ * @param {string} name
+ */
+export function breakable(name) {
+  return shorten(name)
+    .split(/(?<=[_/.:-])/)
+    .flatMap((part, at) => (at === 0 ? [part] : [element("wbr"), part]));
+}
+
+/**
+ * A query, which may break into lines before its slashes.
+ *
+ * @param {import("./api.js").Piece[]} pieces
+ */
+export function queryCode([source, ...hops]) {
+  const rest = hops.flatMap(({ text }) => [element("wbr"), `/${shorten(text)}`]);
+  return element("code", {}, ...breakable(source.text), ...rest);
+}
+
+/**
+ * Where a column, counted in code points as the server counts, stands in a JavaScript string.
+ *
+ * @param {string} text
+ * @param {number} column
+ * @returns {number}
+ */
+export function offsetOf(text, column) {
+  return [...text].slice(0, column).join("").length;
+}
+
+/**
+ * The column, as the server counts, of a place in a JavaScript string.
+ *
+ * @param {string} text
+ * @param {number} offset
+ */
+export function columnOf(text, offset) {
+  return [...text.slice(0, offset)].length;
+}
+
+// What went wrong, where in the query, and what to do about it.
+
+/**
+ * A failure as people see it: the sentence, the query with a caret under the wrong place, and names that were perhaps
+ * meant, each a button that puts it in.
+ *
+ * @param {import("./api.js").Failure} failure
+ * @param {(query: string) => void} mend asks the mended query
+ */
+export function problem(failure, mend) {
+  const { where, nearest, mended } = failure;
+  const message = sentence(shorten(failure.message, LONGEST_MESSAGE));
+  const box = element("div", { class: "problem", role: "alert" }, element("p", {}, message));
+  if (where === null || where.text === null || where.column === null) return box;
+  box.append(pointedAt(where.text, where.column, where.end ?? where.column + 1));
+  if (where.field === "query" && nearest.length > 0) {
+    const buttons = nearest.map((name, at) =>
+      element("button", { type: "button", title: name, click: () => mend(mended[at]) }, shorten(name)),
+    );
+    box.append(element("p", { class: "remedies" }, "Take ", ...buttons));
+  }
+  return box;
+}
+
+/**
+ * The text with a caret under a column.
+ *
+ * @param {string} text
+ * @param {number} column
+ * @param {number} end
+ */
+function pointedAt(text, column, end) {
+  const [from, to] = [offsetOf(text, column), offsetOf(text, end)];
+  const [before, after] = [text.slice(0, from), text.slice(to)];
+  return element(
+    "p",
+    { class: "pointed" },
+    element("span", { class: "unseen" }, `At character ${column + 1}: `),
+    element(
+      "code",
+      {},
+      before.length > LONGEST_SHOWN ? `…${before.slice(-LONGEST_SHOWN)}` : before,
+      element("span", { class: "wrong" }, shorten(text.slice(from, to)) || "\u00a0"),
+      after.length > LONGEST_SHOWN ? `${after.slice(0, LONGEST_SHOWN)}…` : after,
+    ),
+  );
+}
+
+/** @param {string} message */
+function sentence(message) {
+  const capital = message.charAt(0).toUpperCase() + message.slice(1);
+  return /[.?!]$/.test(capital) ? capital : `${capital}.`;
 }

@@ -6,9 +6,7 @@
 
 import { hrefOf, withEntity, withQuery } from "./address.js";
 import { Failure, getEntity } from "./api.js";
-import { element } from "./elements.js";
-import { breakable, counted } from "./marks.js";
-import { problem } from "./problem.js";
+import { breakable, counted, element, problem, shorten } from "./elements.js";
 
 /** @typedef {import("./address.js").Place} Place */
 
@@ -20,7 +18,7 @@ const MORE = 100;
  * @param {import("./api.js").RunInfo} run
  * @param {AbortSignal} signal
  * @param {(beginning: string) => void} askFrom puts the beginning of a query into the box
- * @returns {Promise<import("./asking.js").View>}
+ * @returns {Promise<import("./answers.js").View>}
  */
 export async function entityView(place, run, signal, askFrom) {
   const found = await getEntity({ run: run.name, name: place.entity, limit: FIRST }, signal);
@@ -31,14 +29,14 @@ export async function entityView(place, run, signal, askFrom) {
     element(
       "header",
       {},
-      element("h1", {}, ...breakable(found.entity)),
+      element("h1", { title: found.entity }, ...breakable(found.entity)),
       element("p", { class: "muted" }, facts),
       element("button", { type: "button", class: "primary", click: () => askFrom(`${found.text}/`) }, "Ask from here"),
     ),
     found.relations.length === 0 ? element("p", { class: "nothing" }, "The graph has no facts about it.") : null,
     ...found.relations.map((group) => groupSection(group, found, place, run, signal)),
   );
-  return { title: found.entity, node, summary: `${found.entity}: ${facts}` };
+  return { title: shorten(found.entity), node, summary: `${shorten(found.entity)}: ${facts}` };
 }
 
 /**
@@ -56,7 +54,7 @@ function groupSection(group, found, place, run, signal) {
   const add = (names) => {
     list.append(
       ...names.map((name) =>
-        element("li", {}, element("a", { href: hrefOf(withEntity(place, name)) }, ...breakable(name))),
+        element("li", {}, element("a", { href: hrefOf(withEntity(place, name)), title: name }, ...breakable(name))),
       ),
     );
     const left = group.total - list.children.length;
@@ -81,21 +79,21 @@ function groupSection(group, found, place, run, signal) {
     }
   });
   add(group.entities);
-  const predicted = { ...withQuery(place, `${found.text}/${group.text}`), only: /** @type {const} */ ("predicted") };
+  const missing = { ...withQuery(place, `${found.text}/${group.text}`), only: /** @type {const} */ ("missing") };
   return element(
     "section",
     { class: "group" },
     element("h2", {}, element("code", {}, group.text), element("small", {}, ` ${group.total.toLocaleString("en")}`)),
     element(
       "a",
-      { class: "predict", href: hrefOf(predicted) },
+      { class: "predict", href: hrefOf(missing) },
       "What is missing?",
       element("span", { class: "unseen" }, ` Predicted answers to ${group.text}`),
     ),
     element(
       "p",
       { class: "meaning" },
-      group.inverse ? `… ${group.name} ${found.entity}` : `${found.entity} ${group.name} …`,
+      group.inverse ? `… ${group.name} ${shorten(found.entity)}` : `${shorten(found.entity)} ${group.name} …`,
     ),
     list,
     more,

@@ -6,20 +6,15 @@
 
 import { go, here, hrefOf, onPlace, withQuery } from "./address.js";
 import { Failure, getRuns } from "./api.js";
-import { answersView } from "./asking.js";
-import { compareView } from "./compare.js";
-import { showControls, wireControls } from "./controls.js";
-import { byId, element } from "./elements.js";
+import { answersView, compareView } from "./answers.js";
+import { byId, element, offsetOf, problem, shorten } from "./elements.js";
 import { entityView } from "./entity-page.js";
-import { problem } from "./problem.js";
-import { offsetOf } from "./query-text.js";
-import { QueryBox } from "./query-box.js";
-import { wireTheme } from "./theme.js";
+import { QueryBox, showOptions, wireOptions } from "./query-box.js";
 import { welcomeView } from "./welcome.js";
 
 /** @typedef {import("./address.js").Place} Place */
 /** @typedef {import("./api.js").Runs} Runs */
-/** @typedef {import("./asking.js").View} View */
+/** @typedef {import("./answers.js").View} View */
 
 class Page {
   /** @param {Runs} runs */
@@ -35,7 +30,7 @@ class Page {
       ask: (query) => go(withQuery(here(), query)),
       announce,
     });
-    wireControls(runs, () => this.box.input.value.trim());
+    wireOptions(runs, () => this.box.input.value.trim());
     onPlace(() => this.show());
   }
 
@@ -47,7 +42,7 @@ class Page {
     const { signal } = this.pending;
     const running = this.runs.runs.find((run) => run.name === this.runOf(place));
     this.box.show(place.query, running?.example ?? "");
-    showControls(place, this.runOf(place));
+    showOptions(place, this.runOf(place));
     const key = hrefOf({ ...place, answer: null });
     if (this.shown?.key === key && this.shown.view.open !== undefined) {
       this.clear(); // whoever asked for something else and went back no longer waits for it
@@ -75,7 +70,7 @@ class Page {
     if (place.entity !== null) {
       return entityView({ ...place, entity: place.entity }, run, signal, (beginning) => this.box.begin(beginning));
     }
-    if (!place.query) return welcomeView(place, run, signal);
+    if (!place.query) return welcomeView(place, run);
     if (place.versus === null) return answersView(place, run, signal, announce);
     return compareView(place, [run, this.info(place.versus)], signal, announce);
   }
@@ -90,7 +85,7 @@ class Page {
     this.leave();
     this.shown = { key, view };
     this.view.replaceChildren(view.node);
-    document.title = view.title ? `${view.title} · BlockHolE` : "BlockHolE explorer";
+    document.title = view.title ? `${shorten(view.title)} · BlockHolE` : "BlockHolE explorer";
     announce(view.summary);
     if (!isFirst && place.entity !== null) {
       scrollTo(0, 0);
@@ -145,7 +140,6 @@ function announce(text) {
   byId("announcer").textContent = text;
 }
 
-wireTheme(byId("theme"));
 try {
   await new Page(await getRuns(new AbortController().signal)).show();
 } catch (failure) {

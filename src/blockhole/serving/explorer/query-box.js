@@ -1,17 +1,19 @@
 /**
- * The query box: a combobox as the ARIA practices describe it. The focus stays in the field, the arrows move through
- * the suggestions, Tab takes one, Enter takes one and asks, Escape closes.
+ * What is asked: the query box, and the runs and options beside it.
+ *
+ * The box is a combobox as the ARIA practices describe it. The focus stays in the field, the arrows move through the
+ * suggestions, Tab takes one, Enter takes one and asks, Escape closes. The server takes the text apart and says which
+ * piece of it a suggestion replaces; nothing here reads queries.
  *
  * @module
  */
 
-import { Failure } from "./api.js";
-import { complete } from "./completion.js";
-import { byId, element } from "./elements.js";
-import { statusMark } from "./marks.js";
-import { pieceAt } from "./query-text.js";
+import { go, here, statusOf, withQuery } from "./address.js";
+import { Failure, complete } from "./api.js";
+import { byId, columnOf, element, offsetOf, shorten, statusMark } from "./elements.js";
 
-/** @typedef {import("./completion.js").Completion} Completion */
+/** @typedef {import("./address.js").Place} Place */
+/** @typedef {import("./api.js").Completion} Completion */
 
 const PAUSE = 40; // milliseconds between the last key and the request
 
@@ -99,21 +101,14 @@ export class QueryBox {
     await new Promise((resolve) => setTimeout(resolve, PAUSE));
     if (signal.aborted) return;
     try {
-      this.open(await complete(this.run(), this.input.value, this.caret(), signal));
+      const text = this.input.value;
+      const caret = columnOf(text, this.input.selectionStart ?? text.length);
+      this.open(await complete({ run: this.run(), text, caret }, signal));
     } catch (failure) {
       if (signal.aborted) return;
       if (!(failure instanceof Failure)) throw failure;
       this.close(); // suggestions are a comfort; what is wrong is said when the query is asked
     }
-  }
-
-  caret() {
-    return this.input.selectionStart ?? this.input.value.length;
-  }
-
-  /** The name at the caret, as it stands now. */
-  piece() {
-    return pieceAt(this.input.value, this.caret());
   }
 
   /** Close the suggestions, also those still on their way. */
@@ -140,26 +135,35 @@ export class QueryBox {
     this.popup.hidden = false;
     this.input.setAttribute("aria-expanded", "true");
     this.activate(null);
-    const kinds = completion.kind === "entity" ? ["entity", "entities"] : ["relation", "relations"];
+    const kinds = completion.piece.kind === "entity" ? ["entity", "entities"] : ["relation", "relations"];
     this.announce(`${suggestions.length} ${kinds[suggestions.length === 1 ? 0 : 1]} suggested`);
   }
 
   /**
-   * @param {import("./completion.js").Suggestion} suggestion
+   * @param {import("./api.js").Suggestion} suggestion
    * @param {number} at
    */
-  option({ label, hit: [from, to], status, note }, at) {
+  option({ label, hit, known, similar }, at) {
+    const [from, to] = hit.map((column) => offsetOf(label, column));
+    const mark = known === null ? null : statusMark(known ? "known" : "predicted");
+    const note = known === null ? (similar ? "looks alike" : "") : known ? "facts lead on" : "the model only";
     return element(
       "li",
-      { role: "option", id: `suggestion-${at}`, "aria-selected": "false", click: () => this.take(at, true) },
+      {
+        role: "option",
+        id: `suggestion-${at}`,
+        "aria-selected": "false",
+        title: label,
+        click: () => this.take(at, true),
+      },
       element(
         "span",
         { class: "label" },
-        label.slice(0, from),
-        element("b", {}, label.slice(from, to)),
-        label.slice(to),
+        shorten(label.slice(0, from)),
+        element("b", {}, shorten(label.slice(from, to))),
+        shorten(label.slice(to)),
       ),
-      element("span", { class: "note" }, status === null ? null : statusMark(status), note),
+      element("span", { class: "note" }, mark, note),
     );
   }
 
@@ -185,15 +189,17 @@ export class QueryBox {
    */
   take(at, thenAsk) {
     if (this.completion === null) return;
-    const { kind, suggestions } = this.completion;
-    const { piece } = this.piece();
-    const rest = this.input.value.slice(piece.end);
-    const slash = kind === "entity" && !rest.startsWith("/") ? "/" : "";
-    const before = this.input.value.slice(0, piece.start) + suggestions[at].text + slash;
+    const { text, piece, suggestions } = this.completion;
+    const [before, after] = [text.slice(0, offsetOf(text, piece.column)), text.slice(offsetOf(text, piece.end))];
+    const now = this.input.value;
+    if (now.length < before.length + after.length || !now.startsWith(before) || !now.endsWith(after)) return;
+    // Whatever stands between is the piece, though more of it was typed since.
+    const slash = piece.kind === "entity" && !after.startsWith("/") ? "/" : "";
+    const caret = before.length + suggestions[at].text.length + slash.length;
     this.close();
-    this.input.value = before + rest;
-    this.input.setSelectionRange(before.length, before.length);
-    if (kind === "entity") this.refresh();
+    this.input.value = before + suggestions[at].text + slash + after;
+    this.input.setSelectionRange(caret, caret);
+    if (piece.kind === "entity") this.refresh();
     else if (thenAsk) this.submit();
   }
 
@@ -230,17 +236,90 @@ export class QueryBox {
    * @param {KeyboardEvent} key
    */
   async onTab(key) {
-    const isFresh = this.completion?.text === this.input.value;
-    if (this.active === null && (this.piece().piece.text.trim() === "" || (isFresh && this.completion?.complete)))
-      return;
-    key.preventDefault();
-    if (!isFresh) await this.refresh(); // the keys were faster than the server
-    if (this.completion?.text !== this.input.value) return; // and further ones came meanwhile
-    if (this.active !== null || !this.completion.complete) this.take(this.active ?? 0, false);
+    if (this.isFresh()) {
+      if (this.active === null && !this.canComplete()) return;
+      key.preventDefault();
+    } else {
+      key.preventDefault(); // the keys were faster than the server, so what can be completed is not known yet
+      const text = this.input.value;
+      await this.refresh();
+      if (this.input.value !== text) return; // and further ones came meanwhile
+      if (!this.canComplete()) {
+        byId("ask").querySelector("button")?.focus(); // where Tab leads
+        return;
+      }
+    }
+    this.take(this.active ?? 0, false);
+  }
+
+  /** Whether the suggestions are for what stands in the box. */
+  isFresh() {
+    return this.completion?.text === this.input.value;
+  }
+
+  /** Whether a name has begun that is none of the suggestions yet. */
+  canComplete() {
+    return this.completion !== null && !this.completion.complete && this.completion.piece.text.trim() !== "";
   }
 }
 
 /** @param {EventTarget | null} target */
 function isField(target) {
   return target instanceof HTMLElement && target.matches("input, select, textarea");
+}
+
+// The runs and the options: they show the address, and changing one changes the address.
+
+const run = select("run");
+const versus = select("versus");
+const candidates = select("candidates");
+const only = select("only");
+const top = select("top");
+
+/**
+ * Offer the runs, and follow the choices. A query that is typed and not yet asked is asked with them.
+ *
+ * @param {import("./api.js").Runs} runs
+ * @param {() => string} typed what stands in the query box
+ */
+export function wireOptions(runs, typed) {
+  const current = () => (typed() && typed() !== here().query ? withQuery(here(), typed()) : here());
+  run.replaceChildren(...runs.runs.map(({ name }) => element("option", { value: name }, name)));
+  versus.replaceChildren(
+    element("option", { value: "" }, "nothing"),
+    ...runs.runs.map(({ name }) => element("option", { value: name }, name)),
+  );
+  for (const part of document.querySelectorAll(".beside")) part.toggleAttribute("hidden", runs.runs.length < 2);
+  run.addEventListener("change", () => {
+    const place = current();
+    go({ ...place, run: run.value, versus: place.versus === run.value ? null : place.versus });
+  });
+  versus.addEventListener("change", () => go({ ...current(), versus: versus.value || null }));
+  candidates.addEventListener("change", () => {
+    go({ ...current(), candidates: candidates.value === "all" ? "all" : "typed" });
+  });
+  only.addEventListener("change", () => {
+    go({ ...current(), only: only.value === "known" || only.value === "predicted" ? only.value : null });
+  });
+  top.addEventListener("change", () => go({ ...current(), top: Number(top.value) }));
+}
+
+/**
+ * Show a place.
+ *
+ * @param {Place} place
+ * @param {string} running the run that answers there
+ */
+export function showOptions(place, running) {
+  run.value = running;
+  versus.value = place.versus ?? "";
+  for (const option of versus.options) option.disabled = option.value === running;
+  candidates.value = place.candidates;
+  only.value = statusOf(place) ?? "";
+  top.value = String(place.top);
+}
+
+/** @param {string} id */
+function select(id) {
+  return /** @type {HTMLSelectElement} */ (byId(id));
 }

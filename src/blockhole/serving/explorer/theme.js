@@ -1,38 +1,36 @@
-/**
- * Light and dark: as the system has it, until the button is pressed; the choice is remembered in this browser.
- *
- * @module
- */
+// Light and dark: as the system has it, until the button is pressed; the choice is remembered in this browser. It runs
+// before the page is painted, so that a remembered choice does not flash in late; that is why it is no module.
+{
+  const KEY = "blockhole.theme";
+  const root = document.documentElement;
+  const system = matchMedia("(prefers-color-scheme: dark)");
 
-const system = matchMedia("(prefers-color-scheme: dark)");
+  const isDark = () => (root.dataset.theme === undefined ? system.matches : root.dataset.theme === "dark");
 
-/**
- * Let the button change the colours.
- *
- * @param {HTMLElement} button
- */
-export function wireTheme(button) {
-  const show = () => button.setAttribute("aria-pressed", String(isDark()));
-  button.addEventListener("click", () => {
-    choose(isDark() ? "light" : "dark");
+  /** @param {() => void} use storage, which can be forbidden: then a choice holds until the page is left */
+  const stored = (use) => {
+    try {
+      use();
+    } catch (refused) {
+      if (!(refused instanceof DOMException)) throw refused;
+    }
+  };
+
+  stored(() => {
+    const chosen = localStorage.getItem(KEY);
+    if (chosen === "light" || chosen === "dark") root.dataset.theme = chosen;
+  });
+
+  addEventListener("DOMContentLoaded", () => {
+    const button = /** @type {HTMLElement} */ (document.getElementById("theme"));
+    const show = () => button.setAttribute("aria-pressed", String(isDark()));
+    button.addEventListener("click", () => {
+      const theme = isDark() ? "light" : "dark";
+      root.dataset.theme = theme;
+      stored(() => localStorage.setItem(KEY, theme));
+      show();
+    });
+    system.addEventListener("change", show);
     show();
   });
-  system.addEventListener("change", show);
-  show();
-}
-
-function isDark() {
-  const chosen = document.documentElement.dataset.theme;
-  return chosen === undefined ? system.matches : chosen === "dark";
-}
-
-/** @param {"light" | "dark"} theme */
-function choose(theme) {
-  document.documentElement.dataset.theme = theme;
-  try {
-    localStorage.setItem("blockhole.theme", theme);
-  } catch (refused) {
-    // Without storage the choice holds until the page is left.
-    if (!(refused instanceof DOMException)) throw refused;
-  }
 }

@@ -5,30 +5,26 @@
  */
 
 import { hrefOf, withEntity, withQuery } from "./address.js";
-import { element } from "./elements.js";
-import { examplesOf } from "./examples.js";
-import { counted, queryCode, statusLabel } from "./marks.js";
-import { pieces, typedName } from "./query-text.js";
+import { counted, element, queryCode, shorten, statusLabel } from "./elements.js";
 
 /** @typedef {import("./address.js").Place} Place */
 
 /**
  * @param {Place} place
  * @param {import("./api.js").RunInfo} run
- * @param {AbortSignal} signal
- * @returns {Promise<import("./asking.js").View>}
+ * @returns {import("./answers.js").View}
  */
-export async function welcomeView(place, run, signal) {
-  const examples = await examplesOf(run, signal);
-  const links = examples.map(({ query, candidates, words }) =>
+export function welcomeView(place, run) {
+  const { examples } = run;
+  const links = examples.map(({ query, pieces, candidates, words }) =>
     element(
       "li",
       {},
       element(
         "a",
         { href: hrefOf({ ...withQuery(place, query), candidates }) },
-        queryCode(query),
-        element("span", {}, words),
+        queryCode(pieces),
+        element("span", {}, shorten(words)),
       ),
     ),
   );
@@ -54,31 +50,25 @@ export async function welcomeView(place, run, signal) {
 /**
  * The query with the most hops, which shows the most; the first of them.
  *
- * @param {import("./examples.js").Example[]} examples
+ * @param {import("./api.js").Example[]} examples
  */
 function longest(examples) {
-  const hops = (/** @type {string} */ query) => pieces(query).length;
-  return examples.map(({ query }) => query).reduce((best, query) => (hops(query) > hops(best) ? query : best));
+  return examples.reduce((best, each) => (each.pieces.length > best.pieces.length ? each : best));
 }
 
 /**
  * A query taken apart, each part with what it means.
  *
- * @param {string} query
+ * @param {import("./api.js").Example} example
  */
-function anatomy(query) {
-  const [source, ...hops] = pieces(query).map((piece) => piece.text);
+function anatomy({ pieces: [source, ...hops] }) {
   const part = (/** @type {string} */ text, /** @type {string} */ meaning) =>
-    element("li", {}, element("code", {}, text), element("span", {}, meaning));
-  const steps = hops.map((hop) => {
-    const { inverse, name } = typedName(hop);
-    return part(`/${hop}`, inverse ? `back over ${name}` : `along ${name}`);
-  });
+    element("li", {}, element("code", {}, shorten(text)), element("span", {}, shorten(meaning)));
   return element(
     "ol",
     { class: "anatomy", "aria-label": "A query, part by part" },
-    part(source, "start here"),
-    ...steps,
+    part(source.text, "start here"),
+    ...hops.map(({ text, inverse, name }) => part(`/${text}`, inverse ? `back over ${name}` : `along ${name}`)),
   );
 }
 
@@ -101,15 +91,15 @@ function readingAnswers() {
  * @param {import("./api.js").RunInfo} run
  */
 function aboutRun(place, run) {
-  const source = run.example === null ? null : typedName(pieces(run.example)[0].text).name;
+  const source = run.examples.at(-1)?.pieces[0].name; // the first are of the paper, the last of this run
   return element(
     "p",
     { class: "muted" },
     `${run.name} is a ${run.model} model of ${counted(run.entities, "entity", "entities")}, `,
     `${counted(run.relations, "relation", "relations")} and ${counted(run.facts, "fact", "facts")}`,
-    run.data === null ? "." : ` from ${run.data.split("/").at(-1)}.`,
-    ...(source === null
+    run.data === null ? "." : ` from ${run.data}.`,
+    ...(source === undefined
       ? []
-      : [" See what it knows about ", element("a", { href: hrefOf(withEntity(place, source)) }, source), "."]),
+      : [" See what it knows about ", element("a", { href: hrefOf(withEntity(place, source)) }, shorten(source)), "."]),
   );
 }

@@ -1,4 +1,4 @@
-"""The runs that are served, each ready for questions."""
+"""The runs that are served, each ready for questions, and queries to begin with."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from blockhole.answering.known import NextRelations
 from blockhole.errors import ConfigError
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import NameIndex
-from blockhole.queries.language import Hop, PathQuery
+from blockhole.queries.language import Hop, Query, parse
 from blockhole.runs.run import Run
-from blockhole.serving.schemas import Place, Problem, Refusal, RunReport
+from blockhole.serving.schemas import Example, Place, Problem, Refusal, RunReport, pieces_of
 
 
 @final
@@ -41,11 +41,12 @@ class ServedRun:
         example = _example(engine.graph)
         if example is not None:
             engine.ask_together([Question(example), Question(example, candidates="all")])
+        examples = _examples(engine.graph, following, example)
         operators, entity = engine.vectors.operators, engine.vectors.entity
         report = RunReport(
             name=name,
             model=run.config.model.name,
-            data=run.config.data,
+            data=None if run.config.data is None else Path(run.config.data).name,  # where it lies is nobody's business
             entities=engine.graph.num_entities,
             relations=engine.graph.num_relations,
             facts=len(engine.graph),
@@ -54,12 +55,13 @@ class ServedRun:
             calibrated=engine.calibration is not None,
             loaded=datetime.now(UTC).isoformat(timespec="seconds"),
             example=None if example is None else str(example),
+            examples=tuple(examples),
         )
         return cls(name, folder, engine, NameIndex(engine.graph.entities.names), following, report)
 
 
 @final
-class Runs:
+class ServedRuns:
     """The served runs by name, in the order of the command line."""
 
     def __init__(self, runs: Sequence[ServedRun]) -> None:
@@ -106,9 +108,53 @@ def names_of(folders: Sequence[Path]) -> list[str]:
     return ["/".join(parts[-depth:]) for parts in whole]
 
 
-def _example(graph: KnowledgeGraph) -> PathQuery | None:
+def _example(graph: KnowledgeGraph) -> Query | None:
     """A query that a fact answers."""
     if not len(graph):
         return None
     source, relation, _ = graph.triples[0].tolist()
-    return PathQuery(graph.entities[source], (Hop(graph.relations[relation]),))
+    return Query(graph.entities[source], (Hop(graph.relations[relation]),))
+
+
+# The two paths of the paper's Figure 1, for runs on the bundled royal family. William's father is held out of it, so
+# William is none of those that fatherOf is known to take: all entities are candidates.
+_FIGURE_1 = {
+    "William/^fatherOf/brotherOf/fatherOf": "children of his paternal uncles",
+    "William/brotherOf/^fatherOf/fatherOf": "children of his brother’s father",
+}
+_LONGEST_EXAMPLE = 3
+
+
+def _examples(graph: KnowledgeGraph, following: NextRelations, example: Query | None) -> list[Example]:
+    """Queries of the run's own names: those of Figure 1 where it has them, and walks that go on where facts lead."""
+    figure = [
+        Example(text, "all", words, pieces_of(text))
+        for text, words in _FIGURE_1.items()
+        if _has_names(graph, parse(text))
+    ]
+    walks = [] if example is None else [example]
+    while walks and len(walks[-1].hops) < _LONGEST_EXAMPLE:
+        source, *path = graph.entities.id(walks[-1].source), *(_relation(graph, hop) for hop in walks[-1].hops)
+        onward = [Hop(*graph.relation_name(each.relation)) for each in following.after(source, path) if each.known]
+        used = {hop.relation for hop in walks[-1].hops}
+        fresh = [hop for hop in onward if hop.relation not in used] or onward
+        if not fresh:
+            break
+        walks.append(Query(walks[-1].source, (*walks[-1].hops, fresh[0])))
+    return figure + [
+        Example(str(walk), "typed", _in_words(walk), pieces_of(str(walk))) for walk in walks[1 if figure else 0 :]
+    ]
+
+
+def _has_names(graph: KnowledgeGraph, query: Query) -> bool:
+    return query.source in graph.entities and all(hop.relation in graph.relations for hop in query.hops)
+
+
+def _relation(graph: KnowledgeGraph, hop: Hop) -> int:
+    return graph.relation_id(hop.relation, hop.inverse)
+
+
+def _in_words(query: Query) -> str:
+    """Such as: from William, back over fatherOf, along brotherOf."""
+    steps = [f"back over {hop.relation}" if hop.inverse else f"along {hop.relation}" for hop in query.hops]
+    return ", ".join([f"from {query.source}", *steps])
