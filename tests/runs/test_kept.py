@@ -8,7 +8,6 @@ smaller one with an approximate index (`part`), both merged (`merged`), one that
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -24,14 +23,13 @@ from blockhole.answering.index import load_index
 from blockhole.cli.main import main
 from blockhole.errors import RunError
 from blockhole.runs.merging import merge_runs
-
-KEPT = Path(__file__).parent / "kept-0.1.0"
+from tests.runs.kept import copy_kept
 
 
 @pytest.fixture
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy to work on; it is the working directory, from which the runs name their data."""
-    shutil.copytree(KEPT, tmp_path / "kept")
+    """A copy as working directory, from which the runs name their data."""
+    copy_kept(tmp_path / "kept")
     monkeypatch.chdir(tmp_path / "kept")
     return tmp_path / "kept"
 
@@ -85,7 +83,7 @@ def test_they_answer_by_their_indexes(kept: Path) -> None:
 
 @pytest.mark.usefixtures("kept")
 def test_they_are_measured_alike(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="^0$"):
+    with pytest.raises(SystemExit, match=r"^0$"):
         main(["evaluate", "run", "--json"])
     assert json.loads(capsys.readouterr().out)["mq"] == pytest.approx(58.80749221050225)
 

@@ -22,9 +22,22 @@ CURVE_WIDTH = 60
 @app.command()
 def show(
     run: Annotated[Path, typer.Argument(help="Folder that `blockhole train` wrote.", metavar="RUN")],
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Check every file of a run, a packed graph or an export for damage.")
+    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Say what a run is, how far it has come, and how its loss and validation figures went."""
+    if verify:
+        from blockhole.runs.verification import verify as verify_files
+
+        found = verify_files(run)
+        if as_json:
+            print_json({"place": str(run), "files": found})
+        else:
+            for name, state in found.items():
+                stdout().print(f"{name}: {state}", soft_wrap=True)
+        return
     from blockhole.runs.run import Run
 
     opened = Run.open(run)

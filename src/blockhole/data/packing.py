@@ -30,7 +30,7 @@ from blockhole.graph.knowledge_graph import SplitName
 from blockhole.machine import resident_bytes
 from blockhole.packed.adjacency import GrowingArray, adjacency_bytes, write_adjacency
 from blockhole.packed.folder import ENTITIES, FORMAT, RECORD, RELATIONS, is_packed
-from blockhole.saving import replacing_folder
+from blockhole.saving import replacing_folder, sha256_of
 
 # How many facts a file holds, without reading it: told by Parquet, guessed from the first lines of a text.
 
@@ -111,7 +111,10 @@ def _write(
     tell("building the adjacency")
     edges = write_adjacency(folder / "train.npy", folder, entities, relations, memory)
     packed = Packed(entities=entities, relations=relations, facts=facts, edges=edges)
-    (folder / RECORD).write_text(json.dumps({"format": FORMAT, **asdict(packed)}, indent=1) + "\n", encoding="utf-8")
+    tell("taking the sums of the files")
+    sums = {path.name: sha256_of(path) for path in sorted(folder.iterdir())}
+    record = {"format": FORMAT, **asdict(packed), "sha256": sums}
+    (folder / RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     (folder / ORIGIN).write_text(json.dumps({"packed_from": str(source)}, indent=1) + "\n", encoding="utf-8")
     return packed
 

@@ -37,7 +37,7 @@ class GrowingArray:
     def append(self, rows: NDArray[Any]) -> None:
         """Add rows at the end."""
         rows = np.ascontiguousarray(rows, dtype=self._dtype)
-        rows.tofile(self._file)
+        self._file.write(rows.data)  # not `tofile`, which does not say why a write failed
         self.length += len(rows)
 
     def _write_header(self) -> None:
