@@ -137,6 +137,8 @@ def write_failure(failure: Exception) -> OSError | None:
 
     polars, safetensors and faiss have exceptions of their own, which tell the number of an error or its text.
     """
+    if isinstance(failure, FileExistsError):  # a folder was to be made where a file is
+        return NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
     if isinstance(failure, OSError) and failure.errno is not None:
         return failure
     text = str(failure)
@@ -157,7 +159,7 @@ def remedy(failure: OSError) -> str:
             return "make the file system writable"
         case errno.EACCES | errno.EPERM:
             return "allow writing there"
-        case errno.ENOTDIR | errno.EEXIST:
+        case errno.ENOTDIR:
             return "choose a path that does not lead through a file"
         case errno.EISDIR:
             return "choose a file, not a folder"
