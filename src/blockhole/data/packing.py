@@ -26,6 +26,7 @@ from blockhole.files.formats import (
     text_blocks,
 )
 from blockhole.files.readers import encode_each, read_facts, warn_of_negatives
+from blockhole.files.tables import panics_as_errors
 from blockhole.graph.knowledge_graph import SplitName
 from blockhole.machine import resident_bytes
 from blockhole.packed.adjacency import GrowingArray, adjacency_bytes, write_adjacency
@@ -42,7 +43,11 @@ def estimate_facts(path: Path) -> int:
     if file_format.layout is Layout.PARQUET:
         import polars as pl
 
-        return int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
+        try:
+            with panics_as_errors():
+                return int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
+        except pl.exceptions.PolarsError:
+            return 0  # reading it will say what is wrong
     sample = next((block.data for block in text_blocks(path, file_format.compression)), b"\n")
     lines = max(1, sample.count(b"\n"))
     return -(-path.stat().st_size * lines // compressed_size(sample, file_format.compression))
@@ -161,7 +166,7 @@ def _write_split(
             tell(f"reading {path.name}: {true.length:,} facts")
             _require_memory(memory, path)
         if not true.length:
-            raise DataError(f"{path}: the file holds no facts; write one fact a line, or leave the file away.")
+            raise DataError(f"{path}: the file holds no facts; write one fact a line, or leave the file out.")
         warn_of_negatives(path, left_out)
         return true.length
 

@@ -193,7 +193,7 @@ def _read_openke(folder: Path, files: Mapping[SplitName, Path]) -> SplitGraph:
 
 
 def _no_facts(path: Path) -> MalformedFile:
-    return MalformedFile(path, "the file holds no facts", "write one fact a line, or leave the file away")
+    return MalformedFile(path, "the file holds no facts", "write one fact a line, or leave the file out")
 
 
 def warn_of_negatives(path: Path, count: int) -> None:

@@ -34,6 +34,11 @@ def write_graph(graph: KnowledgeGraph, path: Path | str) -> None:
     Entities without facts appear in none of these formats.
     """
     path = Path(path)
+    if not isinstance(graph, KnowledgeGraph):
+        raise DataError(
+            f"{path}: a graph is wanted, not a {type(graph).__name__}; "
+            "one split, or several together, is a graph: split.graph('train', 'valid', 'test')."
+        )
     file_format = writable_format(path)
     with replacing(path) as temporary:
         if file_format.layout is Layout.PARQUET:

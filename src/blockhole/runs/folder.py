@@ -15,6 +15,7 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from blockhole.errors import ConfigError, DamagedRun
+from blockhole.files.tables import panics_as_errors
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.runs.config import TrainConfig, validate
@@ -79,7 +80,8 @@ def read_vocabularies(path: Path, sha256: str | None = None) -> tuple[Vocabulary
 
     try:
         check_sum(path, sha256)
-        frame = polars.read_parquet(path).sort("id", maintain_order=True)
+        with panics_as_errors():
+            frame = polars.read_parquet(path).sort("id", maintain_order=True)
         names = {kind: frame.filter(polars.col("kind") == kind)["name"].to_list() for kind in ("entity", "relation")}
     except (OSError, polars.exceptions.PolarsError) as failure:
         reason = str(failure).splitlines()[0]
@@ -108,7 +110,8 @@ def read_facts(path: Path, entities: Vocabulary, relations: Vocabulary, sha256: 
 
     try:
         check_sum(path, sha256)
-        columns = polars.read_parquet(path).select("source", "relation", "target").cast(polars.Int32)
+        with panics_as_errors():
+            columns = polars.read_parquet(path).select("source", "relation", "target").cast(polars.Int32)
         return KnowledgeGraph(entities, relations, columns.to_numpy())
     except (OSError, ValueError, polars.exceptions.PolarsError) as failure:
         reason = str(failure).splitlines()[0]
