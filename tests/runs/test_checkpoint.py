@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 
-from blockhole.errors import DamagedRun, NotARun, RunError
+from blockhole.errors import BlockholeWarning, DamagedRun, NotARun, RunError
 from blockhole.fitting import train
 from blockhole.runs.checkpoint import (
     Checkpoint,
@@ -262,6 +262,19 @@ def test_a_run_that_never_began_may_begin_again(tmp_path: Path) -> None:
     (tmp_path / "tensorboard").mkdir()
     check_free(tmp_path)
     assert train(random_data(), settings=SMALL, out=tmp_path).complete
+
+
+def test_fewer_epochs_than_a_run_has_are_told(run_folder: Path) -> None:
+    train(random_data(), settings={"training.epochs": 4}, out=run_folder, resume=True)
+    with pytest.warns(BlockholeWarning) as told:
+        same = train(random_data(), settings={"training.epochs": 2}, out=run_folder, resume=True)
+    assert [str(each.message) for each in told] == [
+        f"{run_folder} has 4 epochs already, more than the 2 asked for, so nothing is trained; "
+        "ask for more than 4 to go on."
+    ]
+    assert (same.state.epoch, same.complete) == (4, True)
+    assert Run.open(run_folder).config.training.epochs == 4
+    train(random_data(), settings={"training.epochs": 4}, out=run_folder, resume=True)  # warnings are errors here
 
 
 def test_two_processes_do_not_train_into_one_folder(tmp_path: Path) -> None:

@@ -26,8 +26,6 @@ from pydantic import BaseModel, ConfigDict
 from blockhole.errors import BlockholeWarning, FetchError
 from blockhole.saving import remedy
 
-# The named data sets: their files, checksums, public homes and sizes; the facts are in `catalogue.toml`.
-
 
 class _Entry(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -33,29 +33,6 @@ from blockhole.packed.adjacency import GrowingArray, adjacency_bytes, write_adja
 from blockhole.packed.folder import ENTITIES, FORMAT, RECORD, RELATIONS, is_packed
 from blockhole.saving import replacing_folder, sha256_of
 
-# How many facts a file holds, without reading it: told by Parquet, guessed from the first lines of a text.
-
-
-def estimate_facts(path: Path) -> int:
-    """The number of rows of a Parquet file; of a text, its size over the mean size of a line in its first block."""
-    require_file(path)
-    file_format = format_of(path)
-    if file_format.layout is Layout.PARQUET:
-        import polars as pl
-
-        try:
-            with panics_as_errors():
-                return int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
-        except pl.exceptions.PolarsError:
-            return 0  # reading it will say what is wrong
-    sample = next((block.data for block in text_blocks(path, file_format.compression)), b"\n")
-    lines = max(1, sample.count(b"\n"))
-    return -(-path.stat().st_size * lines // compressed_size(sample, file_format.compression))
-
-
-# Packing a graph: from files of facts of any size to a folder that is worked on where it lies, in bounded memory.
-
-
 DEFAULT_MEMORY = 3_000_000_000
 """Bytes the process may hold while it packs, when nothing else is said."""
 
@@ -128,7 +105,7 @@ def _write_facts(
     source: Path, files: dict[SplitName, Path], folder: Path, memory: int, tell: Callable[[str], object]
 ) -> tuple[int, int, int]:
     """Facts and names; how many train facts, entities and relations there are."""
-    from blockhole.packed.names import PackedNames
+    from blockhole.packed.numbering import PackedNames
 
     listed = [listed_names(source / name) if source.is_dir() else () for name in ("entities.txt", "relations.txt")]
     with (
@@ -187,3 +164,20 @@ def _require_room(folder: Path, needed: int) -> None:
             f"packing needs up to {needed / 1e9:.2f} GB on the disk of {folder.parent}, and {free / 1e9:.2f} GB are "
             "free; make room, or name a folder on another disk."
         )
+
+
+def estimate_facts(path: Path) -> int:
+    """The number of rows of a Parquet file; of a text, its size over the mean size of a line in its first block."""
+    require_file(path)
+    file_format = format_of(path)
+    if file_format.layout is Layout.PARQUET:
+        import polars as pl
+
+        try:
+            with panics_as_errors():
+                return int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
+        except pl.exceptions.PolarsError:
+            return 0  # reading it will say what is wrong
+    sample = next((block.data for block in text_blocks(path, file_format.compression)), b"\n")
+    lines = max(1, sample.count(b"\n"))
+    return -(-path.stat().st_size * lines // compressed_size(sample, file_format.compression))

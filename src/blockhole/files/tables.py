@@ -36,9 +36,6 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-# Facts as a table of names: columns source, relation, target and, where facts are labelled, positive.
-
-
 COLUMNS = ("source", "relation", "target")
 HEADERS = (COLUMNS, ("head", "relation", "tail"), ("subject", "predicate", "object"))
 """The names that the three columns go by in files."""

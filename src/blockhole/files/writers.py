@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-# Graphs into files: the suffix picks the format, and a file appears whole or not at all.
-
-
 ROWS = 1_000_000
 BYTE_ORDER_MARK = "\ufeff"  # at the start of a file it belongs to no name
 
@@ -128,9 +125,6 @@ def _write_ntriples(graph: KnowledgeGraph, temporary: Path, file_format: FileFor
             terms.with_columns(end=pl.lit(".")).write_csv(
                 file, include_header=False, separator=" ", quote_style="never"
             )
-
-
-# Graphs from one file format into another.
 
 
 def convert(source: Path, destination: Path) -> dict[str, object]:
