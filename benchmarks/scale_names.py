@@ -19,7 +19,7 @@ import polars as pl
 
 from blockhole.files.readers import NameTable, Numbering
 from blockhole.machine import resident_bytes
-from blockhole.packed.names import PackedNames
+from blockhole.packed.numbering import PackedNames
 
 BLOCK = 500_000
 SIZES = [

@@ -5,6 +5,7 @@
     BlockholeError               an error the user can act on; the command line prints it and exits with 1
     ├── DataError                a file or data set cannot be used
     │   ├── MalformedFile        a file's contents are wrong: says file, line and what to do
+    │   ├── Unwritable           a file or folder cannot be written: says why and what to do
     │   ├── UnknownDataSet       no such named data set, nor such a file
     │   └── FetchError           a download failed or its checksum differs
     ├── QueryError               a path query cannot be parsed or names something unknown
@@ -48,6 +49,17 @@ class MalformedFile(DataError):
         self.line = line
         where = f"{path}, line {line}" if line is not None else f"{path}"
         super().__init__(f"{where}: {problem}; {remedy}.")
+
+
+class Unwritable(DataError):
+    """A file or folder cannot be written: the disk is full, the place is read-only, a name is taken."""
+
+    def __init__(self, path: Path | str, reason: str, remedy: str) -> None:
+        self.path = Path(path)
+        self.reason = reason
+        self.remedy = remedy
+        elsewhere = "" if remedy.startswith("choose") else ", or choose another place"
+        super().__init__(f"{path}: cannot be written ({reason}); {remedy}{elsewhere}.")
 
 
 class UnknownDataSet(DataError):

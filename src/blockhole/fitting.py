@@ -23,8 +23,7 @@ from blockhole.models.contract import Model
 from blockhole.queries.paths import PathQueries
 from blockhole.runs.checkpoint import TrainingState
 from blockhole.runs.config import Settings, TrainConfig, flatten, gather, merge, read_preset, validate
-from blockhole.runs.folder import resumed_config
-from blockhole.runs.run import Run, check_free, is_run
+from blockhole.runs.run import Run, check_free, is_run, resumed_config
 from blockhole.runs.tracking import MlflowTracker, TensorBoardTracker, Tracker
 from blockhole.runs.writer import Writer, sole_writer
 from blockhole.training.batches import KnownCorruptions, PathTensors

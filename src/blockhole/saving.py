@@ -1,46 +1,82 @@
-"""Files and folders that appear whole or not at all."""
+"""Writing to disk: a file or a folder appears whole or not at all, and one that cannot be written is one sentence.
+
+What is written goes to a temporary name in the same folder, reaches the disk, and is then renamed. So a name either
+keeps what it had or holds all that is new, also after a crash. A run's checkpoint is several files that change
+together; `runs/checkpoint.py` builds its commit out of the same pieces.
+
+A file of numbers looks as good after a flipped bit as before it. Where that matters its SHA-256 sum is kept: in the
+JSON file that describes it, or as `NAME.sha256` beside it, which `sha256sum --check` understands too.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
+import re
+import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from hashlib import file_digest
 from pathlib import Path
 from secrets import token_hex
 
-from blockhole.errors import DataError
+from blockhole.errors import BlockholeError, DataError, Unwritable
+
+SUM = ".sha256"
+"""What is added to the name of a file for the file that holds its sum."""
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A temporary file in the folder of `path`: it becomes `path` at the end, and vanishes on failure."""
-    path = path.resolve()  # through a link, so that the link stays one
-    if path.is_dir():
-        raise DataError(f"{path}: is a folder; name a file to write.")
-    temporary = path.with_name(f".{path.name}.{token_hex(8)}")
-    try:
+def replacing(path: Path, *, temporary: Path | None = None, summed: bool = False) -> Iterator[Path]:
+    """A temporary file beside `path`: it becomes `path` at the end, and vanishes on failure.
+
+    Its name is new each time, so that two processes may write one file, unless `temporary` is given. With `summed`,
+    `path`.sha256 is written too.
+    """
+    with writing(path):
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            yield path  # a device or a pipe, such as /dev/null, has no other name to be written under
+            return
+        path = path.resolve()  # through a link, so that the link stays one
+        if path.is_dir():
+            raise DataError(f"{path}: is a folder; name a file to write.")
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.touch(exist_ok=False)  # not mkstemp, whose files only their owner can read
-    except OSError as failure:
-        raise DataError(f"{path}: cannot be written ({failure.strerror}); choose another place.") from None
-    try:
-        yield temporary
-        os.replace(temporary, path)
-    finally:
+        temporary = temporary or path.with_name(_beside(path))
         temporary.unlink(missing_ok=True)
+        try:
+            temporary.touch(exist_ok=False)  # not mkstemp, whose files only their owner can read
+            mode = temporary.stat().st_mode
+            yield temporary
+            temporary.chmod(mode)  # safetensors puts a file of its own there, which only its owner can read
+            sync(temporary)
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # the file is there; some file systems open no folders
+            sync(path.parent)
+    if summed:
+        write_file(sum_file(path), f"{sha256_of(path)}  {path.name}\n".encode())
+
+
+def write_file(path: Path, content: bytes, *, temporary: Path | None = None) -> None:
+    """Write a file whole or not at all."""
+    with replacing(path, temporary=temporary) as unfinished:
+        unfinished.write_bytes(content)
 
 
 @contextmanager
 def replacing_folder(folder: Path) -> Iterator[Path]:
     """A new folder beside `folder`: it takes the place of `folder` at the end, and vanishes on failure."""
-    folder = folder.resolve()
-    try:
+    with writing(folder):
+        folder = folder.resolve()
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as temporary:
+        with tempfile.TemporaryDirectory(prefix=_beside(folder), dir=folder.parent) as temporary:
             fresh, replaced = Path(temporary) / "fresh", Path(temporary) / "replaced"
             fresh.mkdir()
             yield fresh
+            for path in (*fresh.rglob("*"), fresh):
+                sync(path)
             try:
                 if folder.exists():
                     # A rename cannot replace a folder that has contents: the old one steps aside and is then deleted.
@@ -49,5 +85,117 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
             finally:
                 if replaced.exists() and not folder.exists():
                     replaced.rename(folder)  # the new one did not come, so the old one comes back
-    except OSError as failure:
-        raise DataError(f"cannot write {folder}: {failure.strerror or failure}; name another folder.") from failure
+        with suppress(OSError):
+            sync(folder.parent)
+
+
+def _beside(path: Path) -> str:
+    """A new name, short enough for any file system, that tells which file or folder it will become."""
+    return f".{path.name[:50]}.{token_hex(8)}"
+
+
+def write_in_place(path: Path, content: bytes) -> None:
+    """Write a file that nobody reads before all of it is on disk: one whose name or whose commit record comes later."""
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on disk."""
+    if sys.platform == "win32":  # which opens no folders, and syncs no files that are open for reading
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+# Failures.
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn what fails while `path` is written, in whatever library, into one sentence."""
+    try:
+        yield
+    except Exception as failure:
+        cause = None if isinstance(failure, BlockholeError) else write_failure(failure)
+        if cause is None:
+            raise
+        raise Unwritable(path, cause.strerror or str(cause), remedy(cause)) from failure
+
+
+_OS_ERROR = re.compile(r"\(os error (\d+)\)")
+_TEXTS = {os.strerror(code): code for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)}
+
+
+def write_failure(failure: Exception) -> OSError | None:
+    """The failure of the system behind an exception of any library; None for others.
+
+    polars, safetensors and faiss have exceptions of their own, which tell the number of an error or its text.
+    """
+    if isinstance(failure, FileExistsError):  # a folder was to be made where a file is
+        return NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+    if isinstance(failure, OSError) and failure.errno is not None:
+        return failure
+    text = str(failure)
+    if told := _OS_ERROR.search(text):
+        return OSError(int(told[1]), os.strerror(int(told[1])))
+    for meaning, code in _TEXTS.items():
+        if meaning in text:
+            return OSError(code, meaning)
+    return failure if isinstance(failure, OSError) else None
+
+
+def remedy(failure: OSError) -> str:
+    """What to do about a failed write."""
+    match failure.errno:
+        case errno.ENOSPC | errno.EDQUOT | errno.EFBIG:
+            return "make room"
+        case errno.EROFS:
+            return "make the file system writable"
+        case errno.EACCES | errno.EPERM:
+            return "allow writing there"
+        case errno.ENOTDIR:
+            return "choose a path that does not lead through a file"
+        case errno.EISDIR:
+            return "choose a file, not a folder"
+        case errno.ENAMETOOLONG:
+            return "choose a shorter name"
+    return "check the disk"
+
+
+# Sums.
+
+
+READ_AT_ONCE = 1 << 27
+"""Bytes whose sum is taken in a tenth of a second: files up to this size are checked wherever they are opened."""
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 sum of a file, in hexadecimal; 100 MB take a tenth of a second."""
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()
+
+
+def sum_file(path: Path) -> Path:
+    """Where the sum of a file is kept that no JSON file describes."""
+    return path.with_name(path.name + SUM)
+
+
+def kept_sum(path: Path) -> str | None:
+    """The sum kept beside `path`; None where there is none."""
+    try:
+        return sum_file(path).read_text(encoding="utf-8").split()[0]
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def is_intact(path: Path, expected: str | None, *, at_most: int | None = None) -> bool:
+    """Whether a file has the sum it should have, if that is known; files larger than `at_most` bytes are believed."""
+    if expected is None or (at_most is not None and path.stat().st_size > at_most):
+        return True
+    return sha256_of(path) == expected

@@ -22,8 +22,7 @@ from blockhole.answering.index import (
 )
 from blockhole.answering.vectors import Vectors
 from blockhole.errors import DamagedRun, MissingExtra, RunError
-from blockhole.runs.checkpoint import TrainingState, commit_shards
-from blockhole.runs.derived import weights_id
+from blockhole.runs.checkpoint import TrainingState, commit_shards, weights_id
 from blockhole.runs.run import Run
 from tests.answering.toys import make_engine
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import random
 from pathlib import Path
 
@@ -11,8 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from blockhole.data.packing import pack
 from blockhole.errors import DataError, MalformedFile
 from blockhole.files.readers import read_graph, read_split
+from blockhole.files.tables import panics_as_errors
 from blockhole.files.writers import write_graph
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from tests.files.facts import compress_zstd, graph_of, small_blocks
@@ -39,8 +42,8 @@ TEXT = {
         b'"a\n",r,b\na,b\n',
         ", line 3: 2 columns instead of 3; write source, relation and target, separated by commas.",
     ),
-    "empty file": ("f.tsv", b"", ": the file holds no facts; write one fact a line, or leave the file away."),
-    "blank file": ("f.tsv", b"\n\r\n", ": the file holds no facts; write one fact a line, or leave the file away."),
+    "empty file": ("f.tsv", b"", ": the file holds no facts; write one fact a line, or leave the file out."),
+    "blank file": ("f.tsv", b"\n\r\n", ": the file holds no facts; write one fact a line, or leave the file out."),
     "empty source": ("f.tsv", GOOD + b"\tr\tb\n", f", line 2: the source is empty; {NAME}"),
     "empty relation": ("f.tsv", GOOD + b"\na\t\tb\n", f", line 3: the relation is empty; {NAME}"),
     "empty target": ("f.tsv", b"a\tr\t\r\n", f", line 1: the target is empty; {NAME}"),
@@ -92,7 +95,7 @@ TEXT = {
         ", line 3: not valid RDF (ill-formed document: expected `</rdf:Description>`, but `</rdf:RDF>` was found); "
         "correct the statement there.",
     ),
-    "no RDF": ("f.ttl", b"# nothing\n", ": the file holds no facts; write one fact a line, or leave the file away."),
+    "no RDF": ("f.ttl", b"# nothing\n", ": the file holds no facts; write one fact a line, or leave the file out."),
 }  # fmt: skip
 
 
@@ -220,6 +223,34 @@ def test_parquet_that_is_none(tmp_path: Path) -> None:
     assert str(failure.value).endswith("); write it again, with text columns source, relation, target.")
 
 
+def test_parquet_that_its_library_panics_over(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """One byte of a good file was changed: polars prints a page about it and raises what no `except Exception` sees."""
+    path = tmp_path / "f.parquet"
+    path.write_bytes((Path(__file__).parent / "damaged.parquet").read_bytes())
+    with pytest.raises(
+        MalformedFile, match=r"f\.parquet: not a Parquet file of names \(.*\); write it again"
+    ) as failure:
+        read_graph(path)
+    assert len(str(failure.value).splitlines()) == 1
+    with pytest.raises(MalformedFile, match="not a Parquet file of names"):
+        pack(path, tmp_path / "packed")
+    assert capfd.readouterr().err == ""
+    assert [file.name for file in tmp_path.iterdir()] == ["f.parquet"]
+
+
+def test_what_others_print_while_parquet_is_read_is_passed_on(capsys: pytest.CaptureFixture[str]) -> None:
+    with panics_as_errors():
+        os.write(2, b"said meanwhile\n")
+    assert capsys.readouterr().err == "said meanwhile\n"
+
+
+def test_a_split_is_not_a_graph(tmp_path: Path) -> None:
+    (tmp_path / "f.tsv").write_bytes(GOOD)
+    with pytest.raises(DataError, match=r"a graph is wanted, not a SplitGraph; .* split\.graph\('train'"):
+        write_graph(read_split(tmp_path / "f.tsv"), tmp_path / "g.tsv")  # type: ignore[arg-type]
+    assert not (tmp_path / "g.tsv").exists()
+
+
 @pytest.mark.parametrize(
     ("table", "expected"),
     [
@@ -232,7 +263,7 @@ def test_parquet_that_is_none(tmp_path: Path) -> None:
             {"source": ["x"], "relation": ["r"], "target": ["y"], "label": [2]},
             "label '2' of row 1 is neither 1 nor -1; write 1 for a fact and -1 for a false one.",
         ),
-        ({"a": [], "b": [], "c": []}, "the file holds no facts; write one fact a line, or leave the file away."),
+        ({"a": [], "b": [], "c": []}, "the file holds no facts; write one fact a line, or leave the file out."),
     ],
 )
 def test_bad_parquet(tmp_path: Path, table: dict[str, list[object]], expected: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,6 @@ from blockhole.files.readers import read_graph, read_split
 from blockhole.files.writers import convert, write_graph, write_split
 from blockhole.graph.knowledge_graph import SplitGraph
 from blockhole.graph.vocabulary import Vocabulary
-from blockhole.saving import replacing, replacing_folder
 from tests.files.facts import Fact, any_name, fact_lists, graph_of, line_name
 
 ANY_NAME = [".csv", ".csv.gz", ".parquet", ".nt", ".nt.gz", ".nt.zst"]
@@ -138,49 +136,6 @@ def test_convert_never_writes_over_its_source(tmp_path: Path) -> None:
     path.write_text("a\tr\tb\n")
     with pytest.raises(DataError, match=r"a\.tsv: is the file to convert; name another one to write\."):
         convert(path, path)
-
-
-def test_a_written_file_may_be_read_by_whom_the_umask_allows(tmp_path: Path) -> None:
-    before = os.umask(0o027)
-    try:
-        with replacing(tmp_path / "facts.tsv") as temporary:
-            temporary.write_text("whole", encoding="utf-8")
-    finally:
-        os.umask(before)
-    assert [file.name for file in tmp_path.iterdir()] == ["facts.tsv"]
-    assert (tmp_path / "facts.tsv").stat().st_mode & 0o777 == 0o640
-
-
-def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
-    path = tmp_path / "kept.tsv"
-    path.write_text("old")
-
-    def fail() -> None:
-        with replacing(path) as temporary:
-            temporary.write_text("half")
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        fail()
-    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("kept.tsv", "old")]
-
-
-def test_the_old_folder_comes_back_where_the_new_one_cannot_take_its_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rename = Path.rename
-
-    def interrupted(self: Path, target: Path) -> Path:
-        if self.name == "fresh":
-            raise KeyboardInterrupt
-        return rename(self, target)
-
-    monkeypatch.setattr(Path, "rename", interrupted)
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "old.txt").touch()
-    with pytest.raises(KeyboardInterrupt), replacing_folder(tmp_path / "data") as fresh:
-        (fresh / "new.txt").touch()
-    assert [file.relative_to(tmp_path).as_posix() for file in tmp_path.rglob("*")] == ["data", "data/old.txt"]
 
 
 def test_a_folder_is_not_written_over(tmp_path: Path) -> None:

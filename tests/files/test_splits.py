@@ -98,7 +98,7 @@ def test_openke_writes_the_relation_last(tmp_path: Path) -> None:
         ("train2id", "1\n\n0 0 2\n", "line 3: an id that entity2id.txt or relation2id.txt does not have; "
          "write source, target, relation, in this order."),
         ("train2id", "", "the file is empty; write the number of lines, then three ids a line."),
-        ("train2id", "0\n", "the file holds no facts; write one fact a line, or leave the file away."),
+        ("train2id", "0\n", "the file holds no facts; write one fact a line, or leave the file out."),
         ("entity2id", "2\na\t0\nb\t2\n", "line 3: id 2 where the ids should be 0 to 1, each once; "
          "number the names from 0 without gaps."),
         ("entity2id", "2\na\t0\na\t1\n", "line 3: 'a' is listed twice; keep one of the lines."),

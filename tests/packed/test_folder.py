@@ -186,6 +186,10 @@ def test_damage_is_told(tmp_path: Path) -> None:
         read_split(folder)
     (folder / "packed.json").write_text(json.dumps(record))
     (folder / "target.npy").write_bytes((folder / "target.npy").read_bytes()[:-4])
+    with pytest.raises(DataError, match=r"target.npy: is damaged: its bytes .*; pack the graph again\.$"):
+        read_split(folder)
+    del record["sha256"]  # as in version 0.1.0
+    (folder / "packed.json").write_text(json.dumps(record))
     with pytest.raises(DataError, match=r"target.npy: cannot be read \(.*\); pack the graph again\.$"):
         read_split(folder)
     with pytest.raises(DataError, match=r": is packed already\.$"):

@@ -6,6 +6,7 @@ import gc
 import json
 import os
 import resource
+import shutil
 import subprocess
 from contextlib import closing
 from pathlib import Path
@@ -14,19 +15,23 @@ from typing import Any
 import pytest
 import torch
 
-from blockhole.errors import DamagedRun, NotARun, RunError
+from blockhole.errors import BlockholeWarning, DamagedRun, NotARun, RunError
 from blockhole.fitting import train
 from blockhole.runs.checkpoint import (
     Checkpoint,
     TrainingState,
     load_best_weights,
     load_checkpoint,
+    read_record,
     recover,
     save_checkpoint,
+    weights_id,
 )
-from blockhole.runs.run import Run, check_free
+from blockhole.runs.run import Run, check_free, is_run
 from blockhole.runs.tracking import MetricsFile
+from blockhole.runs.verification import verify
 from blockhole.runs.writer import sole_writer
+from blockhole.saving import sha256_of
 from tests.training.worlds import random_data
 
 SMALL: dict[str, Any] = {
@@ -106,7 +111,7 @@ def save_and_crash(folder: Path, checkpoint: Checkpoint, step: int, monkeypatch:
         replace(source, target)
 
     with monkeypatch.context() as patch:
-        patch.setattr("blockhole.runs.checkpoint.os.fsync", counted_fsync)
+        patch.setattr("blockhole.saving.os.fsync", counted_fsync)
         patch.setattr("blockhole.runs.checkpoint.os.replace", counted_replace)
         try:
             save_checkpoint(folder, checkpoint, best_changed=True)
@@ -153,10 +158,48 @@ def test_a_file_cut_short_is_named_and_nothing_is_written(name: str, run_folder:
     assert {path.name: path.read_bytes() for path in run_folder.iterdir()} == before
 
 
-def test_a_vocabulary_cut_short(run_folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("summed", "message"), [(True, "is damaged: its bytes are not those that were saved"), (False, "cannot be read")]
+)
+def test_a_vocabulary_cut_short(summed: bool, message: str, run_folder: Path) -> None:
     (run_folder / "vocabulary.parquet").write_bytes(b"PAR1")
-    with pytest.raises(DamagedRun, match=r"vocabulary\.parquet cannot be read"):
+    if not summed:  # as in version 0.1.0
+        forget_sums(run_folder)
+    with pytest.raises(DamagedRun, match=rf"vocabulary\.parquet {message}"):
         Run.open(run_folder)
+
+
+def forget_sums(folder: Path) -> None:
+    state = json.loads((folder / "state.json").read_text(encoding="utf-8"))
+    del state["sha256"]
+    (folder / "state.json").write_text(json.dumps(state), encoding="utf-8")
+
+
+def test_best_weights_keep_their_sum_when_only_the_others_are_saved(tmp_path: Path) -> None:
+    save_checkpoint(tmp_path, numbered(1, best=True), best_changed=True)
+    save_checkpoint(tmp_path, numbered(2, best=True), best_changed=False)
+    sums = read_record(tmp_path).sha256
+    assert sums == {name: sha256_of(tmp_path / name) for name in sums}
+    assert set(sums) == {"weights.safetensors", "optimizer.safetensors", "best.safetensors"}
+
+
+@pytest.mark.parametrize("length", [0, 1, 40, 200])
+def test_a_first_checkpoint_cut_short_is_no_run_yet(length: int, tmp_path: Path) -> None:
+    whole = train(random_data(), settings=SMALL, out=tmp_path / "whole")
+    folder = tmp_path / "torn"
+    shutil.copytree(tmp_path / "whole", folder, ignore=shutil.ignore_patterns("calibration.json"))
+    for name in ("weights.safetensors", "optimizer.safetensors", "state.json"):
+        (folder / name).rename(folder / f"{name}.next")
+    torn = (folder / "state.json.next").read_bytes()[:length]
+    (folder / "state.json.next").write_bytes(torn)
+    assert not is_run(folder)
+    for use in (Run.open, read_record, load_checkpoint, weights_id, verify):
+        with pytest.raises(NotARun):
+            use(folder)
+    check_free(folder)
+    again = train(random_data(), settings=SMALL, out=folder, resume=True)
+    assert again.state.epoch == whole.state.epoch
+    assert torch.equal(again.model.entity, whole.model.entity)
 
 
 def test_files_of_different_checkpoints(run_folder: Path, tmp_path: Path) -> None:
@@ -219,6 +262,19 @@ def test_a_run_that_never_began_may_begin_again(tmp_path: Path) -> None:
     (tmp_path / "tensorboard").mkdir()
     check_free(tmp_path)
     assert train(random_data(), settings=SMALL, out=tmp_path).complete
+
+
+def test_fewer_epochs_than_a_run_has_are_told(run_folder: Path) -> None:
+    train(random_data(), settings={"training.epochs": 4}, out=run_folder, resume=True)
+    with pytest.warns(BlockholeWarning) as told:
+        same = train(random_data(), settings={"training.epochs": 2}, out=run_folder, resume=True)
+    assert [str(each.message) for each in told] == [
+        f"{run_folder} has 4 epochs already, more than the 2 asked for, so nothing is trained; "
+        "ask for more than 4 to go on."
+    ]
+    assert (same.state.epoch, same.complete) == (4, True)
+    assert Run.open(run_folder).config.training.epochs == 4
+    train(random_data(), settings={"training.epochs": 4}, out=run_folder, resume=True)  # warnings are errors here
 
 
 def test_two_processes_do_not_train_into_one_folder(tmp_path: Path) -> None:

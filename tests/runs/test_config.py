@@ -54,6 +54,11 @@ def test_file_formats(tmp_path: Path, name: str, text: str) -> None:
     assert read_config_file(tmp_path / name) == {"training": {"epochs": 3}}
 
 
+def test_as_many_threads_as_no_machine_has() -> None:
+    with pytest.raises(ConfigError, match=r"training\.threads = 100000 cannot be used: it should be less than"):
+        validate({"training": {"threads": 100_000}})
+
+
 def test_yaml_knows_the_setting_on(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text(

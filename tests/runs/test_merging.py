@@ -69,6 +69,16 @@ def test_a_merged_run_names_its_parts(parts: list[Path], tmp_path: Path) -> None
     torch.testing.assert_close(scores(Run.open(tmp_path / "sum")), weighted)
 
 
+def test_a_merged_run_has_the_epochs_of_its_parts_not_those_they_planned(tmp_path: Path) -> None:
+    parts = [trained(tmp_path / "short"), trained(tmp_path / "long", training__epochs=3, training__seed=1)]
+    config = json.loads((parts[0] / "config.json").read_text(encoding="utf-8"))
+    config["training"]["epochs"] = 100  # as if it had been interrupted
+    (parts[0] / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    made = merge_runs(parts, tmp_path / "sum")
+    for run in (made, Run.open(tmp_path / "sum")):
+        assert (run.state.epoch, run.config.training.epochs, run.complete) == (3, 3, True)
+
+
 def test_merged_runs_merge_again(parts: list[Path], tmp_path: Path) -> None:
     merge_runs(parts, tmp_path / "sum")
     merge_runs([tmp_path / "sum", parts[0]], tmp_path / "more")

@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from blockhole.runs.derived import read_derived, weights_id
+from blockhole.runs.checkpoint import weights_id
+from blockhole.runs.folder import read_derived
 from blockhole.saving import replacing
 
 Floats = NDArray[np.float64]

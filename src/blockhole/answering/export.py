@@ -85,9 +85,9 @@ def _uncalibrated(run: Run | Path | str) -> Engine:
 
 
 def export_file(engine: Engine, kind: FileKind, path: Path) -> None:
-    """Write the names and vectors of all entities to `path`, whole or not at all."""
+    """Write the names and vectors of all entities to `path`, whole or not at all, and its sum to `path`.sha256."""
     vectors: NDArray[np.float32] = engine.index.vectors.numpy()
-    with replacing(path) as temporary:
+    with replacing(path, summed=True) as temporary:
         match kind:
             case "parquet":
                 _write_parquet(engine, vectors, temporary)

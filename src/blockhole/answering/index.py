@@ -23,8 +23,9 @@ from blockhole.errors import DamagedRun, MissingExtra, RunError
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.models.contract import float32_slack
 from blockhole.queries.walks import sample_walks
-from blockhole.runs.derived import read_derived, weights_id
-from blockhole.saving import replacing
+from blockhole.runs.checkpoint import weights_id
+from blockhole.runs.folder import read_derived
+from blockhole.saving import READ_AT_ONCE, is_intact, replacing, sha256_of
 
 # The exact index
 
@@ -239,6 +240,7 @@ class IndexRecord(BaseModel):
     file: str
     width: int | None = Field(default=None, description="efSearch of hnsw or nprobe of ivf")
     recall: float = Field(default=1.0, description="share of the true best ten that is found")
+    sha256: str | None = Field(default=None, description="sum of `file`; version 0.1 kept none")
 
 
 @final
@@ -270,6 +272,7 @@ def build_index(folder: Path, vectors: Vectors, graph: KnowledgeGraph, kind: Ind
         record = IndexRecord(weights=identity, kind=kind, file=name, width=index.width, recall=recall)
         with replacing(folder / name) as temporary:
             index.save(temporary)
+    record = record.model_copy(update={"sha256": sha256_of(folder / name)})
     with replacing(folder / INDEX) as temporary:
         temporary.write_text(record.model_dump_json(indent=1) + "\n", encoding="utf-8")
     for old in folder.glob("index-*"):
@@ -289,12 +292,16 @@ def load_index(folder: Path) -> LoadedIndex | None:
     path = folder / record.file
     if not path.is_file():
         raise DamagedRun(f"{path} is missing; {remedy} --kind {record.kind}")
-    if record.kind == "exact":
-        return LoadedIndex(ExactIndex(_mapped(path, remedy)), None)
     try:
-        return LoadedIndex(None, ApproximateIndex.load(record.kind, path, record.width or 1))
+        if record.kind == "exact":
+            loaded = LoadedIndex(ExactIndex(_mapped(path, remedy)), None)
+        else:
+            loaded = LoadedIndex(None, ApproximateIndex.load(record.kind, path, record.width or 1))
     except RuntimeError:  # faiss names the line of its source where it stopped
         raise DamagedRun(f"{path} cannot be read; {remedy} --kind {record.kind}") from None
+    if not is_intact(path, record.sha256, at_most=READ_AT_ONCE):
+        raise DamagedRun(f"{path} is damaged: its bytes are not those that were saved; {remedy} --kind {record.kind}")
+    return loaded
 
 
 def _mapped(path: Path, remedy: str) -> Tensor:

@@ -42,7 +42,7 @@ class Vectors:
         """The vectors of a run: those in its folder, or of its model where it is in memory only."""
         if run.folder is None:
             return cls.of_weights(run.config.model, run.model.state_dict(), len(run.relations))
-        weights = load_best_weights(run.folder)
+        weights = load_best_weights(run.folder, mapped=True)
         try:
             vectors = cls.of_weights(run.config.model, weights, len(run.relations))
         except (KeyError, RuntimeError):  # a table is missing, or of another shape

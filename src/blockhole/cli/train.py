@@ -184,13 +184,33 @@ def _numbers(text: str) -> list[float]:
 
 
 @app.command(short_help="Describe a run, with its training curves.")
-def show(run: RunArgument, json: JsonFlag = False) -> None:
+def show(
+    run: RunArgument,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Check every file of a run, a packed graph or an export for damage.")
+    ] = False,
+    json: JsonFlag = False,
+) -> None:
     """Describe a run: how far it was trained, its loss and validation curves, its settings."""
+    if verify:
+        _verify(run, json)
+        return
     report = _description(blockhole.Run.open(run))
     if json:
         print_json(report)
     else:
         _print_description(report)
+
+
+def _verify(place: Path, json: bool) -> None:
+    from blockhole.runs.verification import verify
+
+    found = verify(place)
+    if json:
+        print_json({"place": str(place), "files": found})
+        return
+    for name, state in found.items():
+        stdout().print(f"{name}: {state}", soft_wrap=True)
 
 
 def _description(run: Run) -> dict[str, Any]:

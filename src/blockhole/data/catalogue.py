@@ -24,8 +24,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict
 
 from blockhole.errors import BlockholeWarning, FetchError
-
-# The named data sets: their files, checksums, public homes and sizes; the facts are in `catalogue.toml`.
+from blockhole.saving import remedy
 
 
 class _Entry(BaseModel):
@@ -256,8 +255,8 @@ def fetch(entry: NamedDataSet) -> Path:
                 archive.unlink()
     except OSError as failure:
         raise FetchError(
-            f"cannot write to the cache {folder}: {failure.strerror or failure}; make room there, or name another "
-            f"folder in BLOCKHOLE_CACHE."
+            f"cannot write to the cache {folder}: {failure.strerror or failure}; {remedy(failure)}, or name another "
+            "folder in BLOCKHOLE_CACHE."
         ) from failure
     return folder
 

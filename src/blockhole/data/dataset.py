@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-# A data set: a split graph, and the path queries over it where there are any.
-
-
 @final
 class DataSet:
     """A named `split` graph with five parts of path queries, each read when first asked for.
@@ -79,33 +76,6 @@ class DataSet:
         return f"DataSet({self.name!r}, {len(self.split.train)} train facts, {paths} path queries)"
 
 
-# Data sets published as path queries only, as Guu et al. 2015 did: the facts are the queries of length 1.
-
-
-def split_of_parts(part_files: Mapping[str, Path]) -> SplitGraph:
-    """The split graph behind the parts of path queries: train, and dev and test of both kinds."""
-    encoder = Encoder()
-    splits = []
-    for prefix in ("train", "dev", "test"):
-        facts, _ = encoder.encode(_facts(path for part, path in part_files.items() if part.startswith(prefix)))
-        splits.append(facts)
-    entities, relations = encoder.vocabularies()
-    return SplitGraph(entities, relations, *splits)
-
-
-def _facts(files: Iterator[Path]) -> Iterator[pl.DataFrame]:
-    import polars as pl
-
-    path = pl.col("relation")
-    for file in files:
-        for block in read_facts(file):
-            several = path.str.contains(HOP_SEPARATOR, literal=True)
-            yield block.filter(~(several | path.str.starts_with(INVERSE)))
-
-
-# One way in: a name of the catalogue, a folder, or a file becomes a `DataSet`.
-
-
 def load(source: str | Path) -> DataSet:
     """Load a data set by name, from a folder, or from one file, whose facts then are all train.
 
@@ -137,6 +107,30 @@ def find_entry(name: str) -> NamedDataSet:
     raise UnknownDataSet(
         f"there is no data set, file or folder {name!r}; {hint} A file or a folder of facts can be given too."
     )
+
+
+# Data sets published as path queries only, as Guu et al. 2015 did: the facts are the queries of length 1.
+
+
+def split_of_parts(part_files: Mapping[str, Path]) -> SplitGraph:
+    """The split graph behind the parts of path queries: train, and dev and test of both kinds."""
+    encoder = Encoder()
+    splits = []
+    for prefix in ("train", "dev", "test"):
+        facts, _ = encoder.encode(_facts(path for part, path in part_files.items() if part.startswith(prefix)))
+        splits.append(facts)
+    entities, relations = encoder.vocabularies()
+    return SplitGraph(entities, relations, *splits)
+
+
+def _facts(files: Iterator[Path]) -> Iterator[pl.DataFrame]:
+    import polars as pl
+
+    path = pl.col("relation")
+    for file in files:
+        for block in read_facts(file):
+            several = path.str.contains(HOP_SEPARATOR, literal=True)
+            yield block.filter(~(several | path.str.starts_with(INVERSE)))
 
 
 # Data sets written to a folder, so that the folder can be given wherever a data set is wanted.

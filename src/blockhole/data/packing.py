@@ -26,30 +26,12 @@ from blockhole.files.formats import (
     text_blocks,
 )
 from blockhole.files.readers import encode_each, read_facts, warn_of_negatives
+from blockhole.files.tables import panics_as_errors
 from blockhole.graph.knowledge_graph import SplitName
 from blockhole.machine import resident_bytes
 from blockhole.packed.adjacency import GrowingArray, adjacency_bytes, write_adjacency
 from blockhole.packed.folder import ENTITIES, FORMAT, RECORD, RELATIONS, is_packed
-from blockhole.saving import replacing_folder
-
-# How many facts a file holds, without reading it: told by Parquet, guessed from the first lines of a text.
-
-
-def estimate_facts(path: Path) -> int:
-    """The number of rows of a Parquet file; of a text, its size over the mean size of a line in its first block."""
-    require_file(path)
-    file_format = format_of(path)
-    if file_format.layout is Layout.PARQUET:
-        import polars as pl
-
-        return int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
-    sample = next((block.data for block in text_blocks(path, file_format.compression)), b"\n")
-    lines = max(1, sample.count(b"\n"))
-    return -(-path.stat().st_size * lines // compressed_size(sample, file_format.compression))
-
-
-# Packing a graph: from files of facts of any size to a folder that is worked on where it lies, in bounded memory.
-
+from blockhole.saving import replacing_folder, sha256_of
 
 DEFAULT_MEMORY = 3_000_000_000
 """Bytes the process may hold while it packs, when nothing else is said."""
@@ -111,7 +93,10 @@ def _write(
     tell("building the adjacency")
     edges = write_adjacency(folder / "train.npy", folder, entities, relations, memory)
     packed = Packed(entities=entities, relations=relations, facts=facts, edges=edges)
-    (folder / RECORD).write_text(json.dumps({"format": FORMAT, **asdict(packed)}, indent=1) + "\n", encoding="utf-8")
+    tell("taking the sums of the files")
+    sums = {path.name: sha256_of(path) for path in sorted(folder.iterdir())}
+    record = {"format": FORMAT, **asdict(packed), "sha256": sums}
+    (folder / RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     (folder / ORIGIN).write_text(json.dumps({"packed_from": str(source)}, indent=1) + "\n", encoding="utf-8")
     return packed
 
@@ -120,7 +105,7 @@ def _write_facts(
     source: Path, files: dict[SplitName, Path], folder: Path, memory: int, tell: Callable[[str], object]
 ) -> tuple[int, int, int]:
     """Facts and names; how many train facts, entities and relations there are."""
-    from blockhole.packed.names import PackedNames
+    from blockhole.packed.numbering import PackedNames
 
     listed = [listed_names(source / name) if source.is_dir() else () for name in ("entities.txt", "relations.txt")]
     with (
@@ -158,7 +143,7 @@ def _write_split(
             tell(f"reading {path.name}: {true.length:,} facts")
             _require_memory(memory, path)
         if not true.length:
-            raise DataError(f"{path}: the file holds no facts; write one fact a line, or leave the file away.")
+            raise DataError(f"{path}: the file holds no facts; write one fact a line, or leave the file out.")
         warn_of_negatives(path, left_out)
         return true.length
 
@@ -179,3 +164,20 @@ def _require_room(folder: Path, needed: int) -> None:
             f"packing needs up to {needed / 1e9:.2f} GB on the disk of {folder.parent}, and {free / 1e9:.2f} GB are "
             "free; make room, or name a folder on another disk."
         )
+
+
+def estimate_facts(path: Path) -> int:
+    """The number of rows of a Parquet file; of a text, its size over the mean size of a line in its first block."""
+    require_file(path)
+    file_format = format_of(path)
+    if file_format.layout is Layout.PARQUET:
+        import polars as pl
+
+        try:
+            with panics_as_errors():
+                return int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
+        except pl.exceptions.PolarsError:
+            return 0  # reading it will say what is wrong
+    sample = next((block.data for block in text_blocks(path, file_format.compression)), b"\n")
+    lines = max(1, sample.count(b"\n"))
+    return -(-path.stat().st_size * lines // compressed_size(sample, file_format.compression))

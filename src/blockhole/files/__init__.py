@@ -1,1 +1,1 @@
-"""The files graphs come from and go to."""
+"""The files graphs come from and go to: formats, readers, writers, frames."""

@@ -17,8 +17,6 @@ from typing import IO, cast, final
 from blockhole.errors import DataError, MalformedFile
 from blockhole.graph.knowledge_graph import SplitName
 
-# The file formats of graphs, told by suffix.
-
 
 @final
 class Layout(StrEnum):

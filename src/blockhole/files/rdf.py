@@ -8,6 +8,7 @@ and the labels a parser invents differ from run to run.
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -16,6 +17,7 @@ from urllib.parse import quote, unquote
 
 from blockhole.errors import MalformedFile
 from blockhole.files.formats import (
+    BYTE_ORDER_MARK,
     Block,
     FileFormat,
     Layout,
@@ -265,21 +267,56 @@ def syntax_error(path: Path, failure: SyntaxError, line: int | None) -> Malforme
 
 
 BATCH = 100_000
+_LONGEST_ENTITY = 256
+_ENTITY = b"<!ENTITY"
+_DEFINITION = re.compile(rb'<!ENTITY\s*%?\s*([^\s"]+)\s*"([^"]*)"', re.DOTALL)
+_REFERENCE = re.compile(rb"&([^;&]+);")
 
 
 @final
 class LineByLine:
-    """Hands a file to a parser one line at a time, so that `line` is where the parser stands."""
+    """Hands XML to a parser one line at a time, so that `line` is where the parser stands, and bounds its entities.
 
-    def __init__(self, file: IO[bytes]) -> None:
+    The parser replaces an entity by what it stands for, other entities included: ten that each stand for ten of the one
+    before grow a few bytes to gigabytes. Those that abbreviate an IRI, as in OWL files, are short.
+    """
+
+    def __init__(self, file: IO[bytes], path: Path) -> None:
         self._file = file
+        self._path = path
+        self._seen = b""
+        self._sizes: dict[bytes, int] = {}
         self.line = 0
 
     def read(self, size: int = -1) -> bytes:
         """The next line, or the next `size` bytes of it."""
         data = self._file.readline(size)
         self.line += data.endswith(b"\n") or not data
+        self._watch(data)
         return data
+
+    def _watch(self, data: bytes) -> None:
+        """Look for definitions of entities, which may go over several lines."""
+        text = self._seen + data
+        while (start := text.find(_ENTITY)) >= 0 and (end := text.find(b">", start)) >= 0:
+            self._define(text[start:end])
+            text = text[end:]
+        self._seen = text[start:] if start >= 0 else text[1 - len(_ENTITY) :]
+        if len(self._seen) > 100 * _LONGEST_ENTITY:
+            raise self._too_long("an entity")
+
+    def _define(self, definition: bytes) -> None:
+        found = _DEFINITION.match(definition)
+        if found is None:  # the parser knows better what is wrong
+            return
+        name, value = found.groups()
+        self._sizes[name] = len(value) + sum(self._sizes.get(other, 0) for other in _REFERENCE.findall(value))
+        if self._sizes[name] > _LONGEST_ENTITY:
+            raise self._too_long(f"the entity {name.decode(errors='replace')!r}")
+
+    def _too_long(self, entity: str) -> MalformedFile:
+        problem = f"{entity} stands for more than {_LONGEST_ENTITY} characters"
+        return MalformedFile(self._path, problem, "write them out where they are used", max(1, self.line))
 
 
 def read_rdf(path: Path, file_format: FileFormat) -> Iterator[pl.DataFrame]:
@@ -295,9 +332,11 @@ def read_rdf(path: Path, file_format: FileFormat) -> Iterator[pl.DataFrame]:
 def _canonical_batches(path: Path, file_format: FileFormat) -> Iterator[str]:
     layout = file_format.layout
     with open_decompressed(path, file_format.compression) as file:
-        reader = LineByLine(file)
-        quads = _parser(reader if layout is Layout.RDF_XML else file, layout)
+        reader = LineByLine(file, path)
         try:
+            if file.read(len(BYTE_ORDER_MARK)) != BYTE_ORDER_MARK:
+                file.seek(0)
+            quads = _parser(reader if layout is Layout.RDF_XML else file, layout)
             while batch := list(islice(quads, BATCH)):
                 yield spell(batch, quads=True)
         except SyntaxError as failure:

@@ -6,7 +6,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, final
@@ -30,9 +34,6 @@ from blockhole.graph.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     import polars as pl
-
-
-# Facts as a table of names: columns source, relation, target and, where facts are labelled, positive.
 
 
 COLUMNS = ("source", "relation", "target")
@@ -221,13 +222,24 @@ def read_parquet(path: Path) -> Iterator[pl.DataFrame]:
     import polars as pl
 
     require_file(path)
-    try:
-        rows = pl.scan_parquet(path, glob=False)
+    rows = pl.scan_parquet(path, glob=False)
+    with _parquet_of_names(path):
         names = _column_names(path, rows.collect_schema())
         table = rows.select(**{name: pl.col(found).cast(pl.String) for name, found in names.items()})
         count = rows.select(pl.len()).collect().item()
-        for first in range(0, count, ROWS):
-            yield _checked(path, table.slice(first, ROWS).collect(), first)
+    for first in range(0, count, ROWS):
+        with _parquet_of_names(path):
+            block = _checked(path, table.slice(first, ROWS).collect(), first)
+        yield block
+
+
+@contextmanager
+def _parquet_of_names(path: Path) -> Iterator[None]:
+    import polars as pl
+
+    try:
+        with panics_as_errors():
+            yield
     except pl.exceptions.PolarsError as failure:
         reason = str(failure).splitlines()[0]
         raise MalformedFile(
@@ -235,6 +247,32 @@ def read_parquet(path: Path) -> Iterator[pl.DataFrame]:
             f"not a Parquet file of names ({reason})",
             "write it again, with text columns source, relation, target",
         ) from None
+
+
+@contextmanager
+def panics_as_errors() -> Iterator[None]:
+    """Turn a panic of polars, as over some damaged files, into one of its errors, and drop what it prints then.
+
+    A panic prints pages about itself before Python hears of it, so standard error goes to a file meanwhile; what
+    else was written there is passed on.
+    """
+    import polars as pl
+
+    panic: BaseException | None = None
+    with tempfile.TemporaryFile() as said:
+        screen = os.dup(2)
+        os.dup2(said.fileno(), 2)
+        try:
+            yield
+        except pl.exceptions.PanicException as failure:
+            panic = failure
+        finally:
+            os.dup2(screen, 2)
+            os.close(screen)
+        if panic is not None:
+            raise pl.exceptions.ComputeError(f"damaged: {str(panic).splitlines()[0]}")
+        said.seek(0)
+        sys.stderr.write(said.read().decode(errors="replace"))
 
 
 def _column_names(path: Path, schema: pl.Schema) -> dict[str, str]:

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-# Graphs into files: the suffix picks the format, and a file appears whole or not at all.
-
-
 ROWS = 1_000_000
 BYTE_ORDER_MARK = "\ufeff"  # at the start of a file it belongs to no name
 
@@ -34,6 +31,11 @@ def write_graph(graph: KnowledgeGraph, path: Path | str) -> None:
     Entities without facts appear in none of these formats.
     """
     path = Path(path)
+    if not isinstance(graph, KnowledgeGraph):
+        raise DataError(
+            f"{path}: a graph is wanted, not a {type(graph).__name__}; "
+            "one split, or several together, is a graph: split.graph('train', 'valid', 'test')."
+        )
     file_format = writable_format(path)
     with replacing(path) as temporary:
         if file_format.layout is Layout.PARQUET:
@@ -123,9 +125,6 @@ def _write_ntriples(graph: KnowledgeGraph, temporary: Path, file_format: FileFor
             terms.with_columns(end=pl.lit(".")).write_csv(
                 file, include_header=False, separator=" ", quote_style="never"
             )
-
-
-# Graphs from one file format into another.
 
 
 def convert(source: Path, destination: Path) -> dict[str, object]:

@@ -1,1 +1,1 @@
-"""Graphs: vocabularies, facts, adjacency, and the files they come from."""
+"""The graph itself: names, facts, splits, edges."""

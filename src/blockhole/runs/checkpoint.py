@@ -1,7 +1,8 @@
-"""Checkpoints in a run folder that survive a crash at any moment.
+"""Checkpoints in a run folder that survive a crash at any moment, and damage that shows.
 
 A checkpoint is a set of files that belong together: weights, optimizer, sometimes the best weights, and state.json.
-Every tensor file carries the checkpoint's id in its header, and state.json names the id of each.
+Every tensor file carries the checkpoint's id in its header; state.json names the id of each and its SHA-256 sum, and
+the sums of names and facts, which never change. A file is checked when it is read.
 
 Saving: write each file as NAME.next and sync it; write state.json.next last, which commits the set; then rename all,
 state.json last. Opening: if state.json.next is complete, the new set is the valid one, renamed or not yet; if it is
@@ -13,22 +14,33 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar, final
 from uuid import uuid4
 
+import torch
 from pydantic import BaseModel, ConfigDict, Field
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from blockhole.errors import DamagedRun, RunError
+from blockhole.errors import DamagedRun, NotARun, RunError, Unwritable
+from blockhole.runs.folder import FACTS, NEXT, VOCABULARY, check_sum
+from blockhole.saving import READ_AT_ONCE, remedy, sha256_of, sync, write_failure, write_in_place
 
-# How far a run has come: all that the loop remembers beyond weights and optimizer.
+STATE = "state.json"
+WEIGHTS = "weights.safetensors"
+OPTIMIZER = "optimizer.safetensors"
+BEST = "best.safetensors"
+SHARDS = "shards"
+FORMAT = 1
+
+Tensors = dict[str, Tensor]
+_Read = TypeVar("_Read")
 
 
 @final
@@ -60,21 +72,6 @@ class TrainingState(BaseModel):
         return f"epoch {self.epoch}" + (f" and {self.batch} batches" if self.batch else "")
 
 
-# Checkpoints in a run folder that survive a crash at any moment.
-
-
-STATE = "state.json"
-WEIGHTS = "weights.safetensors"
-OPTIMIZER = "optimizer.safetensors"
-BEST = "best.safetensors"
-SHARDS = "shards"
-NEXT = ".next"
-FORMAT = 1
-
-Tensors = dict[str, Tensor]
-_Read = TypeVar("_Read")
-
-
 @final
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
@@ -98,47 +95,83 @@ class Record(BaseModel):
     shards: str | None = Field(
         default=None, description="folder in shards/ that holds the tensors instead of files, while several train"
     )
+    sha256: dict[str, str] = Field(
+        default_factory=dict, description="file → its SHA-256 sum; none of shards, nor in runs of version 0.1"
+    )
     metrics_bytes: int = Field(ge=0, description="length of metrics.jsonl at this place")
     training: TrainingState
 
 
 @contextmanager
-def saving(folder: Path) -> Iterator[None]:
+def saving(folder: Path, then: str = "continue with --resume") -> Iterator[None]:
     """Turn a failed write, such as on a full disk, into one sentence; the last checkpoint stays as it was."""
     try:
         yield
-    except OSError as failure:
+    except (OSError, Unwritable) as failure:
         for left_over in folder.glob(f"*{NEXT}"):
             with suppress(OSError):
                 left_over.unlink()
+        if isinstance(failure, Unwritable):
+            reason, advice = failure.reason, failure.remedy
+        else:
+            cause = write_failure(failure) or failure
+            reason, advice = cause.strerror or str(cause), remedy(cause)
         saved = (folder / STATE).exists()
         kept = f"the checkpoint of {_read_record(folder / STATE).training} is intact" if saved else "nothing was saved"
         raise RunError(
-            f"cannot save the run in {folder}: {failure.strerror or failure}; {kept}. "
-            "Make room and continue with --resume."
+            f"cannot save the run in {folder}: {reason}; {kept}. {advice[0].upper()}{advice[1:]} and {then}."
         ) from failure
 
 
 def save_checkpoint(folder: Path, checkpoint: Checkpoint, *, best_changed: bool) -> None:
     """Make `checkpoint` the one that `folder` holds; `best` is written only if it changed."""
     identity = uuid4().hex
+    before = _read_record(folder / STATE) if (folder / STATE).exists() else None
     parts: dict[str, Tensors] = {WEIGHTS: checkpoint.weights, OPTIMIZER: checkpoint.optimizer}
     files = {WEIGHTS: identity, OPTIMIZER: identity}
-    if checkpoint.best is not None:
-        kept = None if best_changed else _read_record(folder / STATE).files.get(BEST)
-        files[BEST] = kept or identity
-        if kept is None:  # changed, or in shards until now
-            parts[BEST] = checkpoint.best
-    record = Record(
-        format=FORMAT, files=files, metrics_bytes=checkpoint.metrics_bytes, training=checkpoint.state.model_copy()
-    )
     with saving(folder):
-        for name, tensors in parts.items():
-            _write_tensors(folder / (name + NEXT), tensors, identity)
-        write_bytes(folder / (STATE + NEXT), record.model_dump_json(indent=1).encode() + b"\n")
-        _sync_folder(folder)
+        sums = _unchanging_sums(folder, before)
+        if checkpoint.best is not None:
+            kept = None if best_changed or before is None else before.files.get(BEST)
+            files[BEST] = kept or identity
+            if kept is None:  # changed, or in shards until now
+                parts[BEST] = checkpoint.best
+            elif before is not None and BEST in before.sha256:
+                sums[BEST] = before.sha256[BEST]
+        sums |= {name: _write_tensors(folder / (name + NEXT), part, identity) for name, part in parts.items()}
+        record = Record(
+            format=FORMAT,
+            files=files,
+            sha256=sums,
+            metrics_bytes=checkpoint.metrics_bytes,
+            training=checkpoint.state.model_copy(),
+        )
+        _commit(folder, record)
     _roll_forward(folder, record)
     shutil.rmtree(folder / SHARDS, ignore_errors=True)
+
+
+def commit_shards(folder: Path, shards: str, state: TrainingState, metrics_bytes: int) -> None:
+    """Make the sharded checkpoint shards/`shards`, which is on disk, the one that `folder` holds."""
+    before = _read_record(folder / STATE) if (folder / STATE).exists() else None
+    record = Record(
+        format=FORMAT,
+        files={},
+        shards=shards,
+        sha256=_unchanging_sums(folder, before),
+        metrics_bytes=metrics_bytes,
+        training=state,
+    )
+    _commit(folder, record)
+    _roll_forward(folder, record)
+
+
+def recover(folder: Path) -> None:
+    """Finish a save that a crash cut short after its commit, or clear away one cut short before."""
+    with suppress(DamagedRun, FileNotFoundError):
+        _roll_forward(folder, _read_record(folder / (STATE + NEXT)))
+    for left_over in folder.glob(f"*{NEXT}"):
+        left_over.unlink()
 
 
 def load_checkpoint(folder: Path) -> Checkpoint:
@@ -156,26 +189,44 @@ def load_checkpoint(folder: Path) -> Checkpoint:
     return _read_consistently(folder, read)
 
 
-def load_best_weights(folder: Path) -> Tensors:
-    """The weights that answer for the run: of the best validation figure, or the average, or else the last ones."""
-    return _read_consistently(
-        folder, lambda record: _read_tensors(folder, BEST if _has_best(record) else WEIGHTS, record)
-    )
+def load_best_weights(folder: Path, *, mapped: bool = False) -> Tensors:
+    """The weights that answer for the run: of the best validation figure, or the average, or else the last ones.
+
+    They are views of their file. Where they stay so, `mapped`, a large file is not read through only to check it.
+    """
+
+    def read(record: Record) -> Tensors:
+        return _read_tensors(folder, BEST if _has_best(record) else WEIGHTS, record, READ_AT_ONCE if mapped else None)
+
+    return _read_consistently(folder, read)
 
 
-def commit_shards(folder: Path, shards: str, state: TrainingState, metrics_bytes: int) -> None:
-    """Make the sharded checkpoint shards/`shards`, which is on disk, the one that `folder` holds."""
-    record = Record(format=FORMAT, files={}, shards=shards, metrics_bytes=metrics_bytes, training=state)
-    write_bytes(folder / (STATE + NEXT), record.model_dump_json(indent=1).encode() + b"\n")
-    _sync_folder(folder)
-    _roll_forward(folder, record)
+def has_checkpoint(folder: Path) -> bool:
+    """Whether a checkpoint was ever committed in `folder`; a first one that a crash cut short was not."""
+    if (folder / STATE).is_file():
+        return True
+    with suppress(DamagedRun, FileNotFoundError):
+        _read_record(folder / (STATE + NEXT))
+        return True
+    return False
 
 
 def read_record(folder: Path) -> Record:
     """The valid state: state.json.next if it is complete, for then the whole set is, else state.json."""
     with suppress(DamagedRun, FileNotFoundError):
         return _read_record(folder / (STATE + NEXT))
-    return _read_record(folder / STATE)
+    try:
+        return _read_record(folder / STATE)
+    except FileNotFoundError:
+        raise NotARun(f"{folder} holds no checkpoint: {STATE} is missing.") from None
+
+
+def weights_id(folder: Path) -> str:
+    """What tells the weights that answer questions from all others of the run in `folder`."""
+    record = read_record(folder)
+    if record.shards is not None:
+        return record.shards
+    return record.files[BEST if BEST in record.files else WEIGHTS]
 
 
 def _read_consistently(folder: Path, read: Callable[[Record], _Read]) -> _Read:
@@ -190,51 +241,46 @@ def _read_consistently(folder: Path, read: Callable[[Record], _Read]) -> _Read:
         return read(newer)
 
 
-def recover(folder: Path) -> None:
-    """Finish a save that a crash cut short after its commit, or clear away one cut short before."""
-    with suppress(DamagedRun, FileNotFoundError):
-        _roll_forward(folder, _read_record(folder / (STATE + NEXT)))
-    for left_over in folder.glob(f"*{NEXT}"):
-        left_over.unlink()
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file and wait until it is on disk."""
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+def _commit(folder: Path, record: Record) -> None:
+    write_in_place(folder / (STATE + NEXT), record.model_dump_json(indent=1).encode() + b"\n")
+    sync(folder)
 
 
 def _roll_forward(folder: Path, record: Record) -> None:
     for name in (*record.files, STATE):
         with suppress(FileNotFoundError):  # renamed before the crash, or not part of this save
             os.replace(folder / (name + NEXT), folder / name)
-    _sync_folder(folder)
+    sync(folder)
 
 
-def _sync_folder(folder: Path) -> None:
-    if sys.platform == "win32":  # which opens no folders
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _unchanging_sums(folder: Path, before: Record | None) -> dict[str, str]:
+    """The sums of names and facts: as the record before has them, or taken now."""
+    known = before.sha256 if before is not None else {}
+    return {
+        name: known[name] if name in known else sha256_of(folder / name)
+        for name in (VOCABULARY, FACTS)
+        if (folder / name).is_file()
+    }
 
 
-def _write_tensors(path: Path, tensors: Mapping[str, Tensor], identity: str) -> None:
+def _write_tensors(path: Path, tensors: Mapping[str, Tensor], identity: str) -> str:
+    """Write a tensor file; its SHA-256 sum."""
     on_cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     # safetensors' own file writer goes through a hidden file that only the owner may read and a kill leaves behind.
-    write_bytes(path, save(on_cpu, metadata={"checkpoint": identity}))
+    content = save(on_cpu, metadata={"checkpoint": identity})
+    write_in_place(path, content)
+    return sha256(content).hexdigest()
 
 
 def _has_best(record: Record) -> bool:
     return BEST in record.files or (record.shards is not None and record.training.best_epoch is not None)
 
 
-def _read_tensors(folder: Path, name: str, record: Record) -> Tensors:
-    """The file that belongs to `record`: renamed already, still under its .next name, or in shards."""
+def _read_tensors(folder: Path, name: str, record: Record, at_most: int | None = None) -> Tensors:
+    """The file that belongs to `record`: renamed already, still under its .next name, or in shards.
+
+    One of more than `at_most` bytes is not read through: its sum is believed, and that its numbers are finite.
+    """
     if record.shards is not None:
         from blockhole.runs.shards import read_shards
 
@@ -244,13 +290,27 @@ def _read_tensors(folder: Path, name: str, record: Record) -> Tensors:
         try:
             with safe_open(path, framework="pt") as file:
                 if (file.metadata() or {}).get("checkpoint") == record.files[name]:
-                    return {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 — not a dictionary
+                    tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 — not a dictionary
+                    if at_most is None or path.stat().st_size <= at_most:
+                        check_sum(path, record.sha256.get(name))
+                        if name != OPTIMIZER:
+                            _refuse_infinite(path, tensors)
+                    return tensors
             damage = damage or "is not of the same checkpoint as state.json"
         except FileNotFoundError:
             damage = damage or "is missing"
         except (SafetensorError, OSError) as failure:
             damage = damage or f"is cut short or not a safetensors file ({failure})"
     raise DamagedRun(f"{folder / name} {damage}; restore the folder from a copy, or train again into another folder.")
+
+
+def _refuse_infinite(path: Path, tensors: Tensors) -> None:
+    for name, tensor in tensors.items():
+        if tensor.numel() and not torch.isfinite(torch.stack(torch.aminmax(tensor))).all():
+            raise DamagedRun(
+                f"{path}: the saved {name} holds numbers that are not finite; restore the folder from a copy, "
+                "or train again into another folder."
+            )
 
 
 def _read_record(path: Path) -> Record:

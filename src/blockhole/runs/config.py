@@ -16,9 +16,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from blockhole.errors import ConfigError
 from blockhole.models.catalogue import MODELS, ModelSettings, find_model
 
-# Every setting of a training run, typed, checked and described.
-
-
 LossKind = Literal["logistic", "softmax", "sampled_softmax"]
 Corruption = Literal["reversed", "shuffled", "swapped", "replaced"]
 OptimizerKind = Literal["adagrad", "rowwise_adagrad", "adam"]
@@ -26,6 +23,10 @@ Metric = Literal["mq", "accuracy"]
 
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+MAX_THREADS = 1024
+"""More than any machine has cores; a system that is asked for many more ends the process."""
 
 
 class Section(BaseModel):
@@ -200,7 +201,10 @@ class TrainingConfig(Section):
     batch_size: int = Field(default=1024, ge=1, description="maximum number of positives per optimizer step")
     seed: int = Field(default=0, ge=0, lt=2**63, description="decides the initial weights and every random draw")
     threads: int | None = Field(
-        default=None, ge=1, le=1024, description="CPU threads; absent takes every core this process may use"
+        default=None,
+        ge=1,
+        le=MAX_THREADS,
+        description="CPU threads; absent takes every core this process may use",
     )
     device: str = Field(default="auto", description="auto, cpu, cuda, cuda:N or mps")
     checkpoint_seconds: Weight = Field(
@@ -243,7 +247,7 @@ class TrainConfig(Section):
         return self
 
 
-# Where settings come from: defaults, then a preset, then a file, then the caller; and errors that name the key.
+# Where settings come from: defaults < preset < file < caller; what is wrong with one is said by its dotted key.
 
 
 Settings = dict[str, Any]

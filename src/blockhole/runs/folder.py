@@ -1,23 +1,25 @@
-"""The files of a run's folder beside its checkpoint: settings, names and facts."""
+"""The files of a run's folder beside its checkpoint: settings, names and facts, and what is made from the weights.
+
+One process at a time writes a run, so a file under way has the name it will have with `.next` behind it: what a crash
+leaves is known by that, and written over or cleared away by the next process that trains.
+"""
 
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from errno import EIO
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
-from blockhole.errors import ConfigError, DamagedRun, RunError
+from pydantic import BaseModel
+
+from blockhole.errors import ConfigError, DamagedRun
+from blockhole.files.tables import panics_as_errors
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
-from blockhole.runs.checkpoint import NEXT, write_bytes
-from blockhole.runs.config import TrainConfig, flatten, merge, validate
-
-# The files of a run's folder beside its checkpoint: settings, names and facts, written and read.
-
+from blockhole.runs.config import TrainConfig, validate
+from blockhole.saving import is_intact, replacing
 
 CONFIG = "config.json"
 VOCABULARY = "vocabulary.parquet"
@@ -25,15 +27,27 @@ FACTS = "facts.parquet"
 METRICS = "metrics.jsonl"
 PARTS = "parts.json"
 """Only in a run that was merged from others: what it was merged from."""
+NEXT = ".next"
+
 _ROWS = 1 << 20
 """Facts written at a time."""
+_Record = TypeVar("_Record", bound=BaseModel)
+
+
+def replacing_next(path: Path) -> AbstractContextManager[Path]:
+    """A file `path`.next that becomes `path` at the end."""
+    return replacing(path, temporary=path.with_name(path.name + NEXT))
+
+
+def write_json(path: Path, content: object) -> None:
+    """Write a JSON file of a run."""
+    with replacing_next(path) as unfinished:
+        unfinished.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def write_config(folder: Path, config: TrainConfig) -> None:
     """Write config.json."""
-    text = json.dumps(config.model_dump(mode="json"), indent=1, ensure_ascii=False)
-    write_bytes(folder / (CONFIG + NEXT), text.encode() + b"\n")
-    os.replace(folder / (CONFIG + NEXT), folder / CONFIG)
+    write_json(folder / CONFIG, config.model_dump(mode="json"))
 
 
 def read_config(folder: Path) -> TrainConfig:
@@ -56,16 +70,18 @@ def write_vocabularies(path: Path, entities: Vocabulary, relations: Vocabulary) 
         )
         for kind, names in (("entity", entities), ("relation", relations))
     )
-    with _replacing(path) as unfinished:
+    with replacing_next(path) as unfinished:
         frame.write_parquet(unfinished)
 
 
-def read_vocabularies(path: Path) -> tuple[Vocabulary, Vocabulary]:
+def read_vocabularies(path: Path, sha256: str | None = None) -> tuple[Vocabulary, Vocabulary]:
     """Entities and relations."""
     import polars
 
     try:
-        frame = polars.read_parquet(path).sort("id", maintain_order=True)
+        check_sum(path, sha256)
+        with panics_as_errors():
+            frame = polars.read_parquet(path).sort("id", maintain_order=True)
         names = {kind: frame.filter(polars.col("kind") == kind)["name"].to_list() for kind in ("entity", "relation")}
     except (OSError, polars.exceptions.PolarsError) as failure:
         reason = str(failure).splitlines()[0]
@@ -84,58 +100,39 @@ def write_facts(path: Path, graph: KnowledgeGraph) -> None:
         for first in range(0, len(graph), _ROWS):
             yield polars.DataFrame(graph.triples[first : first + _ROWS], schema=columns)
 
-    with _replacing(path) as unfinished:
+    with replacing_next(path) as unfinished:
         register_io_source(slices, schema=columns).sink_parquet(unfinished)  # the facts may be more than memory holds
 
 
-@contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """A name to write to that becomes `path` at the end; what polars cannot write is an OSError, as everywhere."""
-    from polars.exceptions import PolarsError
-
-    unfinished = path.with_name(path.name + NEXT)
-    try:
-        yield unfinished
-    except PolarsError as failure:
-        raise OSError(EIO, str(failure).splitlines()[0]) from failure
-    os.replace(unfinished, path)
-
-
-def read_facts(path: Path, entities: Vocabulary, relations: Vocabulary) -> KnowledgeGraph:
+def read_facts(path: Path, entities: Vocabulary, relations: Vocabulary, sha256: str | None = None) -> KnowledgeGraph:
     """The graph of the facts in a run's folder."""
     import polars
 
     try:
-        columns = polars.read_parquet(path).select("source", "relation", "target").cast(polars.Int32)
+        check_sum(path, sha256)
+        with panics_as_errors():
+            columns = polars.read_parquet(path).select("source", "relation", "target").cast(polars.Int32)
         return KnowledgeGraph(entities, relations, columns.to_numpy())
     except (OSError, ValueError, polars.exceptions.PolarsError) as failure:
         reason = str(failure).splitlines()[0]
         raise DamagedRun(f"{path} cannot be read ({reason}); restore it from a copy.") from None
 
 
-# With which settings a run goes on.
+def read_derived(path: Path, kind: type[_Record], remedy: str) -> _Record | None:
+    """The contents of a JSON file that was made from the weights; None where there is no such file."""
+    try:
+        return kind.model_validate(json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as failure:
+        reason = str(failure).splitlines()[0]
+        raise DamagedRun(f"{path} cannot be read ({reason}); {remedy}") from None
 
 
-FREE_TO_CHANGE = frozenset(
-    {"training.epochs", "training.threads", "training.device", "training.checkpoint_seconds", "early_stop.patience"}
-)
-"""Settings that may change when a run is resumed; another device or number of threads ends equality bit for bit."""
-
-
-def resumed_config(folder: Path, asked: Mapping[str, Any]) -> TrainConfig:
-    """The settings of the run in `folder`, with those asked for over them where a run may change them on its way."""
-    if (folder / PARTS).exists():
-        raise RunError(
-            f"{folder} was merged from other runs and has no optimizer to go on with; "
-            f"resume the runs that its {PARTS} names, and merge them again."
+def check_sum(path: Path, sha256: str | None) -> None:
+    """Refuse a file whose bytes are not those that were saved; `sha256` is unknown in runs of version 0.1."""
+    if not is_intact(path, sha256):
+        raise DamagedRun(
+            f"{path} is damaged: its bytes are not those that were saved; restore the folder from a copy, "
+            "or train again into another folder."
         )
-    saved = read_config(folder)
-    config = validate(merge(saved.model_dump(mode="json"), asked))
-    before, after = flatten(saved.model_dump(mode="json")), flatten(config.model_dump(mode="json"))
-    for key, value in after.items():
-        if value != before[key] and key not in FREE_TO_CHANGE:
-            raise ConfigError(
-                f"{folder} was trained with {key} = {before[key]!r}, not {value!r}; "
-                "leave that setting out to resume it, or train another run."
-            )
-    return config

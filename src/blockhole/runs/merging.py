@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Sequence
-from hashlib import file_digest
 from pathlib import Path
 
 from blockhole.errors import ConfigError, RunError
+from blockhole.models.contract import Model
 from blockhole.models.merging import merge, merged_settings
 from blockhole.runs.checkpoint import (
     BEST,
-    NEXT,
     WEIGHTS,
     Checkpoint,
     TrainingState,
@@ -20,18 +17,20 @@ from blockhole.runs.checkpoint import (
     recover,
     save_checkpoint,
     saving,
-    write_bytes,
 )
-from blockhole.runs.folder import FACTS, PARTS, VOCABULARY, write_config, write_facts, write_vocabularies
+from blockhole.runs.config import TrainConfig
+from blockhole.runs.folder import FACTS, PARTS, VOCABULARY, write_config, write_facts, write_json, write_vocabularies
 from blockhole.runs.run import Run, check_free
 from blockhole.runs.writer import sole_writer
+from blockhole.saving import sha256_of
 
 
 def merge_runs(runs: Sequence[Run | Path | str], out: Path | str, weights: Sequence[float] | None = None) -> Run:
     """Write to `out` the run with φ = Σ_k w_k φ_k over runs that are kept in folders; each w_k is 1 unless given.
 
-    It has the facts and names of its parts, which must be the same, and otherwise the settings of the first. parts.json
-    names each part, its weight, the SHA-256 of the file its weights were in, and its settings.
+    It has the facts and names of its parts, which must be the same, the most epochs that one of them has, and otherwise
+    the settings of the first. parts.json names each part, its weight, the SHA-256 of the file its weights were in, and
+    its settings.
     """
     out, parts = Path(out), [_folder(run) for run in runs]
     opened = [Run.open(part) for part in parts]
@@ -43,16 +42,17 @@ def merge_runs(runs: Sequence[Run | Path | str], out: Path | str, weights: Seque
     for other in opened[1:]:
         _check_same_data(first, other)
     model = merge([run.model for run in opened], weights)
-    config = first.config.model_copy(update={"model": merged_settings([run.model for run in opened])})
+    epoch = max(run.state.epoch for run in opened)
+    config = _merged_config(first.config, [run.model for run in opened], epoch)
     state = TrainingState(
-        epoch=config.training.epochs or 0,
+        epoch=epoch,
         paths=sum(run.state.paths for run in opened),
         seconds=sum(run.state.seconds for run in opened),
     )
     tensors = {name: value.detach() for name, value in model.state_dict().items()}
     with sole_writer(out):
         recover(out)
-        with saving(out):
+        with saving(out, then="merge again"):
             write_vocabularies(out / VOCABULARY, first.entities, first.relations)
             write_facts(out / FACTS, first.graph)
             _write_parts(out, parts, opened, weights or [1.0] * len(opened), digests)
@@ -67,6 +67,11 @@ def _folder(run: Run | Path | str) -> Path:
     if run.folder is None:
         raise RunError("a run that is only in memory cannot be merged; train it into a folder (out=…).")
     return run.folder
+
+
+def _merged_config(first: TrainConfig, models: Sequence[Model], epochs: int) -> TrainConfig:
+    training = first.training.model_copy(update={"epochs": epochs or None})
+    return first.model_copy(update={"model": merged_settings(models), "training": training})
 
 
 def _check_same_data(first: Run, other: Run) -> None:
@@ -90,8 +95,7 @@ def _write_parts(
         }
         for part, run, weight, digest in zip(parts, runs, weights, digests, strict=True)
     ]
-    write_bytes(folder / (PARTS + NEXT), json.dumps(content, indent=1, ensure_ascii=False).encode() + b"\n")
-    os.replace(folder / (PARTS + NEXT), folder / PARTS)
+    write_json(folder / PARTS, content)
 
 
 def _digest(part: Path) -> str:
@@ -102,5 +106,4 @@ def _digest(part: Path) -> str:
             f"{part} lies in shards, as the processes that train it left them; resume it to its end, and merge it then."
         )
     name = BEST if BEST in record.files else WEIGHTS
-    with (part / name).open("rb") as file:
-        return file_digest(file, "sha256").hexdigest()
+    return sha256_of(part / name)

@@ -2,30 +2,40 @@
 
 The folder holds config.json, vocabulary.parquet, facts.parquet, metrics.jsonl, and the checkpoint: weights.safetensors,
 optimizer.safetensors, state.json, and best.safetensors where a validation figure was measured or weights were averaged.
+A run merged from others has parts.json, which names them.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from shlex import quote
-from typing import final
+from typing import Any, final
 
 import torch
 from torch import Tensor
 
-from blockhole.errors import DamagedRun, NotARun
+from blockhole.errors import BlockholeWarning, ConfigError, DamagedRun, NotARun, RunError
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.models.catalogue import build_model
 from blockhole.models.contract import Model
-from blockhole.runs.checkpoint import NEXT, SHARDS, STATE, TrainingState, load_best_weights, read_record
-from blockhole.runs.config import TrainConfig
+from blockhole.runs.checkpoint import (
+    SHARDS,
+    STATE,
+    TrainingState,
+    has_checkpoint,
+    load_best_weights,
+    read_record,
+)
+from blockhole.runs.config import TrainConfig, flatten, merge, validate
 from blockhole.runs.folder import (
     CONFIG,
     FACTS,
     METRICS,
+    NEXT,
     PARTS,
     VOCABULARY,
     read_config,
@@ -69,9 +79,9 @@ class Run:
         folder = Path(folder)
         if not is_run(folder):
             raise NotARun(_no_run(folder))
-        config = read_config(folder)
-        entities, relations = read_vocabularies(folder / VOCABULARY)
-        return cls(config, entities, relations, read_record(folder).training, folder=folder)
+        config, record = read_config(folder), read_record(folder)
+        entities, relations = read_vocabularies(folder / VOCABULARY, record.sha256.get(VOCABULARY))
+        return cls(config, entities, relations, record.training, folder=folder)
 
     @cached_property
     def model(self) -> Model:
@@ -89,13 +99,15 @@ class Run:
         if self._given_graph is not None:
             return self._given_graph
         assert self.folder is not None
-        return read_facts(self.folder / FACTS, self.entities, self.relations)
+        sha256 = read_record(self.folder).sha256.get(FACTS)
+        return read_facts(self.folder / FACTS, self.entities, self.relations, sha256)
 
     @property
     def complete(self) -> bool:
-        """Whether training came to its end."""
+        """Whether training came to its end; that of a merged run is over."""
         epochs = self.config.training.epochs
-        return self.state.stopped_early or (epochs is not None and self.state.epoch >= epochs)
+        merged = self.folder is not None and (self.folder / PARTS).is_file()
+        return merged or self.state.stopped_early or (epochs is not None and self.state.epoch >= epochs)
 
     def metrics(self) -> list[dict[str, float | int | str | None]]:
         """The figures of each epoch and validation, in order; none for a run that is only in memory."""
@@ -108,7 +120,7 @@ class Run:
 
 def is_run(folder: Path) -> bool:
     """Whether `folder` holds a run with a checkpoint."""
-    return (folder / CONFIG).is_file() and ((folder / STATE).is_file() or (folder / (STATE + NEXT)).is_file())
+    return (folder / CONFIG).is_file() and has_checkpoint(folder)
 
 
 def check_free(folder: Path) -> None:
@@ -126,6 +138,46 @@ def check_free(folder: Path) -> None:
     foreign = sorted(path.name for path in folder.iterdir() if path.name not in own and path.suffix != NEXT)
     if foreign:
         raise NotARun(f"{folder} holds something else than a run ({foreign[0]}); choose another folder.")
+
+
+# With which settings a run goes on.
+
+
+FREE_TO_CHANGE = frozenset(
+    {"training.epochs", "training.threads", "training.device", "training.checkpoint_seconds", "early_stop.patience"}
+)
+"""Settings that may change when a run is resumed; another device or number of threads ends equality bit for bit."""
+
+
+def resumed_config(folder: Path, asked: Mapping[str, Any]) -> TrainConfig:
+    """The settings of the run in `folder`, with those asked for over them where a run may change them on its way."""
+    if (folder / PARTS).exists():
+        raise RunError(
+            f"{folder} was merged from other runs and has no optimizer to go on with; "
+            f"resume the runs that its {PARTS} names, and merge them again."
+        )
+    saved = read_config(folder)
+    config = validate(merge(saved.model_dump(mode="json"), asked))
+    before, after = flatten(saved.model_dump(mode="json")), flatten(config.model_dump(mode="json"))
+    for key, value in after.items():
+        if value != before[key] and key not in FREE_TO_CHANGE:
+            raise ConfigError(
+                f"{folder} was trained with {key} = {before[key]!r}, not {value!r}; "
+                "leave that setting out to resume it, or train another run."
+            )
+    done, epochs = read_record(folder).training.epoch, config.training.epochs
+    if epochs is not None and epochs < done:
+        warnings.warn(
+            f"{folder} has {done} epochs already, more than the {epochs} asked for, so nothing is trained; "
+            f"ask for more than {done} to go on.",
+            BlockholeWarning,
+            stacklevel=3,
+        )
+        config = validate(merge(config.model_dump(mode="json"), {"training": {"epochs": done}}))
+    return config
+
+
+# Weights of a model.
 
 
 def load_weights(model: Model, weights: dict[str, Tensor], folder: Path) -> None:
@@ -152,4 +204,6 @@ def check_weights(parameters: Mapping[str, Tensor], weights: Mapping[str, Tensor
 def _no_run(folder: Path) -> str:
     if not folder.exists():
         return f"there is no run {folder}; train one with: blockhole train --data NAME --out {quote(str(folder))}"
+    if (folder / (STATE + NEXT)).exists():
+        return f"the training into {folder} ended before its first checkpoint; begin it again with blockhole train."
     return f"{folder} holds no run: {CONFIG} or {STATE} is missing; give a folder that `blockhole train` wrote."

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Protocol, final
 
 from blockhole.errors import DamagedRun, MissingExtra, RunError
+from blockhole.saving import remedy
 
 Figures = Mapping[str, float | int | str | None]
 
@@ -47,7 +48,7 @@ class MetricsFile:
             with suppress(OSError):  # the line it still holds cannot be written either
                 self._file.close()
             raise RunError(
-                f"cannot write {self._path}: {failure.strerror}; make room and continue with --resume."
+                f"cannot write {self._path}: {failure.strerror}; {remedy(failure)} and continue with --resume."
             ) from failure
 
     def size(self) -> int:

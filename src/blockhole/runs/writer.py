@@ -19,6 +19,7 @@ from blockhole.runs.checkpoint import (
     Checkpoint,
     TrainingState,
     load_checkpoint,
+    read_record,
     recover,
     save_checkpoint,
     saving,
@@ -129,9 +130,10 @@ def check_optimizer(state: Mapping[str, Tensor], saved: Mapping[str, Tensor], fo
 
 def check_same_data(folder: Path, graph: KnowledgeGraph) -> None:
     """Make sure that the run in `folder` was trained on the facts of `graph`."""
-    entities, relations = read_vocabularies(folder / VOCABULARY)
+    sums = read_record(folder).sha256
+    entities, relations = read_vocabularies(folder / VOCABULARY, sums.get(VOCABULARY))
     same_names = (entities, relations) == (graph.entities, graph.relations)
-    if not same_names or read_facts(folder / FACTS, entities, relations) != graph:
+    if not same_names or read_facts(folder / FACTS, entities, relations, sums.get(FACTS)) != graph:
         raise RunError(
             f"{folder} was trained on other data: its {'facts' if same_names else 'names'} differ; "
             "resume it with the data it began with."

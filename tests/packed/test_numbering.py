@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blockhole.packed import names as module
-from blockhole.packed.names import PackedNames
+from blockhole.packed import numbering as module
+from blockhole.packed.numbering import PackedNames
 
 names = st.lists(st.text(max_size=3) | st.integers(0, 60).map(str))
 

@@ -1,0 +1,66 @@
+"""Every byte of a run, a packed graph or an exported file against the SHA-256 sum that was kept when it was written."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+from blockhole.errors import DamagedRun, DataError
+from blockhole.packed.folder import is_packed, read_packed, read_sums
+from blockhole.runs.checkpoint import load_checkpoint, read_record
+from blockhole.runs.run import Run, is_run
+from blockhole.saving import SUM, is_intact, kept_sum
+
+Verified = dict[str, Literal["intact", "no sum kept"]]
+"""File → what is known of it."""
+
+
+def verify(place: Path) -> Verified:
+    """Read the files of a run, of a packed graph, or one exported file, in full; raises where one is damaged.
+
+    Of a run the tensors must also fit its settings and be finite. Version 0.1 kept no sums, nor are there any of a
+    checkpoint in shards; files made from a run have theirs beside them.
+    """
+    if place.is_file():
+        sums: dict[str, str | None] = {place.name: kept_sum(place)}
+        if sums[place.name] is None:
+            raise DataError(f"{place}: no sum was kept of it, in {place.name}{SUM}; export it again.")
+        return _checked(place.parent, sums)
+    if is_packed(place):
+        read_packed(place)
+        return _checked(place, dict(read_sums(place)))
+    if not is_run(place):
+        Run.open(place)  # says what is there instead
+    record = read_record(place)
+    kept = {name: record.sha256.get(name) for name in (*record.files, *record.sha256)}
+    found = _checked(place, kept | _beside(place))
+    run = Run.open(place)
+    _ = run.model, run.graph, load_checkpoint(place)  # each refuses what does not fit
+    return found
+
+
+def _beside(folder: Path) -> dict[str, str | None]:
+    """The sums of files made from a run: of an index in the JSON file that names it, of an export beside it."""
+    sums = {path.stem: kept_sum(path.with_suffix("")) for path in sorted(folder.glob(f"*{SUM}"))}
+    for path in sorted(folder.glob("*.json")):
+        with suppress(ValueError):
+            match json.loads(path.read_text(encoding="utf-8")):
+                case {"file": str(name), "sha256": str(sha256)}:
+                    sums[name] = sha256
+    return sums
+
+
+def _checked(folder: Path, sums: dict[str, str | None]) -> Verified:
+    damaged = [name for name, sha256 in sums.items() if not _is_whole(folder / name, sha256)]
+    if damaged:
+        raise DamagedRun(
+            f"{folder}: {', '.join(damaged)} {'is' if len(damaged) == 1 else 'are'} damaged, not the bytes that were "
+            "written; restore from a copy, or make it again."
+        )
+    return {name: "intact" if sha256 is not None else "no sum kept" for name, sha256 in sums.items()}
+
+
+def _is_whole(path: Path, sha256: str | None) -> bool:
+    return path.is_file() and is_intact(path, sha256)

@@ -1,0 +1,153 @@
+"""Every byte that is written for machines has a sum: a flipped bit is noticed on opening, and by `show --verify`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from blockhole.answering.engine import Engine
+from blockhole.answering.export import FileKind, export_file
+from blockhole.answering.index import IndexKind, build_index, load_index
+from blockhole.answering.vectors import Vectors
+from blockhole.cli.main import main
+from blockhole.data.packing import pack
+from blockhole.errors import BlockholeError, DamagedRun, DataError, NotARun
+from blockhole.files.readers import read_split
+from blockhole.fitting import train
+from blockhole.runs.checkpoint import load_checkpoint, save_checkpoint
+from blockhole.runs.run import Run
+from blockhole.runs.verification import verify
+from blockhole.saving import sha256_of
+from tests.runs.kept import copy_kept
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run with all files that a run can have, saved as they are now."""
+    folder = copy_kept(tmp_path / "kept") / "run"
+    monkeypatch.chdir(tmp_path / "kept")
+    train(out=folder, settings={"training.epochs": 4}, resume=True)
+    return folder
+
+
+def flip(path: Path) -> None:
+    """Flip a bit in the middle, where numbers and names stand: the file still reads well."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("name", ["weights.safetensors", "best.safetensors", "optimizer.safetensors",
+                                  "vocabulary.parquet", "facts.parquet"])  # fmt: skip
+def test_a_flipped_bit_in_a_run(name: str, run: Path) -> None:
+    assert verify(run)[name] == "intact"
+    flip(run / name)
+    with pytest.raises(DamagedRun, match=rf"{name} is damaged: its bytes are not those that were saved; restore"):
+        _ = Run.open(run).graph, load_checkpoint(run)
+    with pytest.raises(DamagedRun, match=rf"{name} is damaged: its bytes are not those that were saved; restore"):
+        train(out=run, settings={"training.epochs": 5}, resume=True)
+    with pytest.raises(DamagedRun, match=rf"run: {name} is damaged, not the bytes that were written"):
+        verify(run)
+
+
+@pytest.mark.parametrize("kind", ["exact", "hnsw", "ivf"])
+def test_a_flipped_bit_in_an_index(kind: IndexKind, run: Path) -> None:
+    opened = Run.open(run)
+    file = run / build_index(run, Vectors.of(opened), opened.graph, kind).file
+    assert verify(run)[file.name] == "intact"
+    assert file.stat().st_mode == (run / "weights.safetensors").stat().st_mode
+    content = bytearray(file.read_bytes())
+    content[-100] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(DamagedRun, match=rf"{file.name} is damaged: its bytes .* --kind {kind}$"):
+        load_index(run)
+    with pytest.raises(DamagedRun, match=f"{file.name} is damaged"):
+        verify(run)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "npz", "faiss"])
+def test_a_flipped_bit_in_an_export(kind: FileKind, run: Path) -> None:
+    path = run / f"vectors.{kind}"
+    with pytest.warns(match="no calibration"):
+        export_file(Engine.open(Run.open(run.parent / "sharded")), kind, path)
+    assert verify(path) == {path.name: "intact"}
+    assert (run / f"{path.name}.sha256").read_text(encoding="utf-8") == f"{sha256_of(path)}  {path.name}\n"
+    flip(path)
+    for place in (path, run):
+        with pytest.raises(DamagedRun, match=f"{path.name} is damaged"):
+            verify(place)
+
+
+def test_a_flipped_bit_in_a_packed_graph(tmp_path: Path) -> None:
+    facts = copy_kept(tmp_path / "kept") / "facts"
+    pack(facts, tmp_path / "packed")
+    files = sorted(verify(tmp_path / "packed"))
+    assert len(files) == 9
+    for name in files:
+        whole = (tmp_path / "packed" / name).read_bytes()
+        flip(tmp_path / "packed" / name)
+        for use in (read_split, verify):
+            with pytest.raises(BlockholeError, match=rf"{name}"):
+                use(tmp_path / "packed")
+        (tmp_path / "packed" / name).write_bytes(whole)
+    read_split(tmp_path / "packed")
+
+
+def test_large_packed_graphs_are_believed_on_opening_but_not_by_verify(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pack(copy_kept(tmp_path / "kept") / "facts", tmp_path / "packed")
+    flip(tmp_path / "packed" / "train.npy")
+    monkeypatch.setattr("blockhole.packed.folder.READ_AT_ONCE", 1000)
+    read_split(tmp_path / "packed")
+    with pytest.raises(DamagedRun, match=r"train\.npy is damaged"):
+        verify(tmp_path / "packed")
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("use", [lambda run: run.model, Vectors.of])
+def test_weights_that_are_not_finite_answer_nothing(number: float, use: Callable[[Run], object], run: Path) -> None:
+    checkpoint = load_checkpoint(run)
+    assert checkpoint.best is not None
+    checkpoint.best["entity"][3, 2] = number
+    save_checkpoint(run, checkpoint, best_changed=True)
+    with pytest.raises(
+        DamagedRun, match=r"best\.safetensors: the saved entity holds numbers that are not finite; restore"
+    ):
+        use(Run.open(run))
+
+
+@pytest.mark.parametrize(("name", "files"), [("run", 3), ("part", 2), ("merged", 2), ("sharded", 0), ("packed", 0)])
+def test_what_0_1_0_wrote_has_no_sums(name: str, files: int, tmp_path: Path) -> None:
+    assert list(verify(copy_kept(tmp_path / "kept") / name).values()) == files * ["no sum kept"]
+
+
+def test_what_cannot_be_verified(tmp_path: Path) -> None:
+    with pytest.raises(NotARun, match="there is no run"):
+        verify(tmp_path / "none")
+    (tmp_path / "vectors.npz").touch()
+    with pytest.raises(DataError, match=r"no sum was kept of it, in vectors\.npz\.sha256; export it again\.$"):
+        verify(tmp_path / "vectors.npz")
+
+
+def test_show_verifies(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main(["show", str(run), "--verify", "--json"])
+    assert json.loads(capsys.readouterr().out)["files"]["weights.safetensors"] == "intact"
+    flip(run / "optimizer.safetensors")
+    with pytest.raises(SystemExit, match=r"^1$"):
+        main(["show", str(run), "--verify"])
+    assert capsys.readouterr().err.startswith(f"error: {run}: optimizer.safetensors is damaged")
+
+
+def test_sums_are_those_of_the_bytes_that_were_meant(run: Path) -> None:
+    """Loading gives what was saved, to the last bit."""
+    before = load_checkpoint(run)
+    save_checkpoint(run, before, best_changed=False)
+    after = load_checkpoint(run)
+    assert all(torch.equal(value, after.weights[name]) for name, value in before.weights.items())
+    assert set(verify(run).values()) == {"intact"}
