@@ -38,7 +38,7 @@ from blockhole.runs.checkpoint import TrainingState
 from blockhole.runs.config import TrainConfig
 from blockhole.runs.run import Run
 from blockhole.runs.writer import RunWriter
-from blockhole.training.engines import AutogradEngine
+from blockhole.training.steppers import AutogradStepper
 
 ENTITIES, RELATIONS, FACTS = 75_043, 13, 316_232
 SETTINGS = ModelSettings(name="blockhole", blocks=2, block_size=25)
@@ -115,10 +115,10 @@ def explained(engine: Engine, queries: list[Query]) -> dict[str, float]:
 
 def write_run(folder: Path, model: Model, graph: KnowledgeGraph) -> None:
     config = TrainConfig(model=SETTINGS)
-    writer = RunWriter(folder, model, AutogradEngine(model, config, graph))
+    writer = RunWriter(folder, model, AutogradStepper(model, config, graph))
     writer.begin(config, graph)
     writer.save(TrainingState(epoch=1), None, best_changed=False)
-    writer.metrics.close()
+    writer.close()
     save_calibration(calibration(), folder)
 
 

@@ -23,8 +23,8 @@ from blockhole.models.catalogue import ModelSettings, build_model
 from blockhole.queries.paths import PathQueries
 from blockhole.runs.config import TrainConfig
 from blockhole.training.batches import EpochOrder, PathTensors
-from blockhole.training.engines import AutogradEngine, CapturedEngine, Engine
 from blockhole.training.positives import FreshWalks, Positives, StoredPositives
+from blockhole.training.steppers import AutogradStepper, CapturedStepper, Stepper
 from experiments.material import read_encoded
 
 DEVICE = torch.device("cuda", 0)
@@ -69,7 +69,7 @@ def _fused_epochs(graph: KnowledgeGraph, positives: Positives, epochs: int, batc
     """Whole epochs, and the part of each that draws its positives and their order."""
     config = _config(batch)
     model = build_model(config.model, graph.num_entities, graph.num_relations, seed=0).to("cuda")
-    engine: Engine = CapturedEngine(AutogradEngine(model, config, graph))
+    stepper: Stepper = CapturedStepper(AutogradStepper(model, config, graph))
     seconds, preparing, losses = [], [], []
     for epoch in range(epochs):
         torch.cuda.synchronize()
@@ -79,7 +79,7 @@ def _fused_epochs(graph: KnowledgeGraph, positives: Positives, epochs: int, batc
         preparing.append(perf_counter() - began)
         total = torch.zeros((), device="cuda")
         for index in range(len(plan)):
-            total += engine.step(plan.batch(index)) * plan.size(index)
+            total += stepper.step(plan.batch(index)) * plan.size(index)
         losses.append(total.item() / len(positives))
         seconds.append(perf_counter() - began)
     return {"batch": batch, "seconds": seconds, "of_which_preparing": preparing, "loss": losses}

@@ -31,7 +31,7 @@ from benchmarks import synthetic_graph
 from blockhole.files.readers import read_split
 from blockhole.machine import parse_size
 from blockhole.queries.walks import sample_walks
-from blockhole.training.streaming import StreamedPositives
+from blockhole.training.positives import StreamedPositives
 
 BLOCKHOLE = (sys.executable, "-c", "import sys; from blockhole.cli.main import main; main(sys.argv[1:])")
 KEY = ("format", "edges", "entities", "width")

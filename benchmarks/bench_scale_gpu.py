@@ -103,7 +103,7 @@ def step_times(split: SplitGraph, options: argparse.Namespace) -> list[dict[str,
     for block_size in STEP_BLOCK_SIZES:
         config = settings("logistic", argparse.Namespace(**vars(options) | {"block_size": block_size}))
         model = ALONE.build_model(config, graph.num_entities, graph.num_relations)
-        engine = ALONE.build_engine(model, config, graph, 1, None)
+        engine = ALONE.build_stepper(model, config, graph, 1, None)
         for size in STEP_BATCHES:
             facts = torch.from_numpy(graph.triples[: (WARM + STEPS) * size].astype(np.int64)).to(place)
             parts = facts.reshape(-1, size, 3)

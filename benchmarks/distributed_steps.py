@@ -16,10 +16,10 @@ from blockhole.data.dataset import load
 from blockhole.machine import torch_threads
 from blockhole.runs.config import gather, validate
 from blockhole.training.batches import PathTensors
-from blockhole.training.distributed.engine import ShardedEngine
 from blockhole.training.distributed.mesh import MeshShape, bytes_sent, step_bytes
+from blockhole.training.distributed.sharded import ShardedStepper
+from blockhole.training.learner import seen_entities
 from blockhole.training.positives import StoredPositives
-from blockhole.training.trainer import seen_entities
 from blockhole.training.workers import Workers, joined
 
 WARM = 3
@@ -30,24 +30,24 @@ def run(workers: Workers, options: argparse.Namespace) -> dict[str, object]:
     config = validate(gather(preset="best", overrides=settings))
     data = load(options.data)
     graph, sizes = data.split.graph("train"), (len(data.split.entities), len(data.split.relations))
-    device = workers.settle(config, sizes[0], dict)
+    device = workers.settle(config, data)
     model = workers.build_model(config, *sizes)
     positives = StoredPositives(PathTensors.of(data.paths("train"), device), 0, options.batch_size)
-    engine = workers.build_engine(model, config, graph, options.threads, seen_entities(graph, positives))
+    stepper = workers.build_stepper(model, config, graph, options.threads, seen_entities(graph, positives))
     plan = positives.plan(0)
     seconds, processor, sent, counted, paths = [], [], [], [], []
     for index in range(WARM + options.steps):
         batch = plan.batch(index)
         start, busy, before = time.perf_counter(), time.process_time(), bytes_sent()
-        engine.step(batch)
+        stepper.step(batch)
         workers.agree(False)
         if index >= WARM:
             seconds.append(time.perf_counter() - start)
             processor.append(time.process_time() - busy)
             sent.append(bytes_sent() - before)
-            if isinstance(engine, ShardedEngine):
+            if isinstance(stepper, ShardedStepper):
                 shape = MeshShape.parse(options.mesh, int(os.environ["WORLD_SIZE"]))
-                counted.append(step_bytes(shape, engine.sizes(batch)))
+                counted.append(step_bytes(shape, stepper.sizes(batch)))
             paths.append(len(batch.source))
     return {
         "paths_per_second": round(sum(paths) / sum(seconds)),

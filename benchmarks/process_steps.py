@@ -13,11 +13,12 @@ from pathlib import Path
 import numpy as np
 from torch import distributed as dist
 
+from blockhole.data.dataset import DataSet
 from blockhole.files.readers import read_split
 from blockhole.machine import peak_bytes, torch_threads
 from blockhole.runs.config import TrainConfig
 from blockhole.training.distributed.mesh import bytes_sent
-from blockhole.training.streaming import StreamedPositives
+from blockhole.training.positives import StreamedPositives
 from blockhole.training.workers import Workers, joined
 
 WARM = 3
@@ -34,11 +35,12 @@ def run(workers: Workers, options: argparse.Namespace) -> dict[str, object]:
             "training": {"on": "base", "reverse": "none", "batch_size": options.batch_size, "device": "cpu"},
         }
     )
-    graph = read_split(options.packed).graph("train")
-    device = workers.settle(config, graph.num_entities, dict)
+    split = read_split(options.packed)
+    graph = split.graph("train")
+    device = workers.settle(config, DataSet("", split))
     before = peak_bytes()
     model = workers.build_model(config, graph.num_entities, graph.num_relations)
-    engine = workers.build_engine(model, config, graph, 1, None)
+    stepper = workers.build_stepper(model, config, graph, 1, None)
     positives = StreamedPositives(graph, 0, "none", options.batch_size, device, walks=False, sharing=workers.sharing())
     plan = positives.plan(0)
     making, steps, sent, facts = [], [], [], 0
@@ -46,7 +48,7 @@ def run(workers: Workers, options: argparse.Namespace) -> dict[str, object]:
         start, busy = time.perf_counter(), bytes_sent()
         batch = plan.batch(index)
         made = time.perf_counter()
-        engine.step(batch)
+        stepper.step(batch)
         if index >= WARM:
             making.append(made - start)
             steps.append(time.perf_counter() - made)

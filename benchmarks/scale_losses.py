@@ -11,7 +11,8 @@ import json
 import numpy as np
 import torch
 
-from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.data.dataset import DataSet
+from blockhole.graph.knowledge_graph import KnowledgeGraph, SplitGraph
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.queries.paths import PathQueries
 from blockhole.runs.config import TrainConfig
@@ -32,12 +33,12 @@ def losses(workers: Workers, graph: KnowledgeGraph, kind: str, device: str, step
             "training": {"on": "base", "batch_size": BATCH, "device": device},
         }
     )
-    place = workers.settle(config, graph.num_entities, dict)
+    place = workers.settle(config, DataSet("", SplitGraph(graph.entities, graph.relations, graph.triples)))
     model = workers.build_model(config, graph.num_entities, RELATIONS)
-    engine = workers.build_engine(model, config, graph, 1, None)
+    stepper = workers.build_stepper(model, config, graph, 1, None)
     positives = PathTensors.of(PathQueries.from_triples(graph.triples), place)
     plan = EpochOrder(positives, BATCH, seed=0, device=place).plan(0)
-    return torch.stack([engine.step(plan.batch(index)) for index in range(steps)]).tolist()
+    return torch.stack([stepper.step(plan.batch(index)) for index in range(steps)]).tolist()
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Times epochs of one model in one of our engines, and prints one JSON object.
+"""Times epochs of one model in one of our steppers, and prints one JSON object.
 
 `bench_train.py` runs it in a process of its own, so that peak memory and threads are its own. An epoch is what the
 trainer does: shuffle, cut into batches, draw negatives, step.
@@ -21,7 +21,7 @@ from blockhole.models.catalogue import ModelSettings, build_model
 from blockhole.queries.paths import PathQueries
 from blockhole.runs.config import LossConfig, OptimizerConfig, TrainConfig, TrainingConfig
 from blockhole.training.batches import EpochOrder
-from blockhole.training.engines import AutogradEngine, Engine, build_engine
+from blockhole.training.steppers import AutogradStepper, Stepper, build_stepper
 
 
 def read_positives(file: Path, count: int | None, hops: int | None) -> tuple[PathQueries, int, int]:
@@ -46,14 +46,14 @@ def make_config(options: argparse.Namespace) -> TrainConfig:
     )
 
 
-def time_epochs(engine: Engine, order: EpochOrder, epochs: int) -> list[list[float]]:
+def time_epochs(stepper: Stepper, order: EpochOrder, epochs: int) -> list[list[float]]:
     """Wall and processor seconds of each epoch; the first may include compiling the loops."""
     seconds = []
     for epoch in range(epochs):
         wall, processor = time.perf_counter(), time.process_time()
         plan = order.plan(epoch)
         for index in range(len(plan)):
-            engine.step(plan.batch(index))
+            stepper.step(plan.batch(index))
         seconds.append([time.perf_counter() - wall, time.process_time() - processor])
     return seconds
 
@@ -86,12 +86,12 @@ def main() -> None:
         np.zeros((0, 3), dtype=np.int32),
     )
     order = EpochOrder(queries, options.batch_size, seed=0, device=torch.device("cpu"))
-    engine: Engine
+    stepper: Stepper
     if options.engine == "fused":
-        engine = build_engine(model, config, graph, options.threads)
+        stepper = build_stepper(model, config, graph, options.threads)
     else:
-        engine = AutogradEngine(model, config, graph)
-    epochs = time_epochs(engine, order, options.epochs)
+        stepper = AutogradStepper(model, config, graph)
+    epochs = time_epochs(stepper, order, options.epochs)
     if options.weights:
         np.savez(options.weights, entity=model.entity.detach().numpy(), relation=model.relation.detach().numpy())
     print(json.dumps({"epochs": epochs, "peak_rss_mb": peak_bytes() / 2**20, "parameters": model.parameter_count()}))

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import torch
-from torch import Tensor
 
 from blockhole.data.dataset import DataSet
 from blockhole.errors import ConfigError, DataError, UndefinedPath
@@ -22,19 +21,26 @@ from blockhole.models.catalogue import name_of
 from blockhole.models.contract import Model
 from blockhole.queries.paths import PathQueries
 from blockhole.runs.checkpoint import TrainingState
-from blockhole.runs.config import Settings, TrainConfig, flatten, gather, merge, read_preset, validate
+from blockhole.runs.config import Metric, Settings, TrainConfig, flatten, gather, merge, read_preset, validate
 from blockhole.runs.run import Run, check_free, is_run, resumed_config
 from blockhole.runs.tracking import MlflowTracker, TensorBoardTracker, Tracker
 from blockhole.runs.writer import Writer, sole_writer
 from blockhole.training.batches import KnownCorruptions, PathTensors
-from blockhole.training.distributed.mesh import data_digests
-from blockhole.training.engines import AveragedEngine
-from blockhole.training.interruption import interruptible
+from blockhole.training.learner import Learner, seen_entities
+from blockhole.training.losses import LOSSES
 from blockhole.training.memory_needed import MemoryNeeded, memory_needed
 from blockhole.training.objective import dura_weight
-from blockhole.training.positives import FreshWalks, Positives, StoredPositives, added_walks, with_reversed
-from blockhole.training.streaming import Sharing, StreamedPositives, check_streams
-from blockhole.training.trainer import Progress, Trainer, Validate, seen_entities
+from blockhole.training.positives import (
+    FreshWalks,
+    Positives,
+    Sharing,
+    StoredPositives,
+    StreamedPositives,
+    added_walks,
+    check_streams,
+    with_reversed,
+)
+from blockhole.training.trainer import Progress, Trainer, interruptible
 from blockhole.training.workers import ALONE, Workers, joined
 
 Data = DataSet | KnowledgeGraph | SplitGraph | str | Path
@@ -116,48 +122,40 @@ def fit(
 
     `known_corruptions` spares several trainings on the same data to check corrupted paths each for itself.
     """
-    split = data.split
     with workers.together():
         _refuse_untrainable(data, config)
         data = _with_paths(data, config)
-    stored = config.training.on_stored_paths
-    device = workers.settle(config, len(split.entities), lambda: data_digests(data, paths=stored))
-    threads = config.training.threads or workers.threads()
+    device = workers.settle(config, data)
+    split, graph = data.split, data.split.graph("train")
     model = workers.build_model(config, len(split.entities), len(split.relations))
-    graph = split.graph("train")
     positives = _positives(data, graph, config, device, known_corruptions or KnownCorruptions(), workers.sharing())
     config = _settled(config, len(positives), len(split.entities))
+    threads = config.training.threads or workers.threads()
     with ExitStack() as stack:
         stack.enter_context(torch_threads(threads))
         seen = seen_entities(graph, positives) if config.training.unseen_entities == "mean" else None
-        engine = workers.build_engine(model, config, graph, threads, seen)
-        if config.training.average_epochs > 1:
-            engine = AveragedEngine(engine, model, config.training.average_epochs)
-        state, best, writer = TrainingState(), None, None
-        trackers: list[Tracker] = []
+        stepper = workers.build_stepper(model, config, graph, threads, seen)
+        learner = Learner(model, stepper, seen, average_epochs=config.training.average_epochs)
+        writer, state = None, TrainingState()
         if folder is not None:
-            trackers += _held(folder, track, config, workers, stack)
-            writer = workers.run_writer(folder, model, engine)
-            state, best = _begun(writer, folder, config, graph, workers)
-            trackers += [stack.enter_context(closing(each)) for each in writer.trackers()]
+            trackers = _held(folder, track, config, workers, stack)
+            writer = stack.enter_context(closing(workers.build_writer(folder, learner, trackers)))
+            state = _begun(writer, folder, learner, config, graph, workers)
         trainer = Trainer(
-            model,
-            engine,
-            positives,
             config,
+            workers,
+            learner,
+            positives,
             state,
-            best,
-            seen=seen,
-            validate=workers.validation(_validation(data, config, device), config),
-            saver=writer,
-            trackers=trackers,
+            validation=ValidationQueries.of(data, config, device),
+            writer=writer,
             progress=progress,
-            interrupted=stack.enter_context(interruptible()),
-            agree=workers.agree,
-            average_unseen=workers.average_unseen,
+            interruption=stack.enter_context(interruptible()),
         )
         complete = trainer.run()
-        trained = workers.finish(model, trainer.best, writer, complete=complete)
+        if writer is not None:
+            writer.finish(complete=complete)
+        trained = workers.finish(learner, kept=writer is not None)
     return Run(config, split.entities, split.relations, trainer.state, model=trained, graph=graph, folder=folder)
 
 
@@ -278,7 +276,7 @@ def _positives(
         walks = training.on == "paths"
         return StreamedPositives(graph, seed, reverse, batch_size, device, walks=walks, sharing=sharing)
     # A sample that a batch shares can be of one type only where all of the batch ask for the same.
-    by_relation = loss.kind == "sampled_softmax" and loss.typed_share > 0
+    by_relation = LOSSES[loss.kind].objects == "shared" and loss.typed_share > 0
     if training.on == "paths" and training.walks == "fresh":
         return FreshWalks(graph, seed, reverse, batch_size, device, by_last_relation=by_relation)
     queries = data.paths("train") if training.on == "paths" else PathQueries.from_triples(data.split.train)
@@ -304,22 +302,35 @@ def _settled(config: TrainConfig, positives: int, entities: int) -> TrainConfig:
     return config.model_copy(update={"training": training, "penalty": penalty})
 
 
-def _validation(data: DataSet, config: TrainConfig, device: torch.device) -> Validate | None:
-    """How a model is measured on the way: over a fixed sample of the validation queries, in per cent."""
-    stop = config.early_stop
-    if stop.metric is None:
-        return None
-    if config.training.on == "paths":
-        queries = PathQueries.concatenate([data.paths("dev_deduction"), data.paths("dev_induction")])
-    else:
-        queries = PathQueries.from_triples(data.split.valid)
-    queries = subset(queries, stop.queries, config.training.seed)
-    # Test facts stay out: what is measured while training must not know them, not even as answers to leave out.
-    truth = truth_of(data.split.graph("train", "valid"))
-    if stop.metric == "mq":
-        return lambda model: validation_ranking(model, queries, truth, device=model.entity.device)
-    accuracy = ValidationAccuracy(queries, truth, device)
-    return lambda model: {"accuracy": accuracy(model, model.entity.device)}
+@final
+class ValidationQueries:
+    """A fixed sample of the validation queries, and how a model is measured on them, in per cent; a Validation."""
+
+    def __init__(self, queries: PathQueries, graph: KnowledgeGraph, metric: Metric, device: torch.device) -> None:
+        self._queries = queries
+        self._truth = truth_of(graph)
+        self._accuracy = ValidationAccuracy(queries, self._truth, device) if metric == "accuracy" else None
+
+    @classmethod
+    def of(cls, data: DataSet, config: TrainConfig, device: torch.device) -> ValidationQueries | None:
+        """Those that early stopping asks for; absent where it asks for none."""
+        stop = config.early_stop
+        if stop.metric is None:
+            return None
+        if config.training.on == "paths":
+            queries = PathQueries.concatenate([data.paths("dev_deduction"), data.paths("dev_induction")])
+        else:
+            queries = PathQueries.from_triples(data.split.valid)
+        queries = subset(queries, stop.queries, config.training.seed)
+        # Test facts stay out: what is measured while training must not know them, not even as answers to leave out.
+        return cls(queries, data.split.graph("train", "valid"), stop.metric, device)
+
+    def measure(self, model: Model) -> Mapping[str, float]:
+        """See Validation."""
+        device = model.entity.device
+        if self._accuracy is not None:
+            return {"accuracy": self._accuracy(model, device)}
+        return validation_ranking(model, self._queries, self._truth, device=device)
 
 
 def _held(folder: Path, track: Sequence[str], config: TrainConfig, workers: Workers, stack: ExitStack) -> list[Tracker]:
@@ -332,14 +343,15 @@ def _held(folder: Path, track: Sequence[str], config: TrainConfig, workers: Work
 
 
 def _begun(
-    writer: Writer, folder: Path, config: TrainConfig, graph: KnowledgeGraph, workers: Workers
-) -> tuple[TrainingState, dict[str, Tensor] | None]:
-    """Begin a run in `folder` or go on with the one there: where it stands, and its best weights."""
-    if workers.agree(is_run(folder)):
-        checkpoint = writer.resume(config, graph)
-        return checkpoint.state, checkpoint.best
-    writer.begin(config, graph)
-    return TrainingState(), None
+    writer: Writer, folder: Path, learner: Learner, config: TrainConfig, graph: KnowledgeGraph, workers: Workers
+) -> TrainingState:
+    """Begin a run in `folder`, or take the learner to where the one there stands."""
+    if not workers.agree(is_run(folder)):
+        writer.begin(config, graph)
+        return TrainingState()
+    checkpoint = writer.resume(config, graph)
+    learner.best = checkpoint.best
+    return checkpoint.state
 
 
 def _trackers(names: Sequence[str], folder: Path, config: TrainConfig) -> Iterator[Tracker]:

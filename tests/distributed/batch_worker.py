@@ -15,7 +15,7 @@ from torch import distributed as dist
 
 from blockhole.queries import walks  # noqa: F401 — so that no child has to
 from blockhole.training.distributed.mesh import EntityMesh, MeshShape, batch_bytes, bytes_sent
-from blockhole.training.streaming import StreamedPositives
+from blockhole.training.positives import StreamedPositives
 from tests.distributed.processes import end_group, start_group
 from tests.training.worlds import random_split
 

@@ -16,10 +16,9 @@ from torch.distributed.tensor import DTensor
 
 from blockhole.models.catalogue import build_model
 from blockhole.models.contract import Model
-from blockhole.training.distributed.checkpoints import build_sharded_model
-from blockhole.training.distributed.engine import ShardedEngine
 from blockhole.training.distributed.mesh import EntityMesh, MeshShape
-from blockhole.training.engines import AutogradEngine, Engine
+from blockhole.training.distributed.sharded import ShardedStepper, build_sharded_model
+from blockhole.training.steppers import AutogradStepper, Stepper
 from tests.distributed.combinations import COMBINATIONS, Combination, batches, seen, split
 from tests.distributed.processes import end_group, start_group
 
@@ -35,15 +34,15 @@ def train(combination: Combination, mesh: EntityMesh | None) -> dict[str, np.nda
     data, config = split(combination), combination.config()
     sizes = (len(data.entities), len(data.relations))
     model: Model
-    engine: Engine
+    stepper: Stepper
     if mesh is None:
         model = build_model(config.model, *sizes, seed=0)
-        engine = AutogradEngine(model, config, data.graph("train"), seen(combination))
+        stepper = AutogradStepper(model, config, data.graph("train"), seen(combination))
     else:
         model = build_sharded_model(config.model, *sizes, 0, mesh)
-        engine = ShardedEngine(model, config, data.graph("train"), mesh, seen(combination))
-    losses = [engine.step(batch).item() for batch in batches(combination)]
-    tables = {**dict(model.named_parameters()), **engine.optimizer_state()}
+        stepper = ShardedStepper(model, config, data.graph("train"), mesh, seen(combination))
+    losses = [stepper.step(batch).item() for batch in batches(combination)]
+    tables = {**dict(model.named_parameters()), **stepper.optimizer_state()}
     return {"losses": np.array(losses), **{name: whole(value) for name, value in tables.items()}}
 
 

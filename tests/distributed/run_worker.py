@@ -22,7 +22,7 @@ from blockhole.errors import BlockholeError, DataError
 from blockhole.fitting import train
 from blockhole.graph.knowledge_graph import SplitGraph
 from blockhole.runs.checkpoint import SHARDS
-from blockhole.training.distributed import group, mesh  # noqa: F401 — so that no child has to
+from blockhole.training.distributed import group
 from blockhole.training.workers import joined
 from tests.distributed.processes import end_group, start_group
 from tests.distributed.runs import AVERAGED, PACKED, SETTINGS, data, packed
@@ -121,7 +121,7 @@ def one_packed(folder: Path) -> None:
 
 def other_version(folder: Path) -> None:
     if os.environ["RANK"] == "2":
-        mesh.PACKAGE = Path(__file__).parent
+        group.PACKAGE = Path(__file__).parent
     train(data(), settings=SETTINGS)
 
 

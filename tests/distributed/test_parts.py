@@ -8,16 +8,9 @@ import torch
 from blockhole.data.dataset import DataSet
 from blockhole.errors import ConfigError
 from blockhole.graph.knowledge_graph import SplitGraph
-from blockhole.training.distributed import checkpoints
-from blockhole.training.distributed.group import launched, speaks
-from blockhole.training.distributed.mesh import (
-    MeshShape,
-    StepSizes,
-    data_digests,
-    first_difference,
-    settings_digest,
-    step_bytes,
-)
+from blockhole.training.distributed import sharded
+from blockhole.training.distributed.group import data_digests, first_difference, launched, settings_digest, speaks
+from blockhole.training.distributed.mesh import MeshShape, StepSizes, step_bytes
 from tests.training.worlds import config, random_data, random_split
 
 
@@ -48,12 +41,12 @@ def test_a_shard_without_an_entity_is_refused(shards: int, entities: int) -> Non
 def test_rows_are_those_of_the_whole_table(
     monkeypatch: pytest.MonkeyPatch, rows_drawn: int, count: int, width: int
 ) -> None:
-    monkeypatch.setattr(checkpoints, "_ROWS_DRAWN", rows_drawn)
+    monkeypatch.setattr(sharded, "_ROWS_DRAWN", rows_drawn)
     whole_generator = torch.Generator().manual_seed(3)
     whole = torch.empty(count, width).normal_(0.0, 0.1, generator=whole_generator)
     for held in (range(count), range(count // 3, count // 2), range(count // 2, count)):
         generator = torch.Generator().manual_seed(3)
-        rows = checkpoints.draw_rows(count, width, 0.1, generator, held)
+        rows = sharded.draw_rows(count, width, 0.1, generator, held)
         assert torch.equal(rows, whole[held.start : held.stop])
         assert torch.equal(generator.get_state(), whole_generator.get_state())  # what is drawn next is the same, too
 

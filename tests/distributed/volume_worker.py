@@ -14,9 +14,8 @@ import torch
 from torch import distributed as dist
 
 from blockhole.training.batches import EpochOrder
-from blockhole.training.distributed.checkpoints import build_sharded_model
-from blockhole.training.distributed.engine import ShardedEngine
 from blockhole.training.distributed.mesh import EntityMesh, MeshShape, bytes_sent, step_bytes
+from blockhole.training.distributed.sharded import ShardedStepper, build_sharded_model
 from tests.distributed.combinations import LOSSES
 from tests.distributed.processes import end_group, start_group
 from tests.training.worlds import config, random_queries, random_split
@@ -37,13 +36,13 @@ def work(mesh_text: str, file: Path) -> None:
             settings = {"model__name": name, "model__block_size": 25, "loss__kind": loss, "loss__negatives": NEGATIVES}
             chosen = config(**settings | size)
             model = build_sharded_model(chosen.model, ENTITIES, RELATIONS, 0, mesh)
-            engine = ShardedEngine(model, chosen, split.graph("train"), mesh)
+            stepper = ShardedStepper(model, chosen, split.graph("train"), mesh)
             for index in range(len(plan)):
                 batch = plan.batch(index)
-                counted = step_bytes(mesh.shape, engine.sizes(batch))
+                counted = step_bytes(mesh.shape, stepper.sizes(batch))
                 dist.barrier()
                 before = bytes_sent()
-                engine.step(batch)
+                stepper.step(batch)
                 dist.barrier()
                 found.append({"what": f"{name}, {loss}", "counted": counted, "sent": bytes_sent() - before})
     if dist.get_rank() == 0:

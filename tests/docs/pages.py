@@ -67,3 +67,20 @@ def commands(block: str) -> Iterator[Command]:
 def shown(page: Path) -> str:
     """The name of a page in the names of tests."""
     return page.relative_to(ROOT).as_posix()
+
+
+def apply_changes(changes: str, root: Path) -> None:
+    """Make the changes of the guide: after the name of a file, each line with - gives way to those with + below it."""
+    file, old, new = root, "", ""
+    for line in [*changes.splitlines(), "# "]:
+        if line.startswith(("#", "-")) and old:
+            text = file.read_text(encoding="utf-8")
+            assert text.count(old) == 1, f"the guide changes a line that {file.name} does not have: {old}"
+            file.write_text(text.replace(old, new), encoding="utf-8")
+            old, new = "", ""
+        if line.startswith("#"):
+            file = root / line[2:]
+        elif line.startswith("-"):
+            old = line[1:] + "\n"
+        else:
+            new += line[1:] + "\n"

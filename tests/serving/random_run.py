@@ -8,7 +8,7 @@ from blockhole.answering.calibration import save_calibration
 from blockhole.runs.checkpoint import TrainingState
 from blockhole.runs.config import TrainConfig
 from blockhole.runs.writer import RunWriter
-from blockhole.training.engines import AutogradEngine
+from blockhole.training.steppers import AutogradStepper
 from tests.answering.toys import SIZES, make_engine, sigmoid_calibration
 
 
@@ -17,9 +17,9 @@ def write_random_run(folder: Path, *, E: int, R: int, facts: int) -> Path:
     engine, model = make_engine(E=E, R=R, facts=facts)
     config = TrainConfig(model=SIZES["blockhole"])
     folder.mkdir()
-    writer = RunWriter(folder, model, AutogradEngine(model, config, engine.graph))
+    writer = RunWriter(folder, model, AutogradStepper(model, config, engine.graph))
     writer.begin(config, engine.graph)
     writer.save(TrainingState(epoch=1), None, best_changed=False)
-    writer.metrics.close()
+    writer.close()
     save_calibration(sigmoid_calibration(), folder)
     return folder

@@ -28,7 +28,7 @@ from blockhole.graph.vocabulary import Vocabulary
 from blockhole.models.hop_compiled import hop_rows, hop_rows_back
 from blockhole.runs.checkpoint import load_checkpoint
 from blockhole.runs.run import Run, is_run
-from blockhole.training.kernels.adagrad_compiled import move_rows
+from blockhole.training.kernels.loops import Rule, move_rows
 
 SETTINGS: dict[str, Any] = {
     "model.blocks": 2,
@@ -59,7 +59,7 @@ def load_loops() -> None:
     row, table, ids = np.ones((1, 12), np.float32), np.ones((1, 24), np.float32), np.zeros(1, np.int64)
     hop_rows(row, table, ids, row.copy(), 2, 2, 3)
     hop_rows_back(row, table, ids, row, row.copy(), table.copy(), 2, 2, 3)
-    move_rows(row, row.copy(), row.copy(), ids, np.float32(0.1), np.float32(0.1))
+    move_rows(row, row.copy(), row.copy(), ids, Rule(np.float32(0.1), np.float32(0.1), np.float32(0)))
 
 
 def begin_life(folder: Path) -> int:

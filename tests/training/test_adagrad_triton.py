@@ -8,7 +8,7 @@ _PROGRAM = """
 import torch
 from torch import nn
 from blockhole.runs.config import OptimizerConfig
-from blockhole.training.kernels.adagrad_triton import adagrad_step
+from blockhole.training.kernels.triton_kernels import adagrad_step
 from blockhole.training.optimizers import build_optimizer
 
 generator = torch.Generator().manual_seed(1)

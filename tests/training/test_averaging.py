@@ -12,7 +12,8 @@ from torch import Tensor
 from blockhole.fitting import train
 from blockhole.runs.checkpoint import load_checkpoint
 from blockhole.runs.run import Run
-from blockhole.training.engines import AutogradEngine, AveragedEngine
+from blockhole.training.learner import Learner
+from blockhole.training.steppers import AutogradStepper
 
 from .worlds import config, random_data, random_split, tiny_model
 
@@ -40,14 +41,14 @@ def by_hand(snapshots: list[Tensor], window: int) -> Tensor:
 
 def test_the_mean_of_the_first_epochs_then_one_that_forgets() -> None:
     model = tiny_model(SPLIT)
-    engine = AveragedEngine(AutogradEngine(model, config(), SPLIT.graph("train")), model, window=3)
+    learner = Learner(model, AutogradStepper(model, config(), SPLIT.graph("train")), average_epochs=3)
     snapshots = []
     for epoch in range(1, 7):
         with torch.no_grad():
             model.entity.normal_(generator=torch.Generator().manual_seed(epoch))
         snapshots.append(model.entity.detach().clone())
-        engine.close_epoch(epoch)
-        with engine.averaged():
+        learner.close_epoch(epoch)
+        with learner.averaged():
             torch.testing.assert_close(model.entity.detach(), by_hand(snapshots, 3))
             if epoch <= 3:
                 torch.testing.assert_close(model.entity.detach(), torch.stack(snapshots).mean(dim=0))

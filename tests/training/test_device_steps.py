@@ -15,7 +15,7 @@ from blockhole.queries.exact import answers, holds
 from blockhole.queries.paths import PathQueries
 from blockhole.training.batches import Batch, EpochOrder, KnownCorruptions, PathTensors, corrupt_once
 from blockhole.training.draws import KeyedDraws, Purpose
-from blockhole.training.engines import AutogradEngine
+from blockhole.training.steppers import AutogradStepper
 
 from .worlds import config, random_data, random_queries, random_split, tiny_model
 
@@ -40,7 +40,7 @@ def test_a_step_on_the_whole_table_equals_one_on_gathered_rows(name: str, optimi
     seen = np.array([entity for entity in range(GRAPH.num_entities) if entity != 5])
     models = [tiny_model(SPLIT, name), tiny_model(SPLIT, name)]
     engines = [
-        AutogradEngine(model, settings, GRAPH, seen, whole_table=whole)
+        AutogradStepper(model, settings, GRAPH, seen, whole_table=whole)
         for model, whole in zip(models, (False, True), strict=True)
     ]
     assert [engine.recordable for engine in engines] == [False, True]
@@ -53,8 +53,8 @@ def test_a_step_on_the_whole_table_equals_one_on_gathered_rows(name: str, optimi
 
 def test_a_step_that_asks_the_host_is_not_recorded() -> None:
     for asked in ({"loss__corrupted_paths": 1}, {"loss__mask_known_answers": True}, {"loss__typed_share": 0.5}):
-        assert not AutogradEngine(tiny_model(SPLIT), config(**asked), GRAPH, whole_table=True).recordable
-    assert AutogradEngine(tiny_model(SPLIT), config(loss__kind="softmax"), GRAPH).recordable
+        assert not AutogradStepper(tiny_model(SPLIT), config(**asked), GRAPH, whole_table=True).recordable
+    assert AutogradStepper(tiny_model(SPLIT), config(loss__kind="softmax"), GRAPH).recordable
 
 
 def test_corruptions_drawn_once_are_false_where_they_count_and_differ_from_their_positives() -> None:
@@ -132,7 +132,7 @@ def test_keyed_draws_are_functions_of_their_names_and_uniform() -> None:
 
 def test_a_batch_without_its_corruptions_draws_them() -> None:
     settings = config(loss__corrupted_paths=2)
-    engine = AutogradEngine(tiny_model(SPLIT), settings, GRAPH)
-    other = AutogradEngine(tiny_model(SPLIT), settings, GRAPH)
+    engine = AutogradStepper(tiny_model(SPLIT), settings, GRAPH)
+    other = AutogradStepper(tiny_model(SPLIT), settings, GRAPH)
     batch = batches(corrupted=True)[-1]
     assert engine.step(batch) != other.step(replace(batch, corruptions=None))

@@ -10,7 +10,7 @@ import torch
 from blockhole.errors import ConfigError
 from blockhole.runs.config import gather, validate
 from blockhole.training.batches import Batch
-from blockhole.training.engines import AutogradEngine, Dropout
+from blockhole.training.steppers import AutogradStepper, Dropout
 
 from .worlds import config, random_split, tiny_model
 
@@ -60,19 +60,19 @@ def test_a_step_contrasts_the_thinned_query_vectors(kind: str) -> None:
     settings = config(loss__kind=kind, loss__query_dropout=0.4, loss__negatives=12, loss__correct_sample=False)
     model, each = tiny_model(SPLIT), batch()
     query = model.embed_paths(each.source, each.path).detach() * mask(0.4, width=12)
-    engine = AutogradEngine(model, settings, GRAPH)
+    engine = AutogradStepper(model, settings, GRAPH)
     if kind == "softmax":
         logits = query @ model.candidates().detach().T
         expected = torch.nn.functional.cross_entropy(logits, each.target)
         assert torch.allclose(engine.step(each), expected)
     else:
-        plain = AutogradEngine(tiny_model(SPLIT), config(loss__kind=kind, loss__negatives=12), GRAPH)
+        plain = AutogradStepper(tiny_model(SPLIT), config(loss__kind=kind, loss__negatives=12), GRAPH)
         assert not torch.allclose(engine.step(each), plain.step(each))
 
 
 def test_every_batch_gets_masks_of_its_own() -> None:
     settings = config(loss__kind="softmax", loss__query_dropout=0.5, optimizer__learning_rate=1e-12)
-    engine = AutogradEngine(tiny_model(SPLIT), settings, GRAPH)
+    engine = AutogradStepper(tiny_model(SPLIT), settings, GRAPH)
     losses = [engine.step(replace(batch(), index=index)).item() for index in (0, 1, 0)]
     assert losses[0] == pytest.approx(losses[2], abs=1e-9)
     assert losses[0] != pytest.approx(losses[1], abs=1e-6)

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import math
+from typing import get_args
 
 import pytest
 import torch
 from torch import Tensor
 
-from blockhole.runs.config import LossConfig
+from blockhole.runs.config import LossConfig, LossKind
 from blockhole.training import losses
-from blockhole.training.losses import Pairs, logistic_loss, self_adversarial_weights, softmax_loss
+from blockhole.training.losses import (
+    LOSSES,
+    Pairs,
+    Rivals,
+    logistic,
+    logistic_loss,
+    self_adversarial_weights,
+    shared_softmax,
+)
 from blockhole.training.objective import cubed_norm, dura_weight, squared_norm
 
 
@@ -20,6 +29,21 @@ def draw(*shape: int, seed: int = 0) -> Tensor:
 
 def no_pairs() -> Pairs:
     return Pairs(torch.zeros(0, dtype=torch.int64), torch.zeros(0, dtype=torch.int64))
+
+
+def test_every_loss_of_the_settings_is_declared() -> None:
+    assert set(LOSSES) == set(get_args(LossKind))
+
+
+def test_the_logistic_loss_weighs_by_score_what_counts() -> None:
+    positive, negative = torch.tensor([0.5]), torch.tensor([[1.0, 2.0]])
+    counted = torch.tensor([[True, False]])
+    plain, sharp = LossConfig(), LossConfig(self_adversarial=0.5)
+    first = math.log(1 + math.exp(-0.5)) + math.log(1 + math.e)
+    assert logistic(positive, negative, counted, plain).item() == pytest.approx(first)
+    assert logistic(positive, negative, counted, sharp).item() == pytest.approx(first)  # one negative weighs 1
+    both = logistic_loss(positive, negative, self_adversarial_weights(negative, torch.ones(1, 2).bool(), 0.5))
+    assert logistic(positive, negative, None, sharp).item() == both.item()
 
 
 def test_logistic_loss_by_hand() -> None:
@@ -84,7 +108,7 @@ def brute_force(
 @pytest.mark.parametrize("chunk_logits", [1, 8, 2**20])
 @pytest.mark.parametrize("extra", [0, 2])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_softmax_loss_and_its_gradients(
+def test_the_softmax_and_its_gradients(
     chunk_logits: int, extra: int, weighted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(losses, "CHUNK_LOGITS", chunk_logits)
@@ -94,7 +118,8 @@ def test_softmax_loss_and_its_gradients(
     log_weight = draw(7, seed=4)
     excluded = Pairs(torch.tensor([0, 0, 3, 4]), torch.tensor([1, 6, 3, 0]))
     weight = draw(5, seed=5).abs() if weighted else None
-    ours = softmax_loss(*inputs, log_weight, excluded, weight=weight)
+    own, query, rivals = inputs
+    ours = shared_softmax(own, query, Rivals(rivals, excluded, log_weight), weight)
     theirs = brute_force(*inputs, log_weight, excluded, weight)
     torch.testing.assert_close(ours, theirs)
     for mine, expected in zip(
@@ -103,16 +128,16 @@ def test_softmax_loss_and_its_gradients(
         torch.testing.assert_close(mine, expected)
 
 
-def test_softmax_loss_survives_large_scores() -> None:
+def test_the_softmax_survives_large_scores() -> None:
     own, rivals = torch.tensor([[1000.0]]), torch.tensor([[1000.0], [-1000.0]])
-    loss = softmax_loss(own, torch.tensor([[1.0]]), rivals, torch.zeros(2), no_pairs())
+    loss = shared_softmax(own, torch.tensor([[1.0]]), Rivals(rivals, no_pairs()))
     assert loss.item() == pytest.approx(math.log(2), abs=1e-4)  # float32 holds 1000.69 to 6e-5
 
 
 def test_rivals_that_are_all_excluded_cost_nothing() -> None:
     every = Pairs(torch.tensor([0, 0]), torch.tensor([0, 1]))
     query = draw(1, 3).requires_grad_()
-    loss = softmax_loss(draw(1, 1), query, draw(2, 3), torch.zeros(2, dtype=torch.float64), every)
+    loss = shared_softmax(draw(1, 1), query, Rivals(draw(2, 3), every))
     assert loss.item() == 0
     assert torch.autograd.grad(loss, query)[0].abs().max().item() == 0
 

@@ -15,9 +15,9 @@ from blockhole.models.contract import Model
 from blockhole.queries.exact import answers
 from blockhole.runs.config import TrainConfig
 from blockhole.training.batches import Batch
-from blockhole.training.engines import AutogradEngine
 from blockhole.training.negatives import Negatives, NegativeSampler
 from blockhole.training.objective import Objective
+from blockhole.training.steppers import AutogradStepper
 
 from .worlds import config, random_queries, random_split, tiny_model
 
@@ -197,7 +197,7 @@ def test_gradients_equal_finite_differences(name: str, loss: str) -> None:
 def test_a_step_on_gathered_rows_equals_a_dense_one(kind: str, optimizer: str) -> None:
     settings = config(loss__kind=kind, optimizer__kind=optimizer, optimizer__learning_rate=0.1, penalty__dura=0.1)
     model, reference, batch = tiny_model(SPLIT), tiny_model(SPLIT), batch_of(2)
-    reported = AutogradEngine(model, settings, GRAPH).step(batch)
+    reported = AutogradStepper(model, settings, GRAPH).step(batch)
 
     negatives = NegativeSampler(settings.loss, GRAPH, settings.training.seed).draw(batch)
     objective = Objective(reference, settings.loss, settings.penalty)
@@ -234,7 +234,7 @@ def test_unused_rows_do_not_move() -> None:
     model, batch = tiny_model(SPLIT), batch_of(1, count=1)
     settings = config(loss__kind="logistic", loss__negatives=1)
     before = model.entity.detach().clone()
-    AutogradEngine(model, settings, GRAPH).step(batch)
+    AutogradStepper(model, settings, GRAPH).step(batch)
     moved = (model.entity.detach() != before).any(dim=1)
     drawn = NegativeSampler(settings.loss, GRAPH, 0).draw(batch).objects
     assert drawn is not None

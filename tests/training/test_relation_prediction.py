@@ -9,8 +9,8 @@ from blockhole.errors import ConfigError
 from blockhole.models.bilinear import BlockBilinear
 from blockhole.runs.config import gather, validate
 from blockhole.training.batches import Batch
-from blockhole.training.engines import AutogradEngine
 from blockhole.training.objective import relation_loss
+from blockhole.training.steppers import AutogradStepper
 
 from .worlds import config, random_split, tiny_model
 
@@ -48,7 +48,7 @@ def test_counts_for_single_edges_alone(hops: int, adds: bool) -> None:
         settings = config(loss__kind="softmax", loss__relation_weight=weight)
         model = tiny_model(SPLIT)
         batch = Batch(SOURCE, RELATION[:, None].expand(4, hops), TARGET, epoch=0, index=0)
-        losses[weight] = AutogradEngine(model, settings, SPLIT.graph("train")).step(batch).item()
+        losses[weight] = AutogradStepper(model, settings, SPLIT.graph("train")).step(batch).item()
     model = tiny_model(SPLIT)
     assert isinstance(model, BlockBilinear)
     added = 0.5 * brute_force(model).item() if adds else 0.0

@@ -14,8 +14,8 @@ from blockhole.fitting import train
 from blockhole.machine import choose_device
 from blockhole.runs.checkpoint import load_checkpoint
 from blockhole.runs.run import Run
-from blockhole.training.engines import AutogradEngine, build_engine
-from blockhole.training.kernels.fused_cpu import FusedEngine
+from blockhole.training.kernels.fused import FusedStepper
+from blockhole.training.steppers import AutogradStepper, build_stepper
 
 from .worlds import config, random_data, tiny_model
 
@@ -89,9 +89,9 @@ def test_two_epochs_and_three_equal_five(engine: str, tmp_path: Path) -> None:
 def test_both_logistic_engines_are_used() -> None:
     split = random_data().split
     single = tiny_model(split).float()
-    fused = build_engine(single, config(loss__kind="logistic"), split.graph("train"), threads=1)
-    general = build_engine(single, config(loss__kind="softmax"), split.graph("train"), threads=1)
-    assert (type(fused), type(general)) == (FusedEngine, AutogradEngine)
+    fused = build_stepper(single, config(loss__kind="logistic"), split.graph("train"), threads=1)
+    general = build_stepper(single, config(loss__kind="softmax"), split.graph("train"), threads=1)
+    assert (type(fused), type(general)) == (FusedStepper, AutogradStepper)
 
 
 @pytest.mark.parametrize("kind", ["logistic", "sampled_softmax"])

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 _PROGRAM = """
 import torch
-from blockhole.training.kernels.scores_triton import object_scores
+from blockhole.training.kernels.triton_kernels import object_scores
 
 generator = torch.Generator().manual_seed(1)
 for batch, entities, width, count in [(1, 3, 2, 1), (37, 11, 12, 5), (130, 40, 100, 6), (9, 5, 1025, 2)]:

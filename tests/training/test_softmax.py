@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from blockhole.training.kernels.softmax import chunked_softmax, softmax_loss
+from blockhole.training.losses import chunked_softmax, full_softmax
 
 Problem = tuple[Tensor, Tensor, Tensor, Tensor | None]
 
@@ -43,12 +43,12 @@ def test_the_gradient_follows_the_chain_rule(weighted: bool) -> None:
     query, candidates, target, weight = _problem(batch=4, entities=7, width=3, weighted=weighted)
     query.requires_grad_()
     candidates.requires_grad_()
-    assert torch.autograd.gradcheck(lambda q, c: 3 * softmax_loss(q * 2, c, target, weight), (query, candidates))
+    assert torch.autograd.gradcheck(lambda q, c: 3 * full_softmax(q * 2, c, target, weight), (query, candidates))
 
 
 _PROGRAM = """
 import torch
-from blockhole.training.kernels.softmax_triton import fused_softmax
+from blockhole.training.kernels.triton_kernels import fused_softmax
 
 generator = torch.Generator().manual_seed(1)
 shapes = [(5, 37, 12), (130, 333, 100), (257, 500, 64), (128, 64, 128), (1, 3, 2), (70, 90, 400)]

@@ -20,8 +20,7 @@ from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.queries.exact import holds
 from blockhole.queries.paths import PathQueries
 from blockhole.training.batches import Batch
-from blockhole.training.positives import FreshWalks, Reverse
-from blockhole.training.streaming import ROUNDS, StreamedPositives, shuffled
+from blockhole.training.positives import ROUNDS, FreshWalks, Reverse, StreamedPositives, shuffled
 from tests.queries.graphs import make_graph
 
 CPU = torch.device("cpu")

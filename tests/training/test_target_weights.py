@@ -12,10 +12,10 @@ import torch
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.training.batches import Batch
-from blockhole.training.engines import AutogradEngine
 from blockhole.training.losses import Pairs
 from blockhole.training.negatives import ALL_ENTITIES, Negatives, NegativeSampler
 from blockhole.training.objective import Objective, target_weights
+from blockhole.training.steppers import AutogradStepper
 
 from .worlds import config, random_split, tiny_model
 
@@ -69,5 +69,5 @@ def test_a_step_weighs_the_loss_of_each_positive_but_not_its_penalty(kind: str) 
         loss = plain(one.source, one.path, one.target, own)
         penalty = objective(one.source, one.path, one.target, own) - loss
         expected = expected + weight[one.target[0]] * loss + penalty
-    step = AutogradEngine(model, settings, graph).step(given)
+    step = AutogradStepper(model, settings, graph).step(given)
     torch.testing.assert_close(step, expected.detach() / 12)

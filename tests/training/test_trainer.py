@@ -18,13 +18,14 @@ from blockhole.fitting import train
 from blockhole.graph.knowledge_graph import SplitGraph
 from blockhole.models.contract import Model
 from blockhole.queries.paths import PathQueries
-from blockhole.runs.checkpoint import TrainingState, load_checkpoint
+from blockhole.runs.checkpoint import load_checkpoint
 from blockhole.runs.config import TrainConfig, parse_assignment
 from blockhole.runs.run import Run
 from blockhole.training.batches import Batch, PathTensors
-from blockhole.training.interruption import interruptible
+from blockhole.training.learner import Learner
 from blockhole.training.positives import StoredPositives
-from blockhole.training.trainer import Trainer
+from blockhole.training.trainer import Trainer, interruptible
+from blockhole.training.workers import ALONE
 
 from .worlds import config, random_data, random_queries, random_split, tiny_model
 
@@ -38,7 +39,7 @@ SMALL: dict[str, Any] = {
 }
 
 
-class ScriptedEngine:
+class ScriptedStepper:
     """Reports losses from a list, and counts its steps in the first weight of the model."""
 
     def __init__(self, model: Model, losses: list[float] | None = None) -> None:
@@ -59,50 +60,53 @@ class ScriptedEngine:
         assert state == {}
 
 
+class ScriptedValidation:
+    """Reports figures from a list, and keeps the first weight of each model it is shown."""
+
+    def __init__(self, metric: str, *figures: float) -> None:
+        self.metric = metric
+        self.figures = iter(figures)
+        self.measured: list[float] = []
+
+    def measure(self, model: Model) -> Mapping[str, float]:
+        self.measured.append(model.entity[0, 0].item())
+        return {self.metric: next(self.figures), "other": 1.0}
+
+
 def queries(settings: TrainConfig) -> StoredPositives:
     paths = PathTensors.of(random_queries(SPLIT, 12, hops=2), torch.device("cpu"))
     return StoredPositives(paths, settings.training.seed, settings.training.batch_size)
 
 
 def test_early_stopping_keeps_the_best_weights() -> None:
-    model, figures = tiny_model(SPLIT), iter([50.0, 70.0, 60.0, 70.0, 65.0, 99.0])
-    engine = ScriptedEngine(model)
+    model = tiny_model(SPLIT)
+    learner = Learner(model, ScriptedStepper(model))
     settings = config(training__epochs=9, training__batch_size=4, early_stop__metric="mq", early_stop__patience=3)
-    trainer = Trainer(
-        model,
-        engine,
-        queries(settings),
-        settings,
-        TrainingState(),
-        validate=lambda _: {"mq": next(figures), "other": 1.0},
-    )
+    validation = ScriptedValidation("mq", 50.0, 70.0, 60.0, 70.0, 65.0, 99.0)
+    trainer = Trainer(settings, ALONE, learner, queries(settings), validation=validation)
     assert trainer.run()
     assert trainer.state.epoch == 5  # three measurements after the best, an equal one among them
     assert trainer.state.stopped_early
     assert (trainer.state.best_figure, trainer.state.best_epoch) == (70.0, 2)
-    assert trainer.best is not None
-    assert trainer.best["entity"][0, 0].item() == 6  # the steps of two epochs
+    assert learner.best is not None
+    assert learner.best["entity"][0, 0].item() == 6  # the steps of two epochs
 
 
 def test_validation_waits_its_turn() -> None:
-    model, measured = tiny_model(SPLIT), []
-
-    def validate(measured_model: Model) -> Mapping[str, float]:
-        measured.append(measured_model.entity[0, 0].item())
-        return {"accuracy": 1.0}
-
+    model, validation = tiny_model(SPLIT), ScriptedValidation("accuracy", 1.0, 1.0)
     settings = config(training__epochs=5, early_stop__metric="accuracy", early_stop__every=2)
-    Trainer(model, ScriptedEngine(model), queries(settings), settings, TrainingState(), validate=validate).run()
-    assert measured == [2.0, 4.0]
+    learner = Learner(model, ScriptedStepper(model))
+    Trainer(settings, ALONE, learner, queries(settings), validation=validation).run()
+    assert validation.measured == [2.0, 4.0]
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_a_loss_that_is_not_finite_names_its_batch(bad: float) -> None:
     model = tiny_model(SPLIT)
-    engine = ScriptedEngine(model, [1.0, 1.0, 1.0, 1.0, bad])
+    learner = Learner(model, ScriptedStepper(model, [1.0, 1.0, 1.0, 1.0, bad]))
     settings = config(training__epochs=5, training__batch_size=4, optimizer__learning_rate=3.5)
     with pytest.raises(TrainingDiverged) as caught:
-        Trainer(model, engine, queries(settings), settings, TrainingState()).run()
+        Trainer(settings, ALONE, learner, queries(settings)).run()
     assert str(caught.value) == (
         f"the loss became {bad} in epoch 2, batch 2; nothing was saved. "
         "Train again with a smaller optimizer.learning_rate than 3.5, or a larger penalty."
@@ -145,17 +149,17 @@ def test_interruption_stops_after_the_batch_and_resumes_to_the_same_end(tmp_path
 
 
 def test_a_second_interruption_stops_at_once() -> None:
-    with interruptible() as requested:
+    with interruptible() as interruption:
         os.kill(os.getpid(), signal.SIGTERM)
-        assert requested()
+        assert interruption.requested
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
 
 
 def test_handlers_are_put_back() -> None:
     before = signal.getsignal(signal.SIGINT)
-    with interruptible() as requested:
-        assert not requested()
+    with interruptible() as interruption:
+        assert not interruption.requested
     assert signal.getsignal(signal.SIGINT) is before
 
 
@@ -174,11 +178,9 @@ def test_progress_is_told_everything() -> None:
 
     model = tiny_model(SPLIT)
     settings = config(training__epochs=1, training__batch_size=6, early_stop__metric="mq")
-    engine = ScriptedEngine(model, [1.0, 2.0])
-    Trainer(
-        model, engine, queries(settings), settings, TrainingState(), validate=lambda _: {"mq": 5.0}, progress=Listener()
-    ).run()
-    assert told == [("epoch", 1, 1, 12), (6, 1.0), (12, 1.5), {"mq": 5.0}]
+    learner, validation = Learner(model, ScriptedStepper(model, [1.0, 2.0])), ScriptedValidation("mq", 5.0)
+    Trainer(settings, ALONE, learner, queries(settings), validation=validation, progress=Listener()).run()
+    assert told == [("epoch", 1, 1, 12), (6, 1.0), (12, 1.5), {"mq": 5.0, "other": 1.0}]
 
 
 @pytest.mark.parametrize("on", ["base", "paths"])

@@ -17,12 +17,12 @@ from blockhole.graph.vocabulary import Vocabulary
 from blockhole.models.contract import Model
 from blockhole.runs.checkpoint import load_checkpoint
 from blockhole.runs.run import Run
-from blockhole.training import trainer as module
+from blockhole.training import learner as module
 from blockhole.training.batches import Batch, PathTensors
-from blockhole.training.engines import AutogradEngine, Engine, build_engine
-from blockhole.training.kernels.fused_cpu import FusedEngine
+from blockhole.training.kernels.fused import FusedStepper
+from blockhole.training.learner import give_mean_to_unseen, seen_entities
 from blockhole.training.positives import FreshWalks, StoredPositives
-from blockhole.training.trainer import give_mean_to_unseen, seen_entities
+from blockhole.training.steppers import AutogradStepper, Stepper, build_stepper
 
 from .worlds import config, random_queries, random_split, tiny_model
 
@@ -77,11 +77,11 @@ def batches(hops: int) -> tuple[Batch, Batch]:
     return small, wide
 
 
-def assert_same_steps(small: Model, wide: Model, engines: tuple[Engine, Engine]) -> None:
+def assert_same_steps(small: Model, wide: Model, steppers: tuple[Stepper, Stepper]) -> None:
     before = wide.entity.detach().clone()
     for hops in (1, 3, 2):
         small_batch, wide_batch = batches(hops)
-        assert engines[1].step(wide_batch) == engines[0].step(small_batch)
+        assert steppers[1].step(wide_batch) == steppers[0].step(small_batch)
     assert torch.equal(wide.entity[torch.from_numpy(SEEN)], small.entity)
     assert torch.equal(wide.relation, small.relation)
     unseen = [2, 5, 10]
@@ -94,17 +94,17 @@ def assert_same_steps(small: Model, wide: Model, engines: tuple[Engine, Engine])
 def test_a_step_is_the_one_of_a_world_without_them(loss: str, optimizer: str) -> None:
     settings = config(**LOSSES[loss], optimizer__kind=optimizer)
     small, wide = twins()
-    plain = AutogradEngine(small, settings, SMALL.graph("train"))
-    told = AutogradEngine(wide, settings, WIDE.graph("train"), SEEN)
+    plain = AutogradStepper(small, settings, SMALL.graph("train"))
+    told = AutogradStepper(wide, settings, WIDE.graph("train"), SEEN)
     assert_same_steps(small, wide, (plain, told))
 
 
-def test_the_fused_engine_leaves_them_out_too() -> None:
+def test_the_fused_stepper_leaves_them_out_too() -> None:
     settings = config(loss__kind="logistic", penalty__l2=0.01)
     small, wide = (model.float() for model in twins())
-    plain = build_engine(small, settings, SMALL.graph("train"), threads=1)
-    told = build_engine(wide, settings, WIDE.graph("train"), threads=1, seen=SEEN)
-    assert isinstance(told, FusedEngine)
+    plain = build_stepper(small, settings, SMALL.graph("train"), threads=1)
+    told = build_stepper(wide, settings, WIDE.graph("train"), threads=1, seen=SEEN)
+    assert isinstance(told, FusedStepper)
     assert_same_steps(small, wide, (plain, told))
 
 

@@ -110,7 +110,7 @@ class LossConfig(Section):
             raise ValueError(f"balanced needs kind = 'logistic'; the scores of {self.kind} are no log odds")
         if self.typed_share and self.kind == "softmax":
             raise ValueError("typed_share needs sampled negatives; softmax takes every entity")
-        if self.rare_weight < 1 and self.kind == "logistic":
+        if self.rare_weight < 1 and self.kind not in ("softmax", "sampled_softmax"):
             raise ValueError("rare_weight needs kind = 'softmax' or 'sampled_softmax'")
         return self
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol, final
@@ -37,11 +37,11 @@ from blockhole.runs.folder import (
     write_vocabularies,
 )
 from blockhole.runs.run import load_weights
-from blockhole.runs.tracking import MetricsFile, Tracker
+from blockhole.runs.tracking import Figures, MetricsFile, Tracker
 
 
 class Optimizing(Protocol):
-    """What is saved of an engine: all beyond the model's parameters that its next step depends on."""
+    """What a checkpoint keeps beside the weights: all else that the next step depends on."""
 
     def optimizer_state(self) -> dict[str, Tensor]:
         """The state, by name."""
@@ -50,46 +50,43 @@ class Optimizing(Protocol):
         """Continue from a saved state."""
 
 
-class Saver(Protocol):
-    """Keeps checkpoints."""
-
-    def save(self, state: TrainingState, best: dict[str, Tensor] | None, *, best_changed: bool) -> None:
-        """Save weights, optimizer and `state`, and the best weights if they changed since the last save."""
-
-
-class Writer(Saver, Protocol):
+class Writer(Protocol):
     """Keeps a run in its folder."""
 
     def begin(self, config: TrainConfig, graph: KnowledgeGraph) -> None:
         """Start a new run on the facts of `graph` in an empty folder."""
 
     def resume(self, config: TrainConfig, graph: KnowledgeGraph) -> Checkpoint:
-        """Load model and engine from the folder, to go on with `config`; its names and facts must be the given ones."""
+        """Load weights and optimizer from the folder, to go on with `config`; its names and facts must be the same."""
 
-    def trackers(self) -> list[Tracker]:
-        """Where this process writes the run's figures."""
+    def save(self, state: TrainingState, best: dict[str, Tensor] | None, *, best_changed: bool) -> None:
+        """Save weights, optimizer and `state`, and the best weights if they changed since the last save."""
+
+    def log(self, event: str, figures: Figures) -> None:
+        """Record figures; see Tracker."""
+
+    def finish(self, *, complete: bool) -> None:
+        """Bring all that was saved into its last form; whether the run is `complete`."""
+
+    def close(self) -> None:
+        """Close metrics.jsonl; trackers are closed by who opened them."""
 
 
 @final
 class RunWriter:
-    """Saves one model and engine into one folder; a Writer. `metrics` is open from `begin` or `resume` on."""
+    """Saves one model and what optimizes it into one folder; a Writer. Figures go to metrics.jsonl and `trackers`."""
 
-    metrics: MetricsFile
-
-    def __init__(self, folder: Path, model: Model, engine: Optimizing) -> None:
+    def __init__(self, folder: Path, model: Model, optimizing: Optimizing, trackers: Sequence[Tracker] = ()) -> None:
         self._folder = folder
         self._model = model
-        self._engine = engine
+        self._optimizing = optimizing
+        self._trackers = [*trackers]
+        self._metrics: MetricsFile | None = None
 
     def begin(self, config: TrainConfig, graph: KnowledgeGraph) -> None:
         """See Writer."""
-        with saving(self._folder):
-            recover(self._folder)
-            (self._folder / PARTS).unlink(missing_ok=True)  # of a merge that failed there
-            write_vocabularies(self._folder / VOCABULARY, graph.entities, graph.relations)
-            write_facts(self._folder / FACTS, graph)
-            write_config(self._folder, config)
-            self.metrics = MetricsFile(self._folder / METRICS)
+        self._metrics = begin_folder(self._folder, config, graph)
+        self._trackers.append(self._metrics)
 
     def resume(self, config: TrainConfig, graph: KnowledgeGraph) -> Checkpoint:
         """See Writer."""
@@ -97,27 +94,54 @@ class RunWriter:
         check_same_data(self._folder, graph)
         checkpoint = load_checkpoint(self._folder)
         load_weights(self._model, checkpoint.weights, self._folder)
-        check_optimizer(self._engine.optimizer_state(), checkpoint.optimizer, self._folder)
-        self._engine.load_optimizer_state(checkpoint.optimizer)
-        with saving(self._folder):
-            write_config(self._folder, config)
-            self.metrics = MetricsFile(self._folder / METRICS, checkpoint.metrics_bytes)
+        check_optimizer(self._optimizing.optimizer_state(), checkpoint.optimizer, self._folder)
+        self._optimizing.load_optimizer_state(checkpoint.optimizer)
+        self._metrics = resume_folder(self._folder, config, checkpoint.metrics_bytes)
+        self._trackers.append(self._metrics)
         return checkpoint
 
     def save(self, state: TrainingState, best: dict[str, Tensor] | None, *, best_changed: bool) -> None:
-        """See Saver."""
+        """See Writer."""
+        assert self._metrics is not None, "begin or resume comes first"
         checkpoint = Checkpoint(
             state=state,
             weights=dict(self._model.state_dict()),
-            optimizer=self._engine.optimizer_state(),
+            optimizer=self._optimizing.optimizer_state(),
             best=best,
-            metrics_bytes=self.metrics.size(),
+            metrics_bytes=self._metrics.size(),
         )
         save_checkpoint(self._folder, checkpoint, best_changed=best_changed)
 
-    def trackers(self) -> list[Tracker]:
+    def log(self, event: str, figures: Figures) -> None:
         """See Writer."""
-        return [self.metrics]
+        for tracker in self._trackers:
+            tracker.log(event, figures)
+
+    def finish(self, *, complete: bool) -> None:
+        """See Writer: what is saved has its last form already."""
+
+    def close(self) -> None:
+        """See Writer."""
+        if self._metrics is not None:
+            self._metrics.close()
+
+
+def begin_folder(folder: Path, config: TrainConfig, graph: KnowledgeGraph) -> MetricsFile:
+    """Write what a run is known by from its beginning: names, facts and settings; its metrics, open."""
+    with saving(folder):
+        recover(folder)
+        (folder / PARTS).unlink(missing_ok=True)  # of a merge that failed there
+        write_vocabularies(folder / VOCABULARY, graph.entities, graph.relations)
+        write_facts(folder / FACTS, graph)
+        write_config(folder, config)
+        return MetricsFile(folder / METRICS)
+
+
+def resume_folder(folder: Path, config: TrainConfig, metrics_bytes: int) -> MetricsFile:
+    """Write the settings that a run goes on with; its metrics, open after so many bytes."""
+    with saving(folder):
+        write_config(folder, config)
+        return MetricsFile(folder / METRICS, metrics_bytes)
 
 
 def check_optimizer(state: Mapping[str, Tensor], saved: Mapping[str, Tensor], folder: Path) -> None:

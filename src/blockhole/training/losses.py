@@ -1,4 +1,4 @@
-"""The losses of a batch, as differentiable functions of scores and vectors.
+"""The losses of a batch: what each contrasts a positive with, and its formula. A new loss is declared here.
 
 Logistic (the paper's): Σ log(1 + exp(-y φ)) over a positive and its negatives. It is least where φ is the log odds of
 the truth among one positive and its n negatives. Balanced, it takes φ - log n for φ, and is least where φ is the log
@@ -13,19 +13,19 @@ All are means over the positives of a batch.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol, final
+from typing import Any, Literal, Protocol, final
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-CHUNK_LOGITS = 2**22
-"""How many logits are held at once: 16 MB in float32, small enough for the caches near a core. More than 32 MB would
-also be fetched from the system anew for every chunk, page by page: all entities of WN11 then took a tenth longer."""
+from blockhole.compiled import triton_installed
+from blockhole.runs.config import LossConfig, LossKind
 
-CUDA_CHUNK_LOGITS = 2**28
-"""The same on a GPU: 1 GB; launching the kernels of small chunks would take longer than they run."""
+# What a loss is computed from.
 
 
 @final
@@ -35,6 +35,74 @@ class Pairs:
 
     row: Tensor
     column: Tensor
+
+
+class Across(Protocol):
+    """Puts the figures of all processes that hold rivals together, element by element; each gets the result."""
+
+    def highest(self, values: Tensor) -> Tensor:
+        """The highest of each."""
+
+    def total(self, values: Tensor) -> Tensor:
+        """The sum of each."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Rivals:
+    """Candidates that every query of a batch is contrasted with: all entities, a sample, or a process' part of either.
+
+    Shapes: vectors [count, width], log_weight [count] (absent: 0), answers [batch]. `excluded` are the pairs that do
+    not count, the true answers among them; where nothing else is left out, `answers` says instead where these stand.
+    With `across`, each process holds some of the rivals, and takes as many queries at once, `rows`, as the others.
+    """
+
+    vectors: Tensor
+    excluded: Pairs
+    log_weight: Tensor | None = None
+    answers: Tensor | None = None
+    across: Across | None = None
+    rows: int | None = None
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ScoreLoss:
+    """A loss of scores: that of the true answer, and those of objects drawn for each positive and of corrupted paths.
+
+    `formula` takes positive [batch], negative [batch, count], and which negatives count, bool [batch, count] (absent:
+    all) → [].
+    """
+
+    formula: Callable[[Tensor, Tensor, Tensor | None, LossConfig], Tensor]
+    objects: Literal["each"] = "each"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RivalLoss:
+    """A loss of query vectors and the candidates they share: `all` entities, or a sample of them drawn for the batch.
+
+    `formula` takes own [batch, 1 + x], the score of the true answer and then of what rivals it in its row alone
+    (corrupted paths), query [batch, width], the rivals, and the weight of each row [batch] (absent: 1) → [].
+    """
+
+    formula: Callable[[Tensor, Tensor, Rivals, Tensor | None], Tensor]
+    objects: Literal["shared", "all"]
+
+
+# The losses.
+
+
+def logistic(positive: Tensor, negative: Tensor, counted: Tensor | None, settings: LossConfig) -> Tensor:
+    """`logistic_loss` of balanced scores, with negatives weighted by their scores, where `settings` ask for these."""
+    weight = None
+    if settings.self_adversarial:
+        everyone = torch.ones_like(negative, dtype=torch.bool) if counted is None else counted
+        weight = self_adversarial_weights(negative, everyone, settings.self_adversarial)
+    elif counted is not None:
+        weight = counted.to(negative.dtype)
+    return logistic_loss(positive - settings.shift, negative - settings.shift, weight)
 
 
 def logistic_loss(positive: Tensor, negative: Tensor, weight: Tensor | None = None) -> Tensor:
@@ -60,39 +128,44 @@ def self_adversarial_weights(negative: Tensor, counted: Tensor, temperature: flo
     return torch.where(counted, share, 0.0) * counted.sum(dim=1, keepdim=True)
 
 
-class Across(Protocol):
-    """Puts the figures of all processes that hold rivals together, element by element; each gets the result."""
-
-    def highest(self, values: Tensor) -> Tensor:
-        """The highest of each."""
-
-    def total(self, values: Tensor) -> Tensor:
-        """The sum of each."""
+def softmax(own: Tensor, query: Tensor, rivals: Rivals, weight: Tensor | None) -> Tensor:
+    """The mean of  v (log(Σ_x exp own_x + Σ_c w_c exp⟨q, rival_c⟩) - own_0), with v the `weight` of a row."""
+    if rivals.answers is not None:
+        return full_softmax(query, rivals.vectors, rivals.answers, weight)
+    return shared_softmax(own, query, rivals, weight)
 
 
-def softmax_loss(
-    own: Tensor,
-    query: Tensor,
-    rivals: Tensor,
-    log_weight: Tensor,
-    excluded: Pairs,
-    *,
-    weight: Tensor | None = None,
-    across: Across | None = None,
-    rows: int | None = None,
-) -> Tensor:
-    """The mean of  v (log(Σ_x exp own_x + Σ_c w_c exp⟨q, rival_c⟩) - own_0), with v the `weight` of a row (absent: 1).
+LOSSES: Mapping[LossKind, ScoreLoss | RivalLoss] = {
+    "logistic": ScoreLoss(logistic),
+    "softmax": RivalLoss(softmax, objects="all"),
+    "sampled_softmax": RivalLoss(softmax, objects="shared"),
+}
+"""Every loss there is, by its name in the settings."""
 
-    `own` holds the score of the true answer first, then scores that rival it in its row alone (corrupted paths);
-    `rivals` are shared by the batch, `excluded` the pairs that do not count, such as the true answer itself.
-    Shapes: own [batch, 1 + x], query [batch, width], rivals [count, width], log_weight [count], weight [batch] → [].
 
-    With `across`, each process holds some of the rivals, and the loss and its gradients for `own` and `query` are those
-    of all rivals; `rows`, the queries taken at once (by default as many as keep the logits few), must then be equal.
-    """
-    rows = rows or max(1, (CUDA_CHUNK_LOGITS if query.is_cuda else CHUNK_LOGITS) // max(1, len(rivals)))
+# The softmax in torch, in bounded memory, twice: where the true answers stand among the candidates and nothing is left
+# out, no cell has to be looked up; nothing is read back to the host, and a GPU can record the step or leave it to a
+# kernel.
+
+
+CHUNK_LOGITS = 2**22
+"""How many logits are held at once: 16 MB in float32, small enough for the caches near a core. More than 32 MB would
+also be fetched from the system anew for every chunk, page by page: all entities of WN11 then took a tenth longer."""
+
+CUDA_CHUNK_LOGITS = 2**28
+"""The same on a GPU: 1 GB; launching the kernels of small chunks would take longer than they run."""
+
+CUDA_CHUNK_ALL = 2**26
+"""The same over all entities: products of fewer rows would leave most of a GPU idle."""
+
+
+def shared_softmax(own: Tensor, query: Tensor, rivals: Rivals, weight: Tensor | None = None) -> Tensor:
+    """`softmax` with the true answers scored apart, in `own`, and excluded from the rivals."""
+    vectors, log_weight = rivals.vectors, rivals.log_weight
+    log_weight = query.new_zeros(len(vectors)) if log_weight is None else log_weight.to(query)
+    rows = rivals.rows or max(1, (CUDA_CHUNK_LOGITS if query.is_cuda else CHUNK_LOGITS) // max(1, len(vectors)))
     loss: Tensor = _SharedSoftmax.apply(  # type: ignore[no-untyped-call]
-        own, query, rivals, log_weight, excluded, weight, across, min(rows, len(query))
+        own, query, vectors, log_weight, rivals.excluded, weight, rivals.across, min(rows, len(query))
     )
     return loss
 
@@ -156,3 +229,88 @@ def _cells(pairs: Pairs, part: slice) -> tuple[Tensor, Tensor]:
     bounds = torch.tensor([part.start, part.stop], device=pairs.row.device, dtype=pairs.row.dtype)
     first, last = torch.searchsorted(pairs.row, bounds).tolist()
     return pairs.row[first:last] - part.start, pairs.column[first:last]
+
+
+def full_softmax(query: Tensor, candidates: Tensor, target: Tensor, weight: Tensor | None = None) -> Tensor:
+    """The mean over the batch of  w (logsumexp_e⟨q, c_e⟩ - ⟨q, c_t⟩), with 0 < w ≤ 1 (absent: 1).
+
+    Shapes: query [batch, width], candidates [E, width], target [batch], weight [batch] → []. On a CUDA device, float32
+    vectors up to width 512 go through kernels that never write a logit out; all others through chunked matrix products.
+    """
+    loss: Tensor = _FullSoftmax.apply(query, candidates, target, weight)  # type: ignore[no-untyped-call]
+    return loss
+
+
+class _FullSoftmax(torch.autograd.Function):
+    """Both gradients are by-products of the loss, so they are computed with it and wait for the chain rule."""
+
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, candidates: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
+        loss, query_gradient, candidate_gradient = softmax_gradients(query, candidates, target, weight)
+        ctx.save_for_backward(query_gradient, candidate_gradient)
+        return loss
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        query_gradient, candidate_gradient = ctx.saved_tensors
+        return query_gradient * upstream, candidate_gradient * upstream, None, None
+
+
+def softmax_gradients(
+    query: Tensor, candidates: Tensor, target: Tensor, weight: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Loss [], its gradient for the queries [batch, width] and for the candidates [E, width]."""
+    if not query.is_cuda or query.dtype != torch.float32:
+        return chunked_softmax(query, candidates, target, weight)
+    if triton_installed():
+        from blockhole.training.kernels.triton_kernels import WIDEST, fused_softmax
+
+        if query.shape[1] <= WIDEST:
+            return fused_softmax(query, candidates, target, weight)
+    with _tensor_cores():
+        return chunked_softmax(query, candidates, target, weight)
+
+
+def chunked_softmax(
+    query: Tensor,
+    candidates: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    chunk_logits: int | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The same by matrix products over blocks of queries; on every device, in every precision.
+
+    With p the exponentials of a query's logits and z their sum, the gradients are p C / z - c_t for the query, and
+    Σ p q / z, less q at the target, for the candidates: dividing vectors by z, not p, saves a pass over all logits.
+    """
+    batch = len(query)
+    chunk_logits = chunk_logits or (CUDA_CHUNK_ALL if query.is_cuda else CHUNK_LOGITS)
+    rows = max(1, chunk_logits // len(candidates))
+    loss = query.new_zeros(())
+    query_gradient = torch.empty_like(query)
+    candidate_gradient = torch.zeros_like(candidates)
+    for start in range(0, batch, rows):
+        part = slice(start, start + rows)
+        share = 1 if weight is None else weight[part, None]
+        logits = query[part] @ candidates.T
+        true = logits.gather(1, target[part, None])
+        highest = logits.amax(dim=1, keepdim=True)
+        exponentials = logits.sub_(highest).exp_()
+        total = exponentials.sum(dim=1, keepdim=True)
+        loss += (share * (highest + total.log() - true)).sum()
+        scale = share / total
+        query_gradient[part] = (exponentials @ candidates).mul_(scale).sub_(share * candidates[target[part]])
+        candidate_gradient.addmm_(exponentials.T, query[part] * scale)
+    candidate_gradient.index_add_(0, target, query if weight is None else query * weight[:, None], alpha=-1)
+    return loss / batch, query_gradient / batch, candidate_gradient / batch
+
+
+@contextmanager
+def _tensor_cores() -> Iterator[None]:
+    """Let products of float32 take TF32 where the device has it: its mantissa is that of the fused kernels."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)

@@ -11,6 +11,7 @@ import torch
 from blockhole.graph.knowledge_graph import SplitGraph
 from blockhole.models.catalogue import build_model
 from blockhole.runs.config import TrainConfig
+from blockhole.training.losses import LOSSES
 from blockhole.training.positives import WALKS_PER_EDGE
 
 PROGRAM = 700_000_000 if torch.version.cuda is None else 1_250_000_000
@@ -89,12 +90,12 @@ def memory_needed(config: TrainConfig, split: SplitGraph, stored_paths: int | No
 def _rows_touched(config: TrainConfig, entities: int) -> int:
     """Rows of the entity table that a batch touches, at most."""
     batch, negatives = config.training.batch_size, config.loss.negatives
-    match config.loss.kind:
-        case "softmax":
+    match LOSSES[config.loss.kind].objects:
+        case "all":
             return entities
-        case "sampled_softmax":
+        case "shared":
             return min(entities, 2 * batch + negatives)
-        case "logistic":
+        case "each":
             return batch * (2 + negatives)
 
 

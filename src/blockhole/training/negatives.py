@@ -16,7 +16,7 @@ from blockhole.queries.exact import answer_sets, typed_candidates
 from blockhole.runs.config import LossConfig
 from blockhole.training.batches import Batch, Corruptions, as_queries, corrupt
 from blockhole.training.draws import KeyedDraws, Purpose, generator
-from blockhole.training.losses import Pairs
+from blockhole.training.losses import LOSSES, Pairs
 
 # Which entities do not count as rivals of a true answer: itself and, if asked for, all other known answers.
 
@@ -123,6 +123,7 @@ class NegativeSampler:
 
     def __init__(self, config: LossConfig, graph: KnowledgeGraph, seed: int, seen: Ids | None = None) -> None:
         self._config = config
+        self._contrast = LOSSES[config.kind].objects
         self._graph = graph
         self._seed = seed
         self._draws = KeyedDraws(seed, Purpose.NEGATIVES)
@@ -150,15 +151,15 @@ class NegativeSampler:
         objects: Tensor | None = None
         inclusion: NDArray[np.float64] | None = None
         excluded = Pairs(batch.source.new_zeros(0), batch.source.new_zeros(0))
-        if self._config.kind == "logistic":
+        if self._contrast == "each":
             objects = self._objects_of_each(batch)
-        elif self._config.kind == "sampled_softmax":
+        elif self._contrast == "shared":
             shared, inclusion = self._shared_objects(batch)
             objects = torch.from_numpy(shared).to(device)
             if not self._config.correct_sample:
                 inclusion = np.ones(len(shared))
         # Random objects may be the target, which the paper's loss does not look at; a softmax must not count it twice.
-        if self._config.kind != "logistic" or self._config.mask_known_answers:
+        if self._contrast != "each" or self._config.mask_known_answers:
             excluded = self._exclusion.pairs(batch, objects)
         corruptions = self._corruptions(batch)
         return Negatives(
@@ -173,14 +174,14 @@ class NegativeSampler:
     def draws_nothing(self) -> bool:
         """Whether all entities, and they alone, are the negatives: then a step depends on the batch only."""
         config = self._config
-        return config.kind == "softmax" and not (config.mask_known_answers or config.corrupted_paths)
+        return self._contrast == "all" and not (config.mask_known_answers or config.corrupted_paths)
 
     @property
     def stays_on_device(self) -> bool:
         """Whether `drawn` neither draws on the host nor reads anything back to it."""
         config = self._config
         checks = config.mask_known_answers or (config.corrupted_paths and config.corrupt == "each_batch")
-        return self.draws_nothing or (config.kind == "logistic" and not (config.typed_share or checks))
+        return self.draws_nothing or (self._contrast == "each" and not (config.typed_share or checks))
 
     def _corruptions(self, batch: Batch) -> Corruptions | None:
         if not self._config.corrupted_paths:

@@ -1,4 +1,4 @@
-"""The loss of one batch as a function of a model: scores, negatives and penalties put together."""
+"""The objective of one batch as a function of a model: loss, further losses and penalties put together."""
 
 from __future__ import annotations
 
@@ -15,9 +15,127 @@ from blockhole.compiled import triton_installed
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.models.contract import Model, rows
 from blockhole.runs.config import LossConfig, PenaltyConfig
-from blockhole.training import losses
-from blockhole.training.kernels import softmax
+from blockhole.training.losses import LOSSES, Rivals, ScoreLoss
 from blockhole.training.negatives import ALL_ENTITIES, Negatives
+
+
+@final
+class Objective(nn.Module):
+    """Mean loss per positive, penalty included; a module so that its model's parameters can be swapped for a call.
+
+    A stepper swaps the entity table for the few rows a batch touches (`on_rows`); ids then count in those. Where they
+    are the rows of sources and targets alone, `contrast` says what these are contrasted with.
+    """
+
+    def __init__(self, model: Model, loss: LossConfig, penalty: PenaltyConfig) -> None:
+        super().__init__()
+        self.model = model
+        self._loss = loss
+        self._kind = LOSSES[loss.kind]
+        self._penalty = penalty
+        self._parts = 1 if model.geometry is None else model.geometry.parts
+        self._whole = WholeTable(model)
+
+    def forward(
+        self,
+        source: Tensor,
+        path: Tensor,
+        target: Tensor,
+        negatives: Negatives,
+        contrast: Contrast | None = None,
+        kept: Tensor | None = None,
+        weight: Tensor | None = None,
+    ) -> Tensor:
+        """source [batch], path [batch, hop], target [batch] and the batch's negatives → [].
+
+        `kept` [batch, width], if given, is multiplied with the query vectors before they meet candidates (dropout);
+        `weight` [batch], if given, with the losses of the objects.
+        """
+        query = self.model.embed_paths(source, path)
+        asked = query if kept is None else query * kept
+        loss = self._contrasted(source, target, asked, negatives, contrast or self._whole, weight)
+        if self._loss.relation_weight and path.shape[1] == 1 and self.model.linear_in_relations:
+            loss = loss + self._loss.relation_weight * relation_loss(self.model, source, path[:, 0], target)
+        return loss + self._penalties(source, path, target, query)
+
+    def on_rows(
+        self,
+        entity: Tensor,
+        source: Tensor,
+        path: Tensor,
+        target: Tensor,
+        negatives: Negatives,
+        *,
+        contrast: Contrast | None = None,
+        kept: Tensor | None = None,
+        weight: Tensor | None = None,
+    ) -> Tensor:
+        """`forward` with `entity` [count, width] in place of the model's table."""
+        arguments = (source, path, target, negatives, contrast, kept, weight)
+        loss: Tensor = functional_call(self, {"model.entity": entity}, arguments, strict=False)
+        return loss
+
+    def _contrasted(
+        self,
+        source: Tensor,
+        target: Tensor,
+        query: Tensor,
+        negatives: Negatives,
+        contrast: Contrast,
+        weight: Tensor | None,
+    ) -> Tensor:
+        """The loss over the true answers, the objects they are contrasted with, and corrupted paths."""
+        answer = self.model.candidates(target)
+        if isinstance(self._kind, ScoreLoss):
+            scores, counted = contrast.object_scores(query, negatives), self._counted(negatives)
+            if negatives.paths is not None:
+                scores = torch.cat((scores, self._corrupted_scores(source, answer, negatives.paths)), dim=1)
+            return self._kind.formula((query * answer).sum(dim=1), scores, counted, self._loss)
+        own = (query * answer).sum(dim=1, keepdim=True)
+        if negatives.paths is not None and negatives.false is not None:
+            corrupted = self._corrupted_scores(source, answer, negatives.paths)
+            own = torch.cat((own, corrupted.masked_fill(~negatives.false, -torch.inf)), dim=1)
+        return self._kind.formula(own, query, contrast.rivals(negatives, target), weight)
+
+    def _counted(self, negatives: Negatives) -> Tensor | None:
+        """Which objects, and after them which corrupted paths, count as negatives; absent where all do."""
+        masked, false = self._loss.mask_known_answers, negatives.false
+        if negatives.objects is None or not (masked or false is not None):
+            return None
+        counted = torch.ones_like(negatives.objects, dtype=torch.bool)
+        if masked:
+            counted[negatives.excluded.row, negatives.excluded.column] = False
+        return counted if false is None else torch.cat((counted, false), dim=1)
+
+    def _corrupted_scores(self, source: Tensor, answer: Tensor, paths: Tensor) -> Tensor:
+        """φ(s, p', o): source [batch], answer [batch, width], paths [batch, count, hop] → [batch, count]."""
+        batch, count, _ = paths.shape
+        query = self.model.embed_paths(source.repeat_interleave(count), paths.flatten(0, 1))
+        return torch.einsum("bcw,bw->bc", query.view(batch, count, -1), answer)
+
+    def _penalties(self, source: Tensor, path: Tensor, target: Tensor, query: Tensor) -> Tensor:
+        """λ₂ Σ‖x‖² + λ₃ Σ‖x‖₃³ over e_s, every W_r of the path and e_o, and λ_D (‖e_s‖² + ‖q‖² + ‖e_o‖²) + λ_B ‖q'‖².
+
+        q = e_s W_{r1} … W_{rk} is the source moved along the path, q' = W_{r1} … W_{rk} ē_o the target moved back.
+        """
+        penalty, batch = query.new_zeros(()), len(query)
+        weights = self._penalty
+        if not (weights.l2 or weights.n3 or weights.dura or weights.dura_back):
+            return penalty
+        ids = torch.cat((source, target))
+        if weights.dura:
+            penalty = penalty + weights.dura * (squared_norm(rows(self.model.entity, ids)) + squared_norm(query))
+        if weights.dura_back and self.model.linear_in_relations:
+            penalty = penalty + weights.dura_back * squared_norm(self.model.retrace(target, path))
+        if weights.l2:
+            relations = path.flatten() % len(self.model.relation)  # of r for r⁻¹ when tied
+            norm = summed_norm(self.model.entity, ids) + summed_norm(self.model.relation, relations)
+            penalty = penalty + weights.l2 * norm
+        if weights.n3:
+            ends, relations = rows(self.model.entity, ids), self.model.relation_rows(path.flatten())
+            penalty = penalty + weights.n3 * (cubed_norm(ends, self._parts) + cubed_norm(relations, self._parts))
+        return penalty / batch
+
 
 # Where the candidates are that queries are contrasted with: in one table, or in parts that other processes hold.
 
@@ -28,19 +146,13 @@ class Contrast(Protocol):
     def object_scores(self, query: Tensor, negatives: Negatives) -> Tensor:
         """⟨q, c⟩ of the objects drawn for each positive: query [batch, width] → [batch, count]."""
 
-    def shared_softmax(self, own: Tensor, query: Tensor, negatives: Negatives, weight: Tensor | None) -> Tensor:
-        """`losses.softmax_loss` beside the objects that a batch shares, or all entities: own [batch, 1 + x] → []."""
-
-    def full_softmax(self, query: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
-        """The mean of w (logsumexp_e⟨q, c_e⟩ - ⟨q, c_t⟩) over all entities.
-
-        Shapes: query [batch, width], target [batch], weight [batch] (absent: 1) → [].
-        """
+    def rivals(self, negatives: Negatives, target: Tensor) -> Rivals:
+        """The objects that a batch shares, or all entities; `target` [batch] counts in the table that is swapped in."""
 
 
 @final
 class WholeTable:
-    """The table that the model itself holds; ids count in it."""
+    """The table that the model itself holds; ids count in it. Contrast."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -50,21 +162,17 @@ class WholeTable:
         """See Contrast."""
         assert negatives.objects is not None
         if self._reads_rows and query.is_cuda and query.dtype == torch.float32 and triton_installed():
-            from blockhole.training.kernels.scores_triton import object_scores
+            from blockhole.training.kernels.triton_kernels import object_scores
 
             return object_scores(query, self._model.entity, negatives.objects)
         objects = self._model.candidates(negatives.objects.flatten()).view(*negatives.objects.shape, -1)
         return torch.einsum("bw,bnw->bn", query, objects)
 
-    def shared_softmax(self, own: Tensor, query: Tensor, negatives: Negatives, weight: Tensor | None) -> Tensor:
+    def rivals(self, negatives: Negatives, target: Tensor) -> Rivals:
         """See Contrast."""
-        rivals = self._model.candidates(negatives.objects)
-        log_weight = query.new_zeros(len(rivals)) if negatives.log_weight is None else negatives.log_weight.to(query)
-        return losses.softmax_loss(own, query, rivals, log_weight, negatives.excluded, weight=weight)
-
-    def full_softmax(self, query: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
-        """See Contrast."""
-        return softmax.softmax_loss(query, self._model.candidates(), target, weight)
+        answers = target if negatives is ALL_ENTITIES else None
+        vectors = self._model.candidates(negatives.objects)
+        return Rivals(vectors, negatives.excluded, negatives.log_weight, answers)
 
 
 # What large parameters cost: λ times a norm of what a positive touches, averaged over the batch.
@@ -126,133 +234,3 @@ def target_weights(graph: KnowledgeGraph, rare: float, device: torch.device) -> 
     count = np.bincount(graph.triples[:, [0, 2]].ravel(), minlength=graph.num_entities)
     weight: NDArray[np.float32] = (rare + (1 - rare) * count / count.max()).astype(np.float32)
     return torch.from_numpy(weight).to(device)
-
-
-# The loss of one batch as a function of a model: scores, negatives and penalties put together.
-
-
-@final
-class Objective(nn.Module):
-    """Mean loss per positive, penalty included; a module so that its model's parameters can be swapped for a call.
-
-    An engine swaps the entity table for the few rows a batch touches (`on_rows`); ids then count in those. Where they
-    are the rows of sources and targets alone, `contrast` says what these are contrasted with.
-    """
-
-    def __init__(self, model: Model, loss: LossConfig, penalty: PenaltyConfig) -> None:
-        super().__init__()
-        self.model = model
-        self._loss = loss
-        self._penalty = penalty
-        self._parts = 1 if model.geometry is None else model.geometry.parts
-        self._whole = WholeTable(model)
-
-    def forward(
-        self,
-        source: Tensor,
-        path: Tensor,
-        target: Tensor,
-        negatives: Negatives,
-        contrast: Contrast | None = None,
-        kept: Tensor | None = None,
-        weight: Tensor | None = None,
-    ) -> Tensor:
-        """source [batch], path [batch, hop], target [batch] and the batch's negatives → [].
-
-        `kept` [batch, width], if given, is multiplied with the query vectors before they meet candidates (dropout);
-        `weight` [batch], if given, with the losses of the objects.
-        """
-        query = self.model.embed_paths(source, path)
-        asked = query if kept is None else query * kept
-        if self._loss.kind == "logistic":
-            loss = self._logistic(source, target, asked, negatives, contrast or self._whole)
-        else:
-            loss = self._softmax(source, target, asked, negatives, contrast or self._whole, weight)
-        if self._loss.relation_weight and path.shape[1] == 1 and self.model.linear_in_relations:
-            loss = loss + self._loss.relation_weight * relation_loss(self.model, source, path[:, 0], target)
-        return loss + self._penalties(source, path, target, query)
-
-    def on_rows(
-        self,
-        entity: Tensor,
-        source: Tensor,
-        path: Tensor,
-        target: Tensor,
-        negatives: Negatives,
-        *,
-        contrast: Contrast | None = None,
-        kept: Tensor | None = None,
-        weight: Tensor | None = None,
-    ) -> Tensor:
-        """`forward` with `entity` [count, width] in place of the model's table."""
-        arguments = (source, path, target, negatives, contrast, kept, weight)
-        loss: Tensor = functional_call(self, {"model.entity": entity}, arguments, strict=False)
-        return loss
-
-    def _logistic(
-        self, source: Tensor, target: Tensor, query: Tensor, negatives: Negatives, contrast: Contrast
-    ) -> Tensor:
-        """The paper's loss over the true answer, the drawn objects and the corrupted paths."""
-        answer = self.model.candidates(target)
-        scores = contrast.object_scores(query, negatives)
-        counted = torch.ones_like(scores, dtype=torch.bool)
-        if self._loss.mask_known_answers:
-            counted[negatives.excluded.row, negatives.excluded.column] = False
-        if negatives.paths is not None and negatives.false is not None:
-            scores = torch.cat((scores, self._corrupted_scores(source, answer, negatives.paths)), dim=1)
-            counted = torch.cat((counted, negatives.false), dim=1)
-        weight = None
-        if self._loss.self_adversarial:
-            weight = losses.self_adversarial_weights(scores, counted, self._loss.self_adversarial)
-        elif self._loss.mask_known_answers or self._loss.corrupted_paths:
-            weight = counted.to(scores.dtype)
-        shift = self._loss.shift
-        return losses.logistic_loss((query * answer).sum(dim=1) - shift, scores - shift, weight)
-
-    def _softmax(
-        self,
-        source: Tensor,
-        target: Tensor,
-        query: Tensor,
-        negatives: Negatives,
-        contrast: Contrast,
-        weight: Tensor | None,
-    ) -> Tensor:
-        """Cross entropy over all entities or a sample of them, corrupted paths as further rivals."""
-        if negatives is ALL_ENTITIES:
-            return contrast.full_softmax(query, target, weight)
-        answer = self.model.candidates(target)
-        own = (query * answer).sum(dim=1, keepdim=True)
-        if negatives.paths is not None and negatives.false is not None:
-            corrupted = self._corrupted_scores(source, answer, negatives.paths)
-            own = torch.cat((own, corrupted.masked_fill(~negatives.false, -torch.inf)), dim=1)
-        return contrast.shared_softmax(own, query, negatives, weight)
-
-    def _corrupted_scores(self, source: Tensor, answer: Tensor, paths: Tensor) -> Tensor:
-        """φ(s, p', o): source [batch], answer [batch, width], paths [batch, count, hop] → [batch, count]."""
-        batch, count, _ = paths.shape
-        query = self.model.embed_paths(source.repeat_interleave(count), paths.flatten(0, 1))
-        return torch.einsum("bcw,bw->bc", query.view(batch, count, -1), answer)
-
-    def _penalties(self, source: Tensor, path: Tensor, target: Tensor, query: Tensor) -> Tensor:
-        """λ₂ Σ‖x‖² + λ₃ Σ‖x‖₃³ over e_s, every W_r of the path and e_o, and λ_D (‖e_s‖² + ‖q‖² + ‖e_o‖²) + λ_B ‖q'‖².
-
-        q = e_s W_{r1} … W_{rk} is the source moved along the path, q' = W_{r1} … W_{rk} ē_o the target moved back.
-        """
-        penalty, batch = query.new_zeros(()), len(query)
-        weights = self._penalty
-        if not (weights.l2 or weights.n3 or weights.dura or weights.dura_back):
-            return penalty
-        ids = torch.cat((source, target))
-        if weights.dura:
-            penalty = penalty + weights.dura * (squared_norm(rows(self.model.entity, ids)) + squared_norm(query))
-        if weights.dura_back and self.model.linear_in_relations:
-            penalty = penalty + weights.dura_back * squared_norm(self.model.retrace(target, path))
-        if weights.l2:
-            relations = path.flatten() % len(self.model.relation)  # of r for r⁻¹ when tied
-            norm = summed_norm(self.model.entity, ids) + summed_norm(self.model.relation, relations)
-            penalty = penalty + weights.l2 * norm
-        if weights.n3:
-            ends, relations = rows(self.model.entity, ids), self.model.relation_rows(path.flatten())
-            penalty = penalty + weights.n3 * (cubed_norm(ends, self._parts) + cubed_norm(relations, self._parts))
-        return penalty / batch

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol, final
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -40,12 +41,6 @@ def build_optimizer(config: OptimizerConfig, parameters: Mapping[str, nn.Paramet
             return Adam(config, parameters)
 
 
-def _compiles(parameter: Tensor) -> bool:
-    """Whether compiled loops can move the rows of a parameter."""
-    plain = parameter.device.type == "cpu" and parameter.dtype == torch.float32 and parameter.is_contiguous()
-    return plain and numba_installed()
-
-
 @final
 class Adagrad:
     """x ← x - η g / (√s + ε) with s the sum of squared gradients (Duchi et al. 2011).
@@ -72,15 +67,14 @@ class Adagrad:
         """See Optimizer."""
         parameter, total = self._parameters[name], self.state[f"{name}.sum_of_squares"]
         if parameter.is_cuda and not self._rowwise and triton_installed():
-            from blockhole.training.kernels.adagrad_triton import adagrad_step
+            from blockhole.training.kernels.triton_kernels import adagrad_step
 
             adagrad_step(parameter, total, gradient, rows, self._config.learning_rate, self._config.epsilon)
             return
         if rows is not None and _compiles(parameter):
-            from blockhole.training.kernels.adagrad_compiled import adagrad_rows
-
-            adagrad_rows(parameter, total, gradient, rows, self._config.learning_rate, self._config.epsilon)
+            _move_rows(parameter, total, gradient, rows, self._config)
             return
+        # Every device, precision and shape, and what the loops and kernels are held against.
         square = gradient.square()
         if self._rowwise:
             square = square.mean(dim=1, keepdim=True)
@@ -91,6 +85,23 @@ class Adagrad:
             return
         total.index_copy_(0, rows, summed)
         parameter.index_add_(0, rows, step, alpha=-self._config.learning_rate)
+
+
+def _compiles(parameter: Tensor) -> bool:
+    """Whether compiled loops can move the rows of a parameter."""
+    plain = parameter.device.type == "cpu" and parameter.dtype == torch.float32 and parameter.is_contiguous()
+    return plain and numba_installed()
+
+
+def _move_rows(parameter: Tensor, total: Tensor, gradient: Tensor, rows: Tensor, config: OptimizerConfig) -> None:
+    """Adagrad's step of `rows` (distinct) in one pass: parameter and total [E, width], gradient [count, width]."""
+    from blockhole.training.kernels.loops import Rule, move_rows
+
+    if len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < len(parameter):
+        raise IndexError(f"rows must be in 0 … {len(parameter) - 1}")  # the loop would write past the table
+    rule = Rule(np.float32(config.learning_rate), np.float32(config.epsilon), penalty=np.float32(0))
+    moved = gradient.contiguous().numpy(), rows.contiguous().numpy()
+    move_rows(parameter.detach().numpy(), total.numpy(), *moved, rule)
 
 
 @final

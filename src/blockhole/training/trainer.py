@@ -3,78 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+import signal
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from time import perf_counter
+from types import FrameType
 from typing import NoReturn, Protocol, final
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from blockhole.errors import TrainingDiverged
-from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.machine import torch_threads
-from blockhole.models.contract import Model
 from blockhole.runs.checkpoint import TrainingState
 from blockhole.runs.config import TrainConfig
-from blockhole.runs.tracking import Tracker
-from blockhole.runs.writer import Saver
+from blockhole.runs.writer import Writer
 from blockhole.training.batches import Batch, Plan
-from blockhole.training.engines import AveragedEngine, Engine
+from blockhole.training.learner import Learner, Validation
 from blockhole.training.positives import Positives
-
-# Entities that training never meets, and the row they get.
-
-
-_TOGETHER = 1 << 20
-"""Facts that are looked at in one go; the graph may be larger than memory."""
-_ROWS_TOGETHER = 1 << 17
-"""Rows that are added up in one go."""
-
-
-def seen_entities(graph: KnowledgeGraph, positives: Positives) -> NDArray[np.int64] | None:
-    """The entities of the train facts and of the positives, ascending; absent where these are all there are."""
-    met = np.zeros(graph.num_entities, dtype=bool)
-    for first in range(0, len(graph), _TOGETHER):
-        met[graph.triples[first : first + _TOGETHER, [0, 2]]] = True
-    met[positives.ends().cpu().numpy()] = True
-    return None if met.all() else np.flatnonzero(met)
-
-
-@torch.no_grad()
-def give_mean_to_unseen(model: Model, seen: NDArray[np.int64]) -> None:
-    """Set the row of every other entity to the mean row of those `seen` [count].
-
-    As a source or an answer such an entity then counts as an average one: under a bilinear model its score is the mean
-    of theirs. No step reads these rows (an engine that is told `seen` contrasts with no others), so writing
-    them disturbs neither training nor its optimizer.
-    """
-    rows = torch.from_numpy(seen).to(model.entity.device)
-    set_other_rows(model.entity, rows, sum_of_rows(model.entity, rows) / len(seen))
-
-
-def sum_of_rows(table: Tensor, rows: Tensor) -> Tensor:
-    """Σ table[rows]: [width], a block of rows at a time, since all of them at once may be as large as the table."""
-    total = table.new_zeros(table.shape[1])
-    for block in torch.split(rows, _ROWS_TOGETHER):
-        total += table.index_select(0, block).sum(dim=0)
-    return total
-
-
-def set_other_rows(table: Tensor, rows: Tensor, row: Tensor) -> None:
-    """Write `row` [width] over all rows of `table` but `rows`."""
-    others = torch.ones(len(table), dtype=torch.bool, device=table.device)
-    others[rows] = False
-    table[others] = row
-
-
-# The training loop: epochs, batches, validation, checkpoints. It knows neither model nor loss.
-
-
-Validate = Callable[[Model], Mapping[str, float]]
-"""Figures of a model on the validation queries, among them the one early stopping looks at."""
+from blockhole.training.workers import Workers
 
 LOSSES_READ_TOGETHER = 32
 """Batches between two looks at the losses on an accelerator, where each look waits for the device."""
@@ -95,52 +43,38 @@ class Progress(Protocol):
 
 @final
 class Trainer:
-    """Takes a model from `state` to the last epoch, early stop, or interruption.
+    """Takes a learner from `state` to the last epoch, early stop, or interruption.
 
-    `best` holds the weights of the best validation figure, where one is measured; an engine that averages is measured,
-    and kept as `best`, by its average. Several trainers of one run, each in its process, `agree` on when to save and to
-    stop (a yes of any is a yes of all). Where only some entities are `seen` (absent: all), the others have the mean of
-    their rows whenever the model is measured or saved.
+    Several trainers of one run, each in its process, agree through their `workers` on when to save and to stop.
     """
 
     def __init__(
         self,
-        model: Model,
-        engine: Engine,
-        positives: Positives,
         config: TrainConfig,
-        state: TrainingState,
-        best: dict[str, Tensor] | None = None,
+        workers: Workers,
+        learner: Learner,
+        positives: Positives,
+        state: TrainingState | None = None,
         *,
-        seen: NDArray[np.int64] | None = None,
-        validate: Validate | None = None,
-        saver: Saver | None = None,
-        trackers: Sequence[Tracker] = (),
+        validation: Validation | None = None,
+        writer: Writer | None = None,
         progress: Progress | None = None,
-        interrupted: Callable[[], bool] = lambda: False,
-        agree: Callable[[bool], bool] = lambda mine: mine,
-        average_unseen: Callable[[Model, NDArray[np.int64]], None] = give_mean_to_unseen,
+        interruption: Interruption | None = None,
     ) -> None:
         if config.training.epochs is None:
             raise ValueError("the number of epochs must be settled before training begins")
         self._epochs = config.training.epochs
-        self.state = state
-        self.best = best
+        self.state = state or TrainingState()
         self._best_changed = False
-        self._model = model
-        self._engine = engine
-        self._average = engine if isinstance(engine, AveragedEngine) else None
-        self._positives = positives
         self._config = config
-        self._seen = seen
-        self._validate = validate
-        self._saver = saver
-        self._trackers = trackers
+        self._workers = workers
+        self._learner = learner
+        self._positives = positives
+        self._validation = validation
+        self._writer = writer
         self._progress = progress
-        self._interrupted = interrupted
-        self._agree = agree
-        self._average_unseen = average_unseen
-        self._device = model.entity.device
+        self._interruption = interruption or Interruption()
+        self._device = learner.model.entity.device
         self._last_save = perf_counter()
 
     def run(self) -> bool:
@@ -153,25 +87,25 @@ class Trainer:
                 self._save()
                 return False
             self._measure()
-            if self._agree(self._save_is_due()):
+            if self._workers.agree(self._save_is_due()):
                 self._save()
         self._save()
         return True
 
     def _finish_epoch(self) -> bool:
         """Do the batches that are left of the epoch under way; False if interrupted on the way."""
-        started = perf_counter()
+        started, workers = perf_counter(), self._workers
         plan = self._positives.plan(self.state.epoch)
         if self._progress:
             self._progress.epoch_begins(self.state.epoch + 1, self._epochs, plan.positives)
         together = 1 if self._device.type == "cpu" else LOSSES_READ_TOGETHER
         while self.state.batch < len(plan):
             last = min(self.state.batch + together, len(plan))
-            losses = [self._engine.step(self._batch(plan, index)) for index in range(self.state.batch, last)]
+            losses = [self._learner.step(self._batch(plan, index)) for index in range(self.state.batch, last)]
             self._account(plan, losses)
             self.state.seconds += perf_counter() - started
-            if self._agree(self._interrupted() or self._save_is_due()):
-                if self._agree(self._interrupted()):
+            if workers.agree(self._interruption.requested or self._save_is_due()):
+                if workers.agree(self._interruption.requested):
                     return False
                 self._save()
             started = perf_counter()
@@ -181,7 +115,7 @@ class Trainer:
     def _batch(self, plan: Plan, index: int) -> Batch:
         if self._device.type != "cpu":
             return plan.batch(index)
-        with torch_threads(1):  # torch's others would go on spinning for a while, on the cores of the engine's own
+        with torch_threads(1):  # torch's others would go on spinning for a while, on the cores of the stepper's own
             return plan.batch(index)
 
     def _account(self, plan: Plan, losses: Sequence[Tensor]) -> None:
@@ -202,22 +136,22 @@ class Trainer:
         state.last_loss = state.epoch_loss / state.epoch_paths
         state.epoch += 1
         state.batch, state.epoch_loss, state.epoch_paths = 0, 0.0, 0
-        if self._average:
+        if self._learner.averages:
             self._settle_unseen()
-            self._average.close_epoch(state.epoch)
+            self._learner.close_epoch(state.epoch)
         self._log("epoch", {"loss": state.last_loss, "paths": state.paths, "seconds": state.seconds})
 
     def _measure(self) -> None:
         """Measure the model, or its average, if it is time to; an average that is not measured is kept as it comes."""
         metric, every = self._config.early_stop.metric, self._config.early_stop.every
-        if self._validate is None or metric is None:
-            if self._average:
-                with self._average.averaged():
+        if self._validation is None or metric is None:
+            if self._learner.averages:
+                with self._learner.averaged():
                     self._keep()
         elif self.state.epoch % every == 0:
             self._settle_unseen()
-            with self._average.averaged() if self._average else nullcontext():
-                self._judge(self._validate(self._model), metric)
+            with self._learner.averaged():
+                self._judge(self._workers.measure(self._validation, self._learner.model, self._config), metric)
 
     def _judge(self, figures: Mapping[str, float], metric: str) -> None:
         """Note whether the figures are the best so far, and stop when none has been for long."""
@@ -236,38 +170,72 @@ class Trainer:
         self.state.stopped_early = self.state.since_best >= self._config.early_stop.patience
 
     def _keep(self) -> None:
-        """Take the weights of the model for those that answer for the run."""
         self.state.best_epoch = self.state.epoch
-        self.best = {name: value.detach().clone() for name, value in self._model.state_dict().items()}
+        self._learner.keep()
         self._best_changed = True
 
     def _settle_unseen(self) -> None:
-        if self._seen is not None:
-            self._average_unseen(self._model, self._seen)
+        if self._learner.seen is not None:
+            self._workers.average_unseen(self._learner.model, self._learner.seen)
 
     def _log(self, event: str, figures: Mapping[str, float | int | None]) -> None:
-        for tracker in self._trackers:
-            tracker.log(event, {"epoch": self.state.epoch, **figures})
+        if self._writer:
+            self._writer.log(event, {"epoch": self.state.epoch, **figures})
 
     def _save_is_due(self) -> bool:
         due = perf_counter() - self._last_save >= self._config.training.checkpoint_seconds
-        return self._saver is not None and due
+        return self._writer is not None and due
 
     def _save(self) -> None:
         self._settle_unseen()
-        if self._saver is None:
+        if self._writer is None:
             return
         # A finite loss comes before its step, which may still have spoiled the weights; those must not be saved.
-        if self._agree(not all(bool(parameter.isfinite().all()) for parameter in self._model.parameters())):
+        parameters = self._learner.model.parameters()
+        if self._workers.agree(not all(bool(parameter.isfinite().all()) for parameter in parameters)):
             self._diverged("the weights became infinite or NaN")
-        self._saver.save(self.state, self.best, best_changed=self._best_changed)
+        self._writer.save(self.state, self._learner.best, best_changed=self._best_changed)
         self._best_changed = False
         self._last_save = perf_counter()
 
     def _diverged(self, what: str) -> NoReturn:
-        kept = "the last checkpoint is kept" if self._saver else "nothing was saved"
+        kept = "the last checkpoint is kept" if self._writer else "nothing was saved"
         raise TrainingDiverged(
             f"{what} in epoch {self.state.epoch + 1}, batch {self.state.batch + 1}; {kept}. "
             f"Train again with a smaller optimizer.learning_rate than {self._config.optimizer.learning_rate:g}, "
             "or a larger penalty."
         )
+
+
+# Ctrl-C as a request: the loop finishes its batch, saves, and stops; a second one stops at once.
+
+
+@final
+class Interruption:
+    """Whether training was asked to stop."""
+
+    requested = False
+
+    def request(self, number: int, frame: FrameType | None) -> None:
+        """Take the first signal for a request; the second ends the program."""
+        if self.requested:
+            raise KeyboardInterrupt
+        self.requested = True
+
+
+@contextmanager
+def interruptible() -> Iterator[Interruption]:
+    """Within the block, the first SIGINT or SIGTERM is only noted in what is yielded.
+
+    Signals reach the main thread alone; in any other the handlers stay as they are.
+    """
+    interruption = Interruption()
+    if threading.current_thread() is not threading.main_thread():
+        yield interruption
+        return
+    handlers = {number: signal.signal(number, interruption.request) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield interruption
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)

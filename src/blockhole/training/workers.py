@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Protocol, final
@@ -10,20 +10,21 @@ from typing import Protocol, final
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from blockhole.compiled import available_threads
+from blockhole.data.dataset import DataSet
 from blockhole.errors import ConfigError
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.machine import choose_device
 from blockhole.models.catalogue import build_model
 from blockhole.models.contract import Model
 from blockhole.runs.config import TrainConfig
+from blockhole.runs.tracking import Tracker
 from blockhole.runs.writer import RunWriter, Writer
 from blockhole.training.distributed.group import launched
-from blockhole.training.engines import Engine, build_engine
-from blockhole.training.streaming import Sharing
-from blockhole.training.trainer import Validate, give_mean_to_unseen
+from blockhole.training.learner import Learner, Validation, give_mean_to_unseen
+from blockhole.training.positives import Sharing
+from blockhole.training.steppers import Stepper, build_stepper
 
 
 class Workers(Protocol):
@@ -45,8 +46,8 @@ class Workers(Protocol):
     def agree(self, mine: bool) -> bool:
         """Whether any process says yes."""
 
-    def settle(self, config: TrainConfig, num_entities: int, data: Callable[[], Mapping[str, str]]) -> torch.device:
-        """Make sure the work can be divided, and that all see the same `data`, by digests; the device to train on."""
+    def settle(self, config: TrainConfig, data: DataSet) -> torch.device:
+        """Make sure the work can be divided, and that all see the same settings and data; the device to train on."""
 
     def sharing(self) -> Sharing | None:
         """How processes make the batches of a packed graph together, after `settle`; absent for one that is alone."""
@@ -57,28 +58,26 @@ class Workers(Protocol):
     def build_model(self, config: TrainConfig, num_entities: int, num_relations: int) -> Model:
         """The model to train, on the device."""
 
-    def build_engine(
+    def build_stepper(
         self, model: Model, config: TrainConfig, graph: KnowledgeGraph, threads: int, seen: NDArray[np.int64] | None
-    ) -> Engine:
-        """The engine that trains it; see `training/engines.py`."""
+    ) -> Stepper:
+        """What steps it."""
 
-    def run_writer(self, folder: Path, model: Model, engine: Engine) -> Writer:
-        """What keeps the run in `folder`."""
+    def build_writer(self, folder: Path, learner: Learner, trackers: Sequence[Tracker]) -> Writer:
+        """What keeps the run in `folder`, and tells `trackers` its figures."""
 
-    def validation(self, validate: Validate | None, config: TrainConfig) -> Validate | None:
-        """`validate`, which takes a plain model, for the model these workers train."""
+    def measure(self, validation: Validation, model: Model, config: TrainConfig) -> Mapping[str, float]:
+        """The figures of the model that these workers train."""
 
     def average_unseen(self, model: Model, seen: NDArray[np.int64]) -> None:
-        """See `training/trainer.py`."""
+        """See `give_mean_to_unseen`."""
 
-    def finish(
-        self, model: Model, best: dict[str, Tensor] | None, writer: Writer | None, *, complete: bool
-    ) -> Model | None:
-        """The trained model, plain and on the CPU; absent where it is to be read from the run's folder."""
+    def finish(self, learner: Learner, *, kept: bool) -> Model | None:
+        """The trained model, plain and on the CPU; absent where it is to be read from the folder it is kept in."""
 
 
 @final
-class OneProcess:
+class Alone:
     """A process alone: it holds all and agrees with itself."""
 
     speaks = True
@@ -98,7 +97,7 @@ class OneProcess:
         """See Workers."""
         return mine
 
-    def settle(self, config: TrainConfig, num_entities: int, data: Callable[[], Mapping[str, str]]) -> torch.device:
+    def settle(self, config: TrainConfig, data: DataSet) -> torch.device:
         """See Workers."""
         return choose_device(config.training.device)
 
@@ -114,35 +113,33 @@ class OneProcess:
         model = build_model(config.model, num_entities, num_relations, config.training.seed)
         return model.to(choose_device(config.training.device))
 
-    def build_engine(
+    def build_stepper(
         self, model: Model, config: TrainConfig, graph: KnowledgeGraph, threads: int, seen: NDArray[np.int64] | None
-    ) -> Engine:
+    ) -> Stepper:
         """See Workers."""
-        return build_engine(model, config, graph, threads, seen)
+        return build_stepper(model, config, graph, threads, seen)
 
-    def run_writer(self, folder: Path, model: Model, engine: Engine) -> Writer:
+    def build_writer(self, folder: Path, learner: Learner, trackers: Sequence[Tracker]) -> Writer:
         """See Workers."""
-        return RunWriter(folder, model, engine)
+        return RunWriter(folder, learner.model, learner, trackers)
 
-    def validation(self, validate: Validate | None, config: TrainConfig) -> Validate | None:
+    def measure(self, validation: Validation, model: Model, config: TrainConfig) -> Mapping[str, float]:
         """See Workers."""
-        return validate
+        return validation.measure(model)
 
     def average_unseen(self, model: Model, seen: NDArray[np.int64]) -> None:
         """See Workers."""
         give_mean_to_unseen(model, seen)
 
-    def finish(
-        self, model: Model, best: dict[str, Tensor] | None, writer: Writer | None, *, complete: bool
-    ) -> Model | None:
+    def finish(self, learner: Learner, *, kept: bool) -> Model | None:
         """See Workers."""
-        model.to("cpu")
-        if best is not None:
-            model.load_state_dict(best)
+        model = learner.model.to("cpu")
+        if learner.best is not None:
+            model.load_state_dict(learner.best)
         return model
 
 
-ALONE = OneProcess()
+ALONE = Alone()
 
 
 @contextmanager

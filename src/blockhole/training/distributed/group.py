@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from time import monotonic, sleep
-from typing import final
+from typing import Any, final
 from uuid import uuid4
 
 import numpy as np
@@ -24,25 +26,21 @@ from torch.distributed.rendezvous import rendezvous
 from torch.distributed.tensor import DTensor
 
 from blockhole.compiled import available_threads
+from blockhole.data.dataset import DataSet
 from blockhole.errors import BlockholeError, ConfigError, FailedElsewhere, RunError
 from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.graph.vocabulary import Vocabulary
 from blockhole.machine import choose_device
 from blockhole.models.catalogue import build_model
 from blockhole.models.contract import Model
 from blockhole.runs.config import TrainConfig
+from blockhole.runs.tracking import Tracker
 from blockhole.runs.writer import Writer
-from blockhole.training.distributed.checkpoints import ShardedRunWriter, build_sharded_model
-from blockhole.training.distributed.engine import ShardedEngine
-from blockhole.training.distributed.mesh import (
-    EntityMesh,
-    MeshShape,
-    first_difference,
-    inside,
-    settings_digest,
-    versions,
-)
-from blockhole.training.engines import Engine
-from blockhole.training.trainer import Validate, set_other_rows, sum_of_rows
+from blockhole.training.distributed.mesh import EntityMesh, MeshShape, inside
+from blockhole.training.distributed.sharded import ShardedStepper, build_sharded_model
+from blockhole.training.distributed.sharded_writer import ShardedRunWriter
+from blockhole.training.learner import Learner, Validation, set_other_rows, sum_of_rows
+from blockhole.training.steppers import Stepper
 
 # How torchrun says that it has started this process, and which of its processes it is.
 
@@ -77,65 +75,7 @@ def speaks() -> bool:
     return launch is None or launch.rank == 0
 
 
-# How the processes of one attempt find each other in a launcher's store that earlier attempts have written to.
-
-
-WITHIN = timedelta(minutes=10)
-_PAUSE = 0.02
-
-
-def store_of_attempt(shared: Store, rank: int, processes: int, within: timedelta = WITHIN) -> Store:
-    """The part of the launcher's store that belongs to this attempt alone.
-
-    The store outlives an attempt that failed, and with it the addresses of processes that are gone. No number of the
-    launcher's tells attempts apart: on several hosts each launcher counts its own restarts. So process 0 makes up a
-    name for the attempt. Every other process leaves a word that nobody has used before, and finds the name under it;
-    words that earlier processes left are answered too, and read by none.
-    """
-    meeting = PrefixStore("blockhole/meeting", shared)
-    name = _tell_name(meeting, processes, within) if rank == 0 else _learn_name(meeting, rank, within)
-    return PrefixStore(f"blockhole/{name}", shared)
-
-
-def _tell_name(meeting: Store, processes: int, within: timedelta) -> str:
-    """Process 0: answer until every other process has read the name."""
-    name, end = uuid4().hex, monotonic() + within.total_seconds()
-    answered: dict[int, str] = {}
-    absent = set(range(1, processes))
-    while absent:
-        for rank in sorted(absent):
-            if meeting.check([f"{name}/{rank}"]):
-                absent.remove(rank)
-            elif meeting.check([f"word/{rank}"]) and (word := meeting.get(f"word/{rank}").decode()) != answered.get(
-                rank
-            ):
-                meeting.set(f"name/{word}", name)
-                answered[rank] = word
-        if absent and monotonic() > end:
-            raise RunError(
-                f"process {min(absent)} of the run has not come within {within.total_seconds():.0f} s; "
-                "see that every host has started its processes."
-            )
-        sleep(_PAUSE if absent else 0)
-    return name
-
-
-def _learn_name(meeting: Store, rank: int, within: timedelta) -> str:
-    word = uuid4().hex
-    meeting.set(f"word/{rank}", word)
-    try:
-        meeting.wait([f"name/{word}"], within)
-    except RuntimeError:
-        raise RunError(
-            f"process 0 of the run has not come within {within.total_seconds():.0f} s; "
-            "see that every host has started its processes."
-        ) from None
-    name: str = meeting.get(f"name/{word}").decode()
-    meeting.set(f"{name}/{rank}", "")
-    return name
-
-
-# The processes of one launch: how they agree, fail together, and divide the work.
+# The processes of one launch: how they meet, fail together, agree, and divide the work.
 
 
 SPEAKS_WITHIN = timedelta(seconds=5)
@@ -233,13 +173,14 @@ class Group:
         dist.all_reduce(answer, dist.ReduceOp.MAX, group=self._control)
         return bool(answer)
 
-    def settle(self, config: TrainConfig, num_entities: int, data: Callable[[], Mapping[str, str]]) -> torch.device:
+    def settle(self, config: TrainConfig, data: DataSet) -> torch.device:
         """See Workers."""
         with self.together():
             device = self._device(config.training.device)
             shape = MeshShape.parse(self._mesh, self._launch.processes)
-            shape.check(num_entities)
-            own = {"mesh": f"{shape.data}x{shape.entities}", "settings": settings_digest(config), **data()}
+            shape.check(len(data.split.entities))
+            own = {"mesh": f"{shape.data}x{shape.entities}", "settings": settings_digest(config)}
+            own |= data_digests(data, paths=config.training.on_stored_paths)
         with self.together():
             self._compare(versions(), "has another version of {what}", "install the same one on all hosts")
         with self.together():
@@ -282,34 +223,28 @@ class Group:
         """See Workers."""
         return build_sharded_model(config.model, num_entities, num_relations, config.training.seed, self.mesh)
 
-    def build_engine(
+    def build_stepper(
         self, model: Model, config: TrainConfig, graph: KnowledgeGraph, threads: int, seen: NDArray[np.int64] | None
-    ) -> Engine:
+    ) -> Stepper:
         """See Workers."""
-        return ShardedEngine(model, config, graph, self.mesh, seen)
+        return ShardedStepper(model, config, graph, self.mesh, seen)
 
-    def run_writer(self, folder: Path, model: Model, engine: Engine) -> Writer:
+    def build_writer(self, folder: Path, learner: Learner, trackers: Sequence[Tracker]) -> Writer:
         """See Workers."""
-        return ShardedRunWriter(folder, model, engine, self)
+        return ShardedRunWriter(folder, learner.model, learner, self, trackers)
 
-    def validation(self, validate: Validate | None, config: TrainConfig) -> Validate | None:
+    def measure(self, validation: Validation, model: Model, config: TrainConfig) -> Mapping[str, float]:
         """See Workers; process 0 puts the table together and measures, and tells the others."""
-        if validate is None:
-            return None
-
-        def measure(model: Model) -> Mapping[str, float]:
-            entity = self.mesh.gather(_local(model.entity), model.num_entities)
-            figures: list[Mapping[str, float] | None] = [None]
-            with self.together():
-                if entity is not None:
-                    plain = build_model(config.model, model.num_entities, model.num_relations, seed=0)
-                    plain.load_state_dict({**model.state_dict(), "entity": entity})
-                    figures = [validate(plain.to(self.mesh.device))]
-            dist.broadcast_object_list(figures, src=0, group=self._control)
-            assert figures[0] is not None
-            return figures[0]
-
-        return measure
+        entity = self.mesh.gather(_local(model.entity), model.num_entities)
+        figures: list[Mapping[str, float] | None] = [None]
+        with self.together():
+            if entity is not None:
+                plain = build_model(config.model, model.num_entities, model.num_relations, seed=0)
+                plain.load_state_dict({**model.state_dict(), "entity": entity})
+                figures = [validation.measure(plain.to(self.mesh.device))]
+        dist.broadcast_object_list(figures, src=0, group=self._control)
+        assert figures[0] is not None
+        return figures[0]
 
     @torch.no_grad()
     def average_unseen(self, model: Model, seen: NDArray[np.int64]) -> None:
@@ -319,17 +254,14 @@ class Group:
         own = (known[inside(known, held)] - held.start).to(shard.device)
         set_other_rows(shard, own, self.mesh.total(sum_of_rows(shard, own)) / len(seen))
 
-    def finish(
-        self, model: Model, best: dict[str, Tensor] | None, writer: Writer | None, *, complete: bool
-    ) -> Model | None:
+    def finish(self, learner: Learner, *, kept: bool) -> Model | None:
         """See Workers; a run without a folder is put together in every process."""
-        if isinstance(writer, ShardedRunWriter):
-            writer.finish(complete=complete)
+        if kept:
             return None
-        for name, value in (best or model.state_dict()).items():
+        for name, value in (learner.best or learner.model.state_dict()).items():
             whole = value.full_tensor() if isinstance(value, DTensor) else value
-            setattr(model, name, nn.Parameter(whole.detach().cpu()))
-        return model
+            setattr(learner.model, name, nn.Parameter(whole.detach().cpu()))
+        return learner.model
 
 
 def _local(table: Tensor) -> Tensor:
@@ -346,3 +278,119 @@ def _end_by_itself() -> None:
     """
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+# How the processes of one attempt find each other in a launcher's store that earlier attempts have written to.
+
+
+WITHIN = timedelta(minutes=10)
+_PAUSE = 0.02
+
+
+def store_of_attempt(shared: Store, rank: int, processes: int, within: timedelta = WITHIN) -> Store:
+    """The part of the launcher's store that belongs to this attempt alone.
+
+    The store outlives an attempt that failed, and with it the addresses of processes that are gone. No number of the
+    launcher's tells attempts apart: on several hosts each launcher counts its own restarts. So process 0 makes up a
+    name for the attempt. Every other process leaves a word that nobody has used before, and finds the name under it;
+    words that earlier processes left are answered too, and read by none.
+    """
+    meeting = PrefixStore("blockhole/meeting", shared)
+    name = _tell_name(meeting, processes, within) if rank == 0 else _learn_name(meeting, rank, within)
+    return PrefixStore(f"blockhole/{name}", shared)
+
+
+def _tell_name(meeting: Store, processes: int, within: timedelta) -> str:
+    """Process 0: answer until every other process has read the name."""
+    name, end = uuid4().hex, monotonic() + within.total_seconds()
+    answered: dict[int, str] = {}
+    absent = set(range(1, processes))
+    while absent:
+        for rank in sorted(absent):
+            if meeting.check([f"{name}/{rank}"]):
+                absent.remove(rank)
+            elif meeting.check([f"word/{rank}"]) and (word := meeting.get(f"word/{rank}").decode()) != answered.get(
+                rank
+            ):
+                meeting.set(f"name/{word}", name)
+                answered[rank] = word
+        if absent and monotonic() > end:
+            raise RunError(
+                f"process {min(absent)} of the run has not come within {within.total_seconds():.0f} s; "
+                "see that every host has started its processes."
+            )
+        sleep(_PAUSE if absent else 0)
+    return name
+
+
+def _learn_name(meeting: Store, rank: int, within: timedelta) -> str:
+    word = uuid4().hex
+    meeting.set(f"word/{rank}", word)
+    try:
+        meeting.wait([f"name/{word}"], within)
+    except RuntimeError:
+        raise RunError(
+            f"process 0 of the run has not come within {within.total_seconds():.0f} s; "
+            "see that every host has started its processes."
+        ) from None
+    name: str = meeting.get(f"name/{word}").decode()
+    meeting.set(f"{name}/{rank}", "")
+    return name
+
+
+# Digests of what processes must have in common before they train together.
+
+
+PACKAGE = Path(__file__).resolve().parents[2]
+
+OWN_SETTINGS: dict[str, Any] = {"data": True, "training": {"threads", "device"}}
+"""Settings that each process may have for itself; what data it reads is compared by contents, not by its path."""
+
+
+def versions() -> dict[str, str]:
+    """What is installed, as far as training depends on it; BlockHolE by its source, which tells checkouts apart."""
+    modules = {path.relative_to(PACKAGE).as_posix(): path.read_bytes() for path in sorted(PACKAGE.rglob("*.py"))}
+    source = _digest(part for name, text in modules.items() for part in (name.encode(), text))
+    return {"BlockHolE": source, "torch": torch.__version__, "NumPy": np.__version__}
+
+
+def settings_digest(config: TrainConfig) -> str:
+    """A digest of the settings that must be equal."""
+    return _digest([json.dumps(config.model_dump(mode="json", exclude=OWN_SETTINGS), sort_keys=True).encode()])
+
+
+def data_digests(data: DataSet, *, paths: bool) -> dict[str, str]:
+    """Digests of names, facts and, if asked, train paths, by what they are of."""
+    split = data.split
+    digests = {
+        "kind of graph (packed, or not)": str(split.packed),
+        "entity names": _digest_names(split.entities),
+        "relation names": _digest_names(split.relations),
+        "train facts": _digest([np.ascontiguousarray(split.train).data]),
+        "validation facts": _digest([np.ascontiguousarray(split.valid).data]),
+    }
+    if paths:
+        queries = data.paths("train")
+        arrays = (queries.source, queries.path, queries.length, queries.target)
+        digests["path queries"] = _digest(np.ascontiguousarray(array).data for array in arrays)
+    return digests
+
+
+def first_difference(seen: Sequence[Mapping[str, str]]) -> tuple[str, list[int]] | None:
+    """The first thing of which processes have another digest than process 0, and those processes; absent: none."""
+    for what, expected in seen[0].items():
+        others = [rank for rank, digests in enumerate(seen) if digests.get(what) != expected]
+        if others:
+            return what, others
+    return None
+
+
+def _digest_names(names: Vocabulary) -> str:
+    return _digest(name.encode() + b"\0" for name in names.names)
+
+
+def _digest(parts: Iterable[bytes | memoryview]) -> str:
+    total = hashlib.sha256()
+    for part in parts:
+        total.update(part)
+    return total.hexdigest()

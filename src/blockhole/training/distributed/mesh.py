@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import socket
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, final
+from typing import final
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch import distributed as dist
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor, Placement, Replicate, Shard
 
-from blockhole.data.dataset import DataSet
 from blockhole.errors import ConfigError
-from blockhole.graph.vocabulary import Vocabulary
-from blockhole.runs.config import TrainConfig
-
-# The processes of a run as a grid, data × entities: who has which positives, and who holds which rows.
-
 
 DATA, ENTITIES = "data", "entities"
 
@@ -166,64 +156,6 @@ def inside(ids: Tensor, held: range) -> Tensor:
     return (ids >= held.start) & (ids < held.stop)
 
 
-# Digests of what processes must have in common before they train together.
-
-
-PACKAGE = Path(__file__).resolve().parents[2]
-
-OWN_SETTINGS: dict[str, Any] = {"data": True, "training": {"threads", "device"}}
-"""Settings that each process may have for itself; what data it reads is compared by contents, not by its path."""
-
-
-def versions() -> dict[str, str]:
-    """What is installed, as far as training depends on it; BlockHolE by its source, which tells checkouts apart."""
-    modules = {path.relative_to(PACKAGE).as_posix(): path.read_bytes() for path in sorted(PACKAGE.rglob("*.py"))}
-    source = _digest(part for name, text in modules.items() for part in (name.encode(), text))
-    return {"BlockHolE": source, "torch": torch.__version__, "NumPy": np.__version__}
-
-
-def settings_digest(config: TrainConfig) -> str:
-    """A digest of the settings that must be equal."""
-    return _digest([json.dumps(config.model_dump(mode="json", exclude=OWN_SETTINGS), sort_keys=True).encode()])
-
-
-def data_digests(data: DataSet, *, paths: bool) -> dict[str, str]:
-    """Digests of names, facts and, if asked, train paths, by what they are of."""
-    split = data.split
-    digests = {
-        "kind of graph (packed, or not)": str(split.packed),
-        "entity names": _digest_names(split.entities),
-        "relation names": _digest_names(split.relations),
-        "train facts": _digest([np.ascontiguousarray(split.train).data]),
-        "validation facts": _digest([np.ascontiguousarray(split.valid).data]),
-    }
-    if paths:
-        queries = data.paths("train")
-        arrays = (queries.source, queries.path, queries.length, queries.target)
-        digests["path queries"] = _digest(np.ascontiguousarray(array).data for array in arrays)
-    return digests
-
-
-def first_difference(seen: Sequence[Mapping[str, str]]) -> tuple[str, list[int]] | None:
-    """The first thing of which processes have another digest than process 0, and those processes; absent: none."""
-    for what, expected in seen[0].items():
-        others = [rank for rank, digests in enumerate(seen) if digests.get(what) != expected]
-        if others:
-            return what, others
-    return None
-
-
-def _digest_names(names: Vocabulary) -> str:
-    return _digest(name.encode() + b"\0" for name in names.names)
-
-
-def _digest(parts: Iterable[bytes | memoryview]) -> str:
-    total = hashlib.sha256()
-    for part in parts:
-        total.update(part)
-    return total.hexdigest()
-
-
 # How much a process sends in one step: counted from the sizes of what is reduced, and read off its sockets.
 
 
@@ -238,9 +170,9 @@ class StepSizes:
     """What a step of one process is made of, in numbers of rows and of floats per row.
 
     `queries` of its part of the batch, with `ends` distinct sources and targets in all; `per_query` figures that are
-    reduced for each: maximum, sum and true score by `loss_parallel`, the first two by the other softmax losses, the
-    scores of the objects drawn for it by the logistic loss. `touched` rows of its shard (all of them with the full
-    softmax); `width` of an entity, `candidate_width` of a query vector, and `dense` parameters beside the entities.
+    reduced for each: maximum and sum by a softmax, by other losses the scores of the objects drawn for it. `touched`
+    rows of its shard (all of them with the full softmax); `width` of an entity, `candidate_width` of a query vector,
+    and `dense` parameters beside the entities.
     """
 
     queries: int

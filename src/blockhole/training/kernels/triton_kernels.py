@@ -1,24 +1,31 @@
-"""Full softmax over all entities on a GPU, without ever writing a logit to memory.
+"""Kernels of a training step on a GPU, in Triton: the full softmax, the scores of drawn objects, and Adagrad.
 
-For queries q_i, candidates c_e, true answers t_i and weights w_i ≤ 1 the loss is the mean of
-w_i (logsumexp_e⟨q_i, c_e⟩ - ⟨q_i, c_{t_i}⟩). Its gradients are  dq_i = w_i (Σ_e p_ie c_e - c_{t_i})  and
-dc_e = Σ_i w_i (p_ie - [e = t_i]) q_i  (both over the batch size), with p the softmax. The first sum is what attention
-computes when the candidates are both its keys and its values, so one pass over the entities yields the normaliser and
-dq together; a second pass recomputes p by entity and yields dc. Four matrix products and two exponentials per logit,
-all in registers and shared memory.
-
-Operands are float16 with float32 accumulators: the mantissa of TF32 at twice its rate. The parameters stay float32.
+Each is one pass over what torch would write to memory and read again. The hop's are in `models/hop_triton.py`.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+
+_ELEMENTS = 1024
+"""Numbers a program of the kernels below takes at a time, but for the softmax's."""
+
+# Full softmax over all entities on a GPU, without ever writing a logit to memory.
+#
+# For queries q_i, candidates c_e, true answers t_i and weights w_i ≤ 1 the loss is the mean of
+# w_i (logsumexp_e⟨q_i, c_e⟩ - ⟨q_i, c_{t_i}⟩). Its gradients are  dq_i = w_i (Σ_e p_ie c_e - c_{t_i})  and
+# dc_e = Σ_i w_i (p_ie - [e = t_i]) q_i  (both over the batch size), with p the softmax. The first sum is what attention
+# computes when the candidates are both its keys and its values, so one pass over the entities yields the normaliser and
+# dq together; a second pass recomputes p by entity and yields dc. Four matrix products and two exponentials per logit,
+# all in registers and shared memory.
+#
+# Operands are float16 with float32 accumulators: the mantissa of TF32 at twice its rate. The parameters stay float32.
 
 # Probabilities near 1e-5 are ordinary with 75,000 candidates, yet subnormal in float16: they are kept times 2^15.
 _LIFT = tl.constexpr(15.0)
@@ -153,3 +160,123 @@ def fused_softmax(
     candidate_gradient = gradient[:, :columns]
     candidate_gradient.index_add_(0, target, pulling, alpha=-1.0 / batch)
     return cross_entropy.mean(), query_gradient, candidate_gradient
+
+
+# Scores of the objects drawn for each positive on a GPU, without a copy of their rows.
+#
+# φ_nc = ⟨q_n, e_{o(n, c)}⟩ has the gradients  dq_n = Σ_c dφ_nc e_{o(n, c)}  and  de_x = Σ_{o(n, c) = x} dφ_nc q_n.
+# Every row is read where it lies; gathered first, the rows of five negatives are written and read three times each.
+
+
+@triton.jit
+def _score(
+    query, table, objects, out, batch,
+    WIDTH: tl.constexpr, COUNT: tl.constexpr, COLUMNS: tl.constexpr, ROWS: tl.constexpr,
+):  # fmt: skip
+    """φ of some rows with each of their objects."""
+    row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)
+    column = tl.arange(0, COLUMNS)
+    inside = row < batch
+    mask = inside[:, None] & (column < WIDTH)[None, :]
+    q = tl.load(query + row[:, None] * WIDTH + column[None, :], mask=mask, other=0.0)
+    for c in range(COUNT):
+        entity = tl.load(objects + row * COUNT + c, mask=inside, other=0)
+        e = tl.load(table + entity[:, None] * WIDTH + column[None, :], mask=mask, other=0.0)
+        tl.store(out + row * COUNT + c, tl.sum(q * e, axis=1), mask=inside)
+
+
+@triton.jit
+def _spread(
+    query, table, objects, upstream, query_gradient, table_gradient, batch,
+    WIDTH: tl.constexpr, COUNT: tl.constexpr, COLUMNS: tl.constexpr, ROWS: tl.constexpr,
+):  # fmt: skip
+    """Both gradients of the scores of some rows; those of the table are added up where rows meet."""
+    row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)
+    column = tl.arange(0, COLUMNS)
+    inside = row < batch
+    mask = inside[:, None] & (column < WIDTH)[None, :]
+    q = tl.load(query + row[:, None] * WIDTH + column[None, :], mask=mask, other=0.0)
+    total = tl.zeros((ROWS, COLUMNS), tl.float32)
+    for c in range(COUNT):
+        entity = tl.load(objects + row * COUNT + c, mask=inside, other=0)
+        g = tl.load(upstream + row * COUNT + c, mask=inside, other=0.0)
+        place = entity[:, None] * WIDTH + column[None, :]
+        total += g[:, None] * tl.load(table + place, mask=mask, other=0.0)
+        tl.atomic_add(table_gradient + place, g[:, None] * q, mask=mask, sem="relaxed")
+    tl.store(query_gradient + row[:, None] * WIDTH + column[None, :], total, mask=mask)
+
+
+class _Scores(torch.autograd.Function):
+    """The scores and their two gradients, one kernel each way."""
+
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, table: Tensor, objects: Tensor) -> Tensor:
+        ctx.save_for_backward(query, table, objects)
+        scores = query.new_empty(objects.shape)
+        columns, rows, grid = _row_tiles(query)
+        _score[grid](
+            query, table, objects, scores, len(query), WIDTH=query.shape[1], COUNT=objects.shape[1], COLUMNS=columns,
+            ROWS=rows,
+        )  # fmt: skip
+        return scores
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, Tensor, None]:
+        query, table, objects = ctx.saved_tensors
+        query_gradient, table_gradient = torch.empty_like(query), torch.zeros_like(table)
+        columns, rows, grid = _row_tiles(query)
+        _spread[grid](
+            query, table, objects, upstream.contiguous(), query_gradient, table_gradient, len(query),
+            WIDTH=query.shape[1], COUNT=objects.shape[1], COLUMNS=columns, ROWS=rows,
+        )  # fmt: skip
+        return query_gradient, table_gradient, None
+
+
+def _row_tiles(query: Tensor) -> tuple[int, int, tuple[int]]:
+    """Columns and rows of a program's tile, and how many programs there are."""
+    columns = int(triton.next_power_of_2(query.shape[1]))
+    rows = max(1, _ELEMENTS // columns)
+    return columns, rows, (triton.cdiv(len(query), rows),)
+
+
+def object_scores(query: Tensor, table: Tensor, objects: Tensor) -> Tensor:
+    """⟨q_n, table[objects_nc]⟩: query [batch, width], table [E, width], objects [batch, count] → [batch, count].
+
+    Float32 and int64, the table contiguous.
+    """
+    scores: Tensor = _Scores.apply(query.contiguous(), table, objects.contiguous())  # type: ignore[no-untyped-call]
+    return scores
+
+
+# Adagrad's step on a GPU in one pass over the rows it moves.
+
+
+@triton.jit
+def _move(
+    parameter, total, gradient, rows, count, rate, epsilon,
+    WIDTH: tl.constexpr, ALL: tl.constexpr, ELEMENTS: tl.constexpr,
+):  # fmt: skip
+    """s ← s + g², x ← x - η g / (√s + ε), element by element; row i of `gradient` belongs to row rows[i]."""
+    element = tl.program_id(0).to(tl.int64) * ELEMENTS + tl.arange(0, ELEMENTS)
+    mask = element < count
+    place = element
+    if not ALL:
+        place = tl.load(rows + element // WIDTH, mask=mask, other=0) * WIDTH + element % WIDTH
+    g = tl.load(gradient + element, mask=mask, other=0.0)
+    summed = tl.load(total + place, mask=mask, other=1.0) + g * g
+    x = tl.load(parameter + place, mask=mask, other=0.0)
+    tl.store(total + place, summed, mask=mask)
+    tl.store(parameter + place, x - rate * (g / (tl.sqrt(summed) + epsilon)), mask=mask)
+
+
+def adagrad_step(
+    parameter: Tensor, total: Tensor, gradient: Tensor, rows: Tensor | None, rate: float, epsilon: float
+) -> None:
+    """Move `rows` (distinct; absent: all) of `parameter` and `total`, both [E, width], by `gradient` [count, width]."""
+    gradient = gradient.contiguous()
+    count = gradient.numel()
+    with torch.no_grad():
+        _move[(triton.cdiv(count, _ELEMENTS),)](
+            parameter, total, gradient, gradient if rows is None else rows, count, rate, epsilon,
+            WIDTH=parameter.shape[1], ALL=rows is None, ELEMENTS=_ELEMENTS,
+        )  # fmt: skip

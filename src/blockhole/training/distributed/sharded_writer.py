@@ -1,24 +1,22 @@
-"""A run that several processes train: its table in parts, sharded checkpoints on the way, plain files at the end."""
+"""Writing a run that several processes train: sharded checkpoints on the way, plain files at the end."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Protocol, final
 
-import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch import distributed as dist
 from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.tensor import DTensor
 
 from blockhole.errors import RunError
 from blockhole.graph.knowledge_graph import KnowledgeGraph
-from blockhole.models.catalogue import ModelSettings, build_model
 from blockhole.models.contract import Model
 from blockhole.runs.checkpoint import (
     SHARDS,
@@ -33,55 +31,12 @@ from blockhole.runs.checkpoint import (
     saving,
 )
 from blockhole.runs.config import TrainConfig
-from blockhole.runs.folder import CONFIG, METRICS, write_config
+from blockhole.runs.folder import CONFIG
 from blockhole.runs.run import check_weights
 from blockhole.runs.shards import load_shards, write_shards
-from blockhole.runs.tracking import MetricsFile, Tracker
-from blockhole.runs.writer import RunWriter, check_optimizer, check_same_data
+from blockhole.runs.tracking import Figures, MetricsFile, Tracker
+from blockhole.runs.writer import Optimizing, begin_folder, check_optimizer, check_same_data, resume_folder
 from blockhole.training.distributed.mesh import EntityMesh
-from blockhole.training.engines import Engine
-
-# A model whose entity table lies in parts: built without any process ever holding all rows.
-
-
-_ROWS_DRAWN = 2**14
-"""Rows drawn at a time; a multiple of 16, see `draw_rows`."""
-
-
-def build_sharded_model(
-    settings: ModelSettings, num_entities: int, num_relations: int, seed: int, mesh: EntityMesh
-) -> Model:
-    """The model that `build_model` would draw, number for number, with this process' rows of it on the mesh' device."""
-    model = build_model(settings, 1, num_relations, seed)
-    generator = torch.Generator().manual_seed(seed)
-    held = mesh.held(num_entities)
-    own = draw_rows(num_entities, model.entity.shape[1], model.entity_scale, generator, held)
-    relation = torch.empty_like(model.relation).normal_(0.0, model.relation_scale, generator=generator)
-    model.num_entities = num_entities
-    model.relation = nn.Parameter(relation.to(mesh.device))
-    model.entity = nn.Parameter(mesh.table(own.to(mesh.device), num_entities))
-    return model
-
-
-def draw_rows(count: int, width: int, scale: float, generator: torch.Generator, held: range) -> Tensor:
-    """The rows `held` of torch.empty(count, width).normal_(0, scale), in the memory of one more block.
-
-    torch turns uniform numbers into normal ones in groups of sixteen, and what is left at the end in a group of its
-    own; blocks of a multiple of sixteen rows, the last one taking in what is left, repeat its groups.
-    """
-    own = torch.from_numpy(np.empty((len(held), width), dtype=np.float32))  # on large pages, as in a model
-    starts = list(range(0, count, _ROWS_DRAWN))
-    if len(starts) > 1 and count - starts[-1] < 16:
-        starts.pop()
-    for first, last in zip(starts, [*starts[1:], count], strict=True):
-        block = torch.empty(last - first, width).normal_(0.0, scale, generator=generator)
-        low, high = max(first, held.start), min(last, held.stop)
-        if low < high:
-            own[low - held.start : high - held.start] = block[low - first : high - first]
-    return own
-
-
-# Writing a run that several processes train: sharded checkpoints on the way, plain files at the end.
 
 
 class Savers(Protocol):
@@ -107,11 +62,14 @@ class ShardedRunWriter:
     written while training goes on; until state.json is replaced, the one before is the valid one.
     """
 
-    def __init__(self, folder: Path, model: Model, engine: Engine, group: Savers) -> None:
+    def __init__(
+        self, folder: Path, model: Model, optimizing: Optimizing, group: Savers, trackers: Sequence[Tracker]
+    ) -> None:
         self._folder = folder
         self._model = model
-        self._engine = engine
+        self._optimizing = optimizing
         self._group = group
+        self._trackers = [*trackers]
         self._metrics: MetricsFile | None = None
         self._last: str | None = None
         self._under_way: Future[Any] | None = None
@@ -121,9 +79,8 @@ class ShardedRunWriter:
         """See Writer."""
         with self._group.together():
             if self._group.speaks:
-                plain = RunWriter(self._folder, self._model, self._engine)
-                plain.begin(config, graph)
-                self._metrics = plain.metrics
+                self._metrics = begin_folder(self._folder, config, graph)
+                self._trackers.append(self._metrics)
                 shutil.rmtree(self._folder / SHARDS, ignore_errors=True)
         with self._group.together():
             if not (self._folder / CONFIG).is_file():
@@ -146,17 +103,22 @@ class ShardedRunWriter:
         with self._group.together():
             if self._group.speaks:
                 self._clear(keep=record.shards)
-                with saving(self._folder):
-                    write_config(self._folder, config)
-                    self._metrics = MetricsFile(self._folder / METRICS, checkpoint.metrics_bytes)
+                self._metrics = resume_folder(self._folder, config, checkpoint.metrics_bytes)
+                self._trackers.append(self._metrics)
         return checkpoint
 
-    def trackers(self) -> list[Tracker]:
+    def log(self, event: str, figures: Figures) -> None:
+        """See Writer; process 0 alone has metrics and trackers."""
+        for tracker in self._trackers:
+            tracker.log(event, figures)
+
+    def close(self) -> None:
         """See Writer."""
-        return [] if self._metrics is None else [self._metrics]
+        if self._metrics is not None:
+            self._metrics.close()
 
     def save(self, state: TrainingState, best: dict[str, Tensor] | None, *, best_changed: bool) -> None:
-        """See Saver; returns when the tensors are copied, and waits for the save before."""
+        """See Writer; returns when the tensors are copied, and waits for the save before."""
         self.wait()
         place = f"{state.epoch}-{state.batch}"
         if place == self._last:  # nothing has moved since, and a committed folder is never written to again
@@ -213,7 +175,7 @@ class ShardedRunWriter:
             self._committed.set_result(None)
 
     def _tensors(self, best: dict[str, Tensor] | None) -> dict[str, Tensor]:
-        sections = {"weights": self._model.state_dict(), "optimizer": self._engine.optimizer_state(), "best": best}
+        sections = {"weights": self._model.state_dict(), "optimizer": self._optimizing.optimizer_state(), "best": best}
         return {
             f"{section}.{name}": value
             for section, tensors in sections.items()
@@ -221,31 +183,31 @@ class ShardedRunWriter:
         }
 
     def _load_shards(self, record: Record) -> Checkpoint:
-        """Fill model and engine from a sharded checkpoint of any mesh."""
+        """Fill model and optimizer from a sharded checkpoint of any mesh."""
         best = None
         if record.training.best_epoch is not None:
             best = {name: torch.empty_like(value) for name, value in self._model.state_dict().items()}
         tensors = self._tensors(best)
         load_shards(self._folder / SHARDS / str(record.shards), tensors, self._group.saving)
-        optimizer = {name: tensors[f"optimizer.{name}"] for name in self._engine.optimizer_state()}
-        self._engine.load_optimizer_state(optimizer)
+        optimizer = {name: tensors[f"optimizer.{name}"] for name in self._optimizing.optimizer_state()}
+        self._optimizing.load_optimizer_state(optimizer)
         return Checkpoint(record.training, dict(self._model.state_dict()), optimizer, best, record.metrics_bytes)
 
     @torch.no_grad()
     def _take_rows(self, whole: Checkpoint) -> Checkpoint:
-        """Fill model and engine from a plain checkpoint, each process with what it holds."""
-        weights, optimizer = dict(self._model.state_dict()), self._engine.optimizer_state()
+        """Fill model and optimizer from a plain checkpoint, each process with what it holds."""
+        weights, optimizer = dict(self._model.state_dict()), self._optimizing.optimizer_state()
         check_weights(weights, whole.weights, self._folder)
         check_optimizer(optimizer, whole.optimizer, self._folder)
         for name, parameter in weights.items():
             parameter.copy_(self._held(parameter, whole.weights[name]))
-        self._engine.load_optimizer_state(
+        self._optimizing.load_optimizer_state(
             {name: self._held(value, whole.optimizer[name]) for name, value in optimizer.items()}
         )
         best = None
         if whole.best is not None:
             best = {name: self._held(parameter, whole.best[name]) for name, parameter in weights.items()}
-        return Checkpoint(whole.state, weights, self._engine.optimizer_state(), best, whole.metrics_bytes)
+        return Checkpoint(whole.state, weights, self._optimizing.optimizer_state(), best, whole.metrics_bytes)
 
     def _held(self, own: Tensor, whole: Tensor) -> Tensor:
         """What this process holds of a tensor that is `whole` on disk and `own` here."""

@@ -1,9 +1,9 @@
-"""The fused CPU engine against an independent dense oracle in float64."""
+"""The fused stepper against an independent dense oracle in float64."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -24,10 +24,9 @@ from blockhole.models.transe import TransE
 from blockhole.runs.config import LossConfig, OptimizerConfig, PenaltyConfig, TrainConfig, TrainingConfig
 from blockhole.training.batches import Batch, Corruptions
 from blockhole.training.draws import KeyedDraws, Purpose
-from blockhole.training.engines import AutogradEngine
-from blockhole.training.kernels.fused_arrays import Rows
-from blockhole.training.kernels.fused_cpu import FusedEngine, supports
-from blockhole.training.kernels.fused_loops import count_occurrences, draw_objects, logistic, sort_occurrences
+from blockhole.training.kernels.fused import FusedStepper
+from blockhole.training.kernels.loops import Rows, count_occurrences, draw_objects, logistic, sort_occurrences
+from blockhole.training.steppers import AutogradStepper, fuses
 
 ENTITIES, RELATIONS, SEED = 40, 3, 7
 OptimizerKind = Literal["adagrad", "rowwise_adagrad"]
@@ -112,20 +111,19 @@ class DenseOracle:
         return torch.complex(parts[:, 0], imaginary)
 
 
-def build_engine(
-    model: BlockBilinear, kind: OptimizerKind = "adagrad", l2: float = 0.0, threads: int = 1, shift: float = 0.0
-) -> FusedEngine:
-    return FusedEngine(
-        model,
-        negatives=5,
-        learning_rate=0.05,
-        l2=l2,
-        optimizer=kind,
-        initial_accumulator=1e-4,
-        shift=shift,
-        seed=SEED,
-        threads=threads,
+def settings_of(kind: OptimizerKind = "adagrad", l2: float = 0.0, **loss: Any) -> TrainConfig:
+    return TrainConfig(
+        loss=LossConfig(**loss),
+        penalty=PenaltyConfig(l2=l2),
+        optimizer=OptimizerConfig(kind=kind, learning_rate=0.05, initial_accumulator=1e-4),
+        training=TrainingConfig(seed=SEED),
     )
+
+
+def build_fused(
+    model: BlockBilinear, kind: OptimizerKind = "adagrad", l2: float = 0.0, threads: int = 1
+) -> FusedStepper:
+    return FusedStepper(model, settings_of(kind, l2), threads=threads)
 
 
 def small_model(tied: bool = False) -> BlockHolE:
@@ -137,7 +135,7 @@ def small_model(tied: bool = False) -> BlockHolE:
 @pytest.mark.parametrize("corrupted", [0, 2])
 def test_steps_equal_the_dense_oracle(name: str, kind: OptimizerKind, corrupted: int) -> None:
     model = GEOMETRIES[name]()
-    engine = build_engine(model, kind, l2=0.01)
+    engine = build_fused(model, kind, l2=0.01)
     oracle = DenseOracle(model, kind, rate=0.05, l2=0.01, start=1e-4)
     for index, hops in enumerate([1, 2, 3, 4, 5, 1]):
         batch = make_batch(count=21, hops=hops, index=index, corrupted=corrupted)
@@ -148,18 +146,13 @@ def test_steps_equal_the_dense_oracle(name: str, kind: OptimizerKind, corrupted:
 
 
 @pytest.mark.parametrize(("corrupted", "balanced"), [(0, False), (1, False), (2, True)])
-def test_steps_equal_those_of_the_autograd_engine(corrupted: int, balanced: bool) -> None:
-    config = TrainConfig(
-        loss=LossConfig(corrupted_paths=corrupted, corrupt="once", balanced=balanced),
-        penalty=PenaltyConfig(l2=0.01),
-        optimizer=OptimizerConfig(learning_rate=0.05, initial_accumulator=1e-4),
-        training=TrainingConfig(seed=SEED),
-    )
+def test_steps_equal_those_of_the_autograd_stepper(corrupted: int, balanced: bool) -> None:
+    config = settings_of(l2=0.01, corrupted_paths=corrupted, corrupt="once", balanced=balanced)
     names = Vocabulary([f"e{i}" for i in range(ENTITIES)]), Vocabulary([f"r{i}" for i in range(RELATIONS)], "relation")
     graph = KnowledgeGraph(*names, np.zeros((0, 3), dtype=np.int32))
     fused_model, autograd_model = small_model(), small_model()
-    fused = build_engine(fused_model, l2=0.01, shift=config.loss.shift)
-    autograd = AutogradEngine(autograd_model, config, graph)
+    fused = FusedStepper(fused_model, config)
+    autograd = AutogradStepper(autograd_model, config, graph)
     for index in range(4):
         batch = make_batch(count=50, hops=1 + index, index=index, corrupted=corrupted)
         torch.testing.assert_close(fused.step(batch), autograd.step(batch), rtol=1e-5, atol=0)
@@ -176,7 +169,7 @@ def uneven_batches() -> list[Batch]:
 
 def train(threads: int, kind: OptimizerKind = "adagrad") -> tuple[BlockHolE, list[float]]:
     model = small_model()
-    engine = build_engine(model, kind, l2=0.001, threads=threads)
+    engine = build_fused(model, kind, l2=0.001, threads=threads)
     losses = [float(engine.step(batch)) for batch in uneven_batches()]
     return model, losses
 
@@ -191,7 +184,7 @@ def test_weights_do_not_depend_on_the_number_of_threads(threads: int) -> None:
 
 def test_training_lowers_the_loss() -> None:
     model = small_model()
-    engine = build_engine(model)
+    engine = build_fused(model)
     batch = make_batch(count=100, hops=2)
     losses = [float(engine.step(batch)) for _ in range(30)]
     assert losses[-1] < 0.5 * losses[0]
@@ -201,12 +194,12 @@ def test_training_lowers_the_loss() -> None:
 def test_a_loaded_state_continues_bit_for_bit(kind: OptimizerKind) -> None:
     whole, _ = train(1, kind)
     model = small_model()
-    first = build_engine(model, kind, l2=0.001)
+    first = build_fused(model, kind, l2=0.001)
     batches = uneven_batches()
     for batch in batches[:2]:
         first.step(batch)
     saved = {name: value.clone() for name, value in first.optimizer_state().items()}
-    second = build_engine(model, kind, l2=0.001)
+    second = build_fused(model, kind, l2=0.001)
     second.load_optimizer_state(saved)
     for batch in batches[2:]:
         second.step(batch)
@@ -218,7 +211,7 @@ def test_rows_outside_the_batch_do_not_move() -> None:
     model = small_model()
     before = model.entity.detach().clone(), model.relation.detach().clone()
     batch = make_batch(count=4, hops=1)
-    build_engine(model, l2=0.1).step(batch)
+    build_fused(model, l2=0.1).step(batch)
     met = {*batch.source.tolist(), *batch.target.tolist(), *draw_negatives(batch, 5).flatten().tolist()}
     assert set((model.entity != before[0]).any(dim=1).nonzero().flatten().tolist()) == met
     assert set((model.relation != before[1]).any(dim=1).nonzero().flatten().tolist()) == set(
@@ -230,35 +223,35 @@ def test_a_diverged_model_has_a_loss_that_shows_it() -> None:
     model = small_model()
     with torch.no_grad():
         model.entity.fill_(float("nan"))
-    assert not build_engine(model).step(make_batch(count=3, hops=1)).isfinite()
+    assert not build_fused(model).step(make_batch(count=3, hops=1)).isfinite()
 
 
 @pytest.mark.parametrize(("source", "relation"), [(ENTITIES, 0), (-1, 0), (0, 2 * RELATIONS), (0, -1)])
 def test_ids_outside_the_tables_are_refused(source: int, relation: int) -> None:
     batch = Batch(torch.tensor([source]), torch.tensor([[relation]]), torch.tensor([0]), epoch=0, index=0)
     with pytest.raises(ValueError, match="ids within the model's tables"):
-        build_engine(small_model()).step(batch)
+        build_fused(small_model()).step(batch)
 
 
 def test_corrupted_paths_outside_the_tables_are_refused() -> None:
     ids = torch.tensor([0])
     corruptions = Corruptions(torch.tensor([[[2 * RELATIONS]]]), torch.tensor([[True]]))
     with pytest.raises(ValueError, match="ids within the model's tables"):
-        build_engine(small_model()).step(Batch(ids, ids[:, None], ids, epoch=0, index=0, corruptions=corruptions))
+        build_fused(small_model()).step(Batch(ids, ids[:, None], ids, epoch=0, index=0, corruptions=corruptions))
 
 
 def test_tied_inverses_are_refused() -> None:
-    with pytest.raises(ValueError, match="tied inverse relations need the autograd engine"):
-        build_engine(small_model(tied=True))
+    with pytest.raises(ValueError, match="tied inverse relations need the autograd stepper"):
+        build_fused(small_model(tied=True))
 
 
 def test_supports_says_what_the_engine_can_train() -> None:
     plain = TrainConfig()
-    assert supports(small_model(), plain)
-    assert supports(RESCAL(ENTITIES, RELATIONS, dim=4), plain)
-    assert supports(small_model(), TrainConfig(loss=LossConfig(corrupted_paths=1, corrupt="once")))
-    assert not supports(small_model(tied=True), plain)
-    assert not supports(TransE(ENTITIES, RELATIONS, dim=4), plain)
+    assert fuses(small_model(), plain)
+    assert fuses(RESCAL(ENTITIES, RELATIONS, dim=4), plain)
+    assert fuses(small_model(), TrainConfig(loss=LossConfig(corrupted_paths=1, corrupt="once")))
+    assert not fuses(small_model(tied=True), plain)
+    assert not fuses(TransE(ENTITIES, RELATIONS, dim=4), plain)
     unsupported = [
         TrainConfig(loss=LossConfig(kind="softmax")),
         TrainConfig(loss=LossConfig(corrupted_paths=1)),
@@ -269,7 +262,7 @@ def test_supports_says_what_the_engine_can_train() -> None:
         TrainConfig(penalty=PenaltyConfig(dura=0.1)),
         TrainConfig(optimizer=OptimizerConfig(kind="adam")),
     ]
-    assert not any(supports(small_model(), config) for config in unsupported)
+    assert not any(fuses(small_model(), config) for config in unsupported)
 
 
 def test_the_logistic_function_is_accurate_to_single_precision() -> None:

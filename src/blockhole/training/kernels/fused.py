@@ -1,47 +1,39 @@
-"""The bilinear family with the logistic loss, on the CPU: one fused, compiled step."""
+"""The bilinear family with the logistic loss, on the CPU: one fused, compiled step. Needs Numba: import it late."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Literal, final
+from typing import final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from blockhole.compiled import numba_installed
 from blockhole.models.contract import Model
 from blockhole.runs.config import TrainConfig
 from blockhole.training.batches import Batch, Corruptions
 from blockhole.training.draws import KeyedDraws, Purpose
-from blockhole.training.kernels.fused_arrays import CHUNKS, Rows, Rule, Tables, Work, allocate_work
+from blockhole.training.kernels.loops import (
+    CHUNKS,
+    Rows,
+    Rule,
+    Tables,
+    Work,
+    allocate_work,
+    compile_step,
+    count_occurrences,
+    draw_objects,
+    sort_occurrences,
+)
 
 TURNS = 3
 """How often a thread comes back for more of a loop: often enough to even out, seldom enough to cost nothing."""
 
 
-def supports(model: Model, config: TrainConfig) -> bool:
-    """Whether the fused engine can train this model with these settings."""
-    loss, penalty = config.loss, config.penalty
-    return (
-        model.geometry is not None
-        and not model.tied
-        and model.entity.device.type == "cpu"
-        and model.entity.dtype == torch.float32
-        and loss.kind == "logistic"
-        and not (loss.typed_share or loss.self_adversarial or loss.mask_known_answers)
-        and (not loss.corrupted_paths or loss.corrupts_once)
-        and not (loss.query_dropout or loss.relation_weight)
-        and not (penalty.n3 or penalty.dura or penalty.dura_back)
-        and config.optimizer.kind in ("adagrad", "rowwise_adagrad")
-        and numba_installed()
-    )
-
-
 @final
-class FusedEngine:
+class FusedStepper:
     """Loss, gradient and Adagrad step of a batch in compiled loops that update the model's tables in place.
 
     It minimises, per batch of B positives with their negatives N and corrupted paths C,
@@ -51,54 +43,47 @@ class FusedEngine:
     the gradient is taken at the parameters before the batch, then every row that occurs takes one step,
     G ← G + g², θ ← θ - η g / (√G + ε). Row-wise, G is one number a row, the sum of its mean squared gradients.
 
-    Negatives are those `NegativeSampler` draws, so a step equals one of `AutogradEngine` up to rounding, and their
+    Negatives are those `NegativeSampler` draws, so a step equals one of `AutogradStepper` up to rounding, and their
     optimizer states have the same names and shapes. Weights are the same bit for bit for any number of threads.
     """
 
     def __init__(
         self,
         model: Model,
+        config: TrainConfig,
         *,
-        negatives: int,
-        learning_rate: float,
-        l2: float = 0.0,
-        optimizer: Literal["adagrad", "rowwise_adagrad"] = "adagrad",
-        initial_accumulator: float = 0.0,
-        epsilon: float = 1e-10,
-        shift: float = 0.0,
-        seed: int,
         threads: int = 1,
         seen: NDArray[np.int64] | None = None,
     ) -> None:
-        from blockhole.training.kernels.fused_loops import compile_step
-
         if model.tied:
-            raise ValueError("tied inverse relations need the autograd engine")
+            raise ValueError("tied inverse relations need the autograd stepper")
         if model.geometry is None:
-            raise ValueError(f"{type(model).__name__} needs the autograd engine: its relations are not diagonal blocks")
+            raise ValueError(
+                f"{type(model).__name__} needs the autograd stepper: its relations are not diagonal blocks"
+            )
         entity, relation = _table(model.entity), _table(model.relation)
-        rowwise = optimizer == "rowwise_adagrad"
+        loss, optimizer = config.loss, config.optimizer
+        start, rowwise = optimizer.initial_accumulator, optimizer.kind == "rowwise_adagrad"
         self._tables = Tables(
             entity,
             relation,
-            entity_total=np.full_like(entity[:, :1] if rowwise else entity, initial_accumulator, order="C"),
-            relation_total=np.full_like(relation[:, :1] if rowwise else relation, initial_accumulator, order="C"),
+            entity_total=np.full_like(entity[:, :1] if rowwise else entity, start, order="C"),
+            relation_total=np.full_like(relation[:, :1] if rowwise else relation, start, order="C"),
         )
-        self._negatives = negatives
-        self._shift = np.float32(shift)
+        self._negatives = loss.negatives
+        self._shift = np.float32(loss.shift)
         self._entities = np.arange(len(entity)) if seen is None else seen
-        self._learning_rate, self._epsilon, self._l2 = learning_rate, epsilon, l2
-        self._draws = KeyedDraws(seed, Purpose.NEGATIVES)
+        self._learning_rate, self._epsilon = optimizer.learning_rate, optimizer.epsilon
+        self._l2 = config.penalty.l2
+        self._draws = KeyedDraws(config.training.seed, Purpose.NEGATIVES)
         self._threads = threads
         self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
         self._loops = compile_step(*model.geometry.entity_shape)
         self._capacity = (0, 0)
-        self._work = allocate_work(*self._capacity, 1 + negatives, self._tables)
+        self._work = allocate_work(*self._capacity, 1 + loss.negatives, self._tables)
 
     def step(self, batch: Batch) -> Tensor:
-        """See Engine."""
-        from blockhole.training.kernels.fused_loops import sort_occurrences
-
+        """See Stepper."""
         rows = self._rows(batch)
         count, tables, work = rows.positives, self._tables, self._room(rows)
         rule = Rule(np.float32(self._learning_rate), np.float32(self._epsilon), np.float32(self._l2 / count))
@@ -113,21 +98,19 @@ class FusedEngine:
         return torch.tensor(work.loss.sum() / count + penalty, dtype=torch.float32)
 
     def optimizer_state(self) -> dict[str, Tensor]:
-        """See Engine; the tensors share memory with the engine."""
+        """See Stepper; the tensors share memory with the stepper."""
         return {
             "entity.sum_of_squares": torch.from_numpy(self._tables.entity_total),
             "relation.sum_of_squares": torch.from_numpy(self._tables.relation_total),
         }
 
     def load_optimizer_state(self, state: Mapping[str, Tensor]) -> None:
-        """See Engine."""
+        """See Stepper."""
         for name, total in self.optimizer_state().items():
             total.copy_(state[name])
 
     def _rows(self, batch: Batch) -> Rows:
         """The batch with its negatives, all ids checked: compiled loops do not, and would write outside the tables."""
-        from blockhole.training.kernels.fused_loops import draw_objects
-
         source, path, target = (np.ascontiguousarray(ids.numpy()) for ids in (batch.source, batch.path, batch.target))
         self._draws.begin(batch.source.device, batch.epoch, batch.index)
         objects = np.empty((len(target), 1 + self._negatives), np.int64)
@@ -143,8 +126,6 @@ class FusedEngine:
 
     def _room(self, batch: Rows) -> Work:
         """Work arrays are kept from step to step, grown when a batch needs more: fresh memory costs page faults."""
-        from blockhole.training.kernels.fused_loops import count_occurrences
-
         (rows, hops), slots = batch.path.shape, batch.objects.shape[1]
         most, longest = self._capacity
         if rows > most or hops > longest:
@@ -189,5 +170,5 @@ def _with_corruptions(rows: Rows, corruptions: Corruptions) -> Rows:
 def _table(parameter: Tensor) -> NDArray[np.float32]:
     table: NDArray[np.float32] = parameter.detach().numpy()
     if table.dtype != np.float32 or not table.flags.c_contiguous:
-        raise ValueError("the fused engine needs contiguous float32 tables")
+        raise ValueError("the fused stepper needs contiguous float32 tables")
     return table

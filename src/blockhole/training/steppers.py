@@ -1,9 +1,13 @@
-"""Engines: loss, gradient and optimizer step of one batch; and which engine trains what."""
+"""Steppers: loss, gradient and optimizer step of one batch; and which stepper trains what.
+
+`AutogradStepper` takes any model, loss and device; `CapturedStepper` replays its steps on CUDA;
+`FusedStepper` (`training/kernels/fused.py`) is the bilinear family with the logistic loss in compiled loops on a CPU;
+`ShardedStepper` (`training/distributed/sharded.py`) is the first on several processes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol, final
 
@@ -12,76 +16,68 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from blockhole.compiled import numba_installed
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.models.contract import Model
 from blockhole.runs.config import TrainConfig
+from blockhole.runs.writer import Optimizing
 from blockhole.training.batches import Batch
 from blockhole.training.draws import Purpose, generator, shift, splitmix64
-from blockhole.training.kernels.fused_cpu import FusedEngine, supports
 from blockhole.training.losses import Pairs
 from blockhole.training.negatives import ALL_ENTITIES, NegativeSampler
 from blockhole.training.objective import Objective, target_weights
 from blockhole.training.optimizers import build_optimizer
 
-# What the training loop asks of an engine.
 
-
-class Engine(Protocol):
-    """Loss, gradient and optimizer step of one batch, on the parameters of a model it was given.
-
-    Four engines exist: `training/engines.py` (any model, loss and device), `training/distributed/engine.py` (the same
-    on several processes), `training/kernels/fused_cpu.py` (the bilinear family with the logistic loss, compiled loops)
-    and `training/engines.py` (steps of the first, replayed on CUDA). `training/engines.py` adds a mean over
-    epochs to any of them, which the loop asks for; else it does not know which one it runs.
-    """
+class Stepper(Optimizing, Protocol):
+    """Loss, gradient and optimizer step of one batch, on the parameters of a model it was given."""
 
     def step(self, batch: Batch) -> Tensor:
         """Take one optimizer step; the mean loss per positive before it, penalty included, as a 0-d tensor."""
 
-    def optimizer_state(self) -> dict[str, Tensor]:
-        """Everything beyond the model's parameters that the next step depends on; saved in checkpoints."""
 
-    def load_optimizer_state(self, state: dict[str, Tensor]) -> None:
-        """Continue from a saved state."""
+FEW_ENTITIES = 2**18
+"""Entities up to which a GPU passes over the whole table sooner than its host can say which rows occur in a batch."""
 
 
-# Dropout whose masks are functions of names: seed, epoch, batch, positive and coordinate, on every device.
+def build_stepper(
+    model: Model, config: TrainConfig, graph: KnowledgeGraph, threads: int, seen: NDArray[np.int64] | None = None
+) -> Stepper:
+    """The fastest stepper for this model, these settings and the device the model is on.
 
-
-_BITS = 24
-
-
-@final
-class Dropout:
-    """Sets a share `rate` of the coordinates of a query vector to 0 and scales the others by 1 / (1 - rate).
-
-    A positive's mask hangs on the batch it stands in and on its ends, not on its row there, so that a batch cut into
-    parts drops the same. The key of the batch lies on the device: a recorded step reads it where `begin` left it.
+    `graph` is the train graph, which negatives are checked against; `threads` are the fused stepper's;
+    `seen` are the entities that take part (absent: all), see `training/learner.py`.
     """
+    if fuses(model, config):
+        from blockhole.training.kernels.fused import FusedStepper
 
-    def __init__(self, rate: float, width: int, seed: int, device: torch.device) -> None:
-        self._seed = seed
-        self._scale = 1 / (1 - rate)
-        self._threshold = round(rate * 2**_BITS)
-        self._column = torch.arange(width, device=device)
-        self._key = torch.zeros((), dtype=torch.int64, device=device)
-
-    def begin(self, batch: Batch) -> None:
-        """Fix the key of the draws that follow."""
-        self._key.fill_(int(generator(self._seed, Purpose.DROPOUT, batch.epoch, batch.index).integers(2**63)))
-
-    def draw(self, source: Tensor, target: Tensor) -> Tensor:
-        """What the query vectors of these positives are multiplied with: [batch], [batch] → [batch, width]."""
-        positive = splitmix64(self._key ^ ((source << 32) | target))
-        drawn = shift(splitmix64(positive[:, None] + self._column), 64 - _BITS)
-        return drawn.ge(self._threshold).float() * self._scale
+        return FusedStepper(model, config, threads=threads, seen=seen)
+    # A recorded step repeats itself exactly; Adam's counts its steps on the host, and moves rows that did not occur.
+    record = model.entity.is_cuda and config.optimizer.kind != "adam"
+    stepper = AutogradStepper(model, config, graph, seen, whole_table=record and model.num_entities <= FEW_ENTITIES)
+    return CapturedStepper(stepper) if record and stepper.recordable else stepper
 
 
-# The engine for any model, loss and device: gradients by autograd, on the rows a batch touches.
+def fuses(model: Model, config: TrainConfig) -> bool:
+    """Whether the fused stepper can train this model with these settings."""
+    loss, penalty = config.loss, config.penalty
+    return (
+        model.geometry is not None
+        and not model.tied
+        and model.entity.device.type == "cpu"
+        and model.entity.dtype == torch.float32
+        and loss.kind == "logistic"
+        and not (loss.typed_share or loss.self_adversarial or loss.mask_known_answers)
+        and (not loss.corrupted_paths or loss.corrupts_once)
+        and not (loss.query_dropout or loss.relation_weight)
+        and not (penalty.n3 or penalty.dura or penalty.dura_back)
+        and config.optimizer.kind in ("adagrad", "rowwise_adagrad")
+        and numba_installed()
+    )
 
 
 @final
-class AutogradEngine:
+class AutogradStepper:
     """One step: draw negatives, gather the entity rows that occur, differentiate, update those rows.
 
     The objective is evaluated with the entity table replaced by the gathered rows, so no gradient of all E rows is
@@ -116,7 +112,7 @@ class AutogradEngine:
         return self._sampler.stays_on_device and (self._sampler.draws_nothing or self._whole_table)
 
     def step(self, batch: Batch) -> Tensor:
-        """See Engine."""
+        """See Stepper."""
         self.begin(batch)
         return self.advance(batch)
 
@@ -153,11 +149,11 @@ class AutogradEngine:
         return loss.detach()
 
     def optimizer_state(self) -> dict[str, Tensor]:
-        """See Engine."""
+        """See Stepper."""
         return self._optimizer.state
 
     def load_optimizer_state(self, state: Mapping[str, Tensor]) -> None:
-        """See Engine."""
+        """See Stepper."""
         for name, value in self._optimizer.state.items():
             value.copy_(state[name])
 
@@ -186,9 +182,6 @@ def _renumber(*ids: Tensor) -> tuple[Tensor, list[Tensor]]:
     return distinct, [part.reshape(original.shape) for part, original in zip(flat, ids, strict=True)]
 
 
-# An engine whose steps are replayed as CUDA graphs.
-
-
 @final
 @dataclass(frozen=True, slots=True)
 class _Capture:
@@ -200,27 +193,27 @@ class _Capture:
 
 
 @final
-class CapturedEngine:
-    """Runs another engine's step once per shape of batch, records it, and from then on replays the recording.
+class CapturedStepper:
+    """Runs another stepper's step once per shape of batch, records it, and from then on replays the recording.
 
     A step is some hundred small kernels around two large ones; launched one by one from Python they take as long as
-    the large ones compute. Replaying a recording launches them all at once. The wrapped engine must be `recordable`.
+    the large ones compute. Replaying a recording launches them all at once. The wrapped stepper must be `recordable`.
     """
 
-    def __init__(self, engine: AutogradEngine) -> None:
-        self._engine = engine
+    def __init__(self, stepper: AutogradStepper) -> None:
+        self._stepper = stepper
         self._captures: dict[torch.Size, _Capture] = {}
         self._warm: set[torch.Size] = set()
 
     def step(self, batch: Batch) -> Tensor:
-        """See Engine."""
+        """See Stepper."""
         shape = batch.path.shape
         if shape not in self._warm:
             # The first step of a shape compiles kernels and fills caches, which a recording must not do.
             self._warm.add(shape)
-            return self._engine.step(batch)
+            return self._stepper.step(batch)
         capture = self._captures.get(shape)
-        self._engine.begin(batch)
+        self._stepper.begin(batch)
         if capture is None:
             capture = self._captures[shape] = self._record(batch)
         for static, given in zip(capture.batch.tensors(), batch.tensors(), strict=True):
@@ -234,104 +227,44 @@ class CapturedEngine:
         pool = next(iter(self._captures.values())).graph.pool() if self._captures else None
         torch.cuda.synchronize()
         with torch.cuda.graph(graph, pool=pool):
-            loss = self._engine.advance(static)
+            loss = self._stepper.advance(static)
         return _Capture(graph, static, loss)
 
     def optimizer_state(self) -> dict[str, Tensor]:
-        """See Engine."""
-        return self._engine.optimizer_state()
+        """See Stepper."""
+        return self._stepper.optimizer_state()
 
     def load_optimizer_state(self, state: dict[str, Tensor]) -> None:
-        """See Engine."""
-        self._engine.load_optimizer_state(state)
+        """See Stepper."""
+        self._stepper.load_optimizer_state(state)
 
 
-# A running mean of the weights over epochs, which is what a run is measured by and read out as.
+# Dropout whose masks are functions of names: seed, epoch, batch, positive and coordinate, on every device.
+
+_BITS = 24
 
 
 @final
-class AveragedEngine:
-    """An engine, and beside it a_t = a_{t-1} + (w_t - a_{t-1}) / min(t, K) of the weights w_t after epoch t.
+class Dropout:
+    """Sets a share `rate` of the coordinates of a query vector to 0 and scales the others by 1 / (1 - rate).
 
-    That is the plain mean of the first K epochs, and then one that forgets: what an epoch leaves behind by chance, by
-    the batches it ended with, is averaged out. Training does not see the mean; checkpoints keep it with the optimizer.
+    A positive's mask hangs on the batch it stands in and on its ends, not on its row there, so that a batch cut into
+    parts drops the same. The key of the batch lies on the device: a recorded step reads it where `begin` left it.
     """
 
-    def __init__(self, engine: Engine, model: Model, window: int) -> None:
-        self._engine = engine
-        self._model = model
-        self._window = window
-        self._mean = {name: torch.zeros_like(value.detach()) for name, value in model.named_parameters()}
+    def __init__(self, rate: float, width: int, seed: int, device: torch.device) -> None:
+        self._seed = seed
+        self._scale = 1 / (1 - rate)
+        self._threshold = round(rate * 2**_BITS)
+        self._column = torch.arange(width, device=device)
+        self._key = torch.zeros((), dtype=torch.int64, device=device)
 
-    def step(self, batch: Batch) -> Tensor:
-        """See Engine."""
-        return self._engine.step(batch)
+    def begin(self, batch: Batch) -> None:
+        """Fix the key of the draws that follow."""
+        self._key.fill_(int(generator(self._seed, Purpose.DROPOUT, batch.epoch, batch.index).integers(2**63)))
 
-    def optimizer_state(self) -> dict[str, Tensor]:
-        """See Engine."""
-        return self._engine.optimizer_state() | {f"{name}.average": mean for name, mean in self._mean.items()}
-
-    def load_optimizer_state(self, state: Mapping[str, Tensor]) -> None:
-        """See Engine."""
-        own = {f"{name}.average": mean for name, mean in self._mean.items()}
-        self._engine.load_optimizer_state({name: value for name, value in state.items() if name not in own})
-        for name, mean in own.items():
-            mean.copy_(state[name])
-
-    @torch.no_grad()
-    def close_epoch(self, epoch: int) -> None:
-        """Take the weights after epoch number `epoch`, from 1, into the mean."""
-        for name, parameter in self._model.named_parameters():
-            self._mean[name].lerp_(parameter, 1 / min(epoch, self._window))
-
-    @contextmanager
-    def averaged(self) -> Iterator[None]:
-        """Within the block the model has the mean as its weights."""
-        last = {name: value.detach().clone() for name, value in self._model.named_parameters()}
-        self._put(self._mean)
-        try:
-            yield
-        finally:
-            self._put(last)
-
-    @torch.no_grad()
-    def _put(self, weights: Mapping[str, Tensor]) -> None:
-        # In place: compiled loops and recorded steps know the tables by their addresses.
-        for name, parameter in self._model.named_parameters():
-            parameter.copy_(weights[name])
-
-
-# Which engine trains what.
-
-
-FEW_ENTITIES = 2**18
-"""Entities up to which a GPU passes over the whole table sooner than its host can say which rows occur in a batch."""
-
-
-def build_engine(
-    model: Model, config: TrainConfig, graph: KnowledgeGraph, threads: int, seen: NDArray[np.int64] | None = None
-) -> Engine:
-    """The fastest engine for this model, these settings and the device the model is on.
-
-    `graph` is the train graph, which negatives are checked against; `threads` are the fused engine's;
-    `seen` are the entities that take part (absent: all), see `training/trainer.py`.
-    """
-    optimizer = config.optimizer
-    if optimizer.kind != "adam" and supports(model, config):
-        return FusedEngine(
-            model,
-            negatives=config.loss.negatives,
-            learning_rate=optimizer.learning_rate,
-            l2=config.penalty.l2,
-            optimizer=optimizer.kind,
-            initial_accumulator=optimizer.initial_accumulator,
-            epsilon=optimizer.epsilon,
-            shift=config.loss.shift,
-            seed=config.training.seed,
-            threads=threads,
-            seen=seen,
-        )
-    # A recorded step repeats itself exactly; Adam's counts its steps on the host, and moves rows that did not occur.
-    record = model.entity.is_cuda and optimizer.kind != "adam"
-    engine = AutogradEngine(model, config, graph, seen, whole_table=record and model.num_entities <= FEW_ENTITIES)
-    return CapturedEngine(engine) if record and engine.recordable else engine
+    def draw(self, source: Tensor, target: Tensor) -> Tensor:
+        """What the query vectors of these positives are multiplied with: [batch], [batch] → [batch, width]."""
+        positive = splitmix64(self._key ^ ((source << 32) | target))
+        drawn = shift(splitmix64(positive[:, None] + self._column), 64 - _BITS)
+        return drawn.ge(self._threshold).float() * self._scale
