@@ -14,7 +14,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from experiments.records import Summary, look_up, read_records, summarise
-from experiments.tables import OVERALL, PAPER
+from experiments.tables import OVERALL
 from scripts.reference.markdown import table
 from scripts.svg import BLUE, ORANGE, write_or_check
 
@@ -26,14 +26,13 @@ OURS = {
     "best-without-words": "BlockHolE, best without words",
     "best": "BlockHolE, best",
 }
-PARTS = ("base", "deduction", "induction")
 
 
 def main() -> None:
     summary = summarise(read_records(ROOT / "experiments" / "records"))
     text = README.read_text(encoding="utf-8")
     written = text
-    for name, part in {"results": results(summary), "parts": parts(summary), "speed": speed()}.items():
+    for name, part in {"results": results(summary), "speed": speed()}.items():
         marked = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
         if not marked.search(written):
             sys.exit(f"the README has no place for {name}: <!-- {name} --> and <!-- /{name} -->")
@@ -56,18 +55,6 @@ def results(summary: Summary) -> str:
     others = sorted(OVERALL.items(), key=lambda each: -max(mq for mq, _ in each[1].values()))
     rows += [(name, *(_pair(figures.get(data)) for data in DATA)) for name, figures in others]
     return table(("all paths, MQ / P@10 in per cent", "WN11", "FB13"), rows)
-
-
-def parts(summary: Summary) -> str:
-    """MQ by part of the test beside the paper's."""
-    rows = []
-    for part in PARTS:
-        cells = [part]
-        for data in DATA:
-            here = look_up(summary, "ranking", data, "blockhole-2x25", part, "mq")
-            cells += [_one(here), _one(PAPER["ranking", data, "blockhole-2x25", part, "mq"].figure)]
-        rows.append(cells)
-    return table(("MQ, b=2 m=25", "WN11", "the paper", "FB13", "the paper"), rows)
 
 
 def _all_paths(summary: Summary, data: str, column: str) -> list[float | None]:

@@ -13,28 +13,18 @@ import pytest
 
 from blockhole.evaluation.ranking import COMPLETION_METRICS, PATH_METRICS
 from tests.docs.conftest import FAMILY
-from tests.docs.pages import ROOT, commands, examples
+from tests.docs.pages import ROOT, apply_changes, commands, examples
 
 GUIDE = ROOT / "docs" / "how-to" / "new-metric.md"
 PROGRAM = "import sys; from blockhole.cli.main import main; main(sys.argv[1:])"
 
 
-def _changed_package(folder: Path, changes: str) -> Path:
-    """A copy of the package with the changes of the guide: a line with - gives way to those with + below it."""
-    name, *lines = changes.splitlines()
-    shutil.copytree(ROOT / "src", folder / "src")
-    file = folder / name.removeprefix("# ")
-    old, new = ("".join(f"{line[1:]}\n" for line in lines if line[0] == sign) for sign in "-+")
-    text = file.read_text(encoding="utf-8")
-    assert text.count(old) == 1, f"the guide changes what {file.name} does not have: {old}"
-    file.write_text(text.replace(old, new), encoding="utf-8")
-    return folder / "src"
-
-
 @pytest.mark.slow
 def test_the_new_metric_is_measured(tmp_path: Path, family_run: Path, one_core: None) -> None:
     changes, test, console = (e.text for e in examples(GUIDE) if e.language in ("diff", "python", "console"))
-    environment = os.environ | {"PYTHONPATH": str(_changed_package(tmp_path, changes)), "COLUMNS": "160"}
+    shutil.copytree(ROOT / "src", tmp_path / "src")
+    apply_changes(changes, tmp_path)
+    environment = os.environ | {"PYTHONPATH": str(tmp_path / "src"), "COLUMNS": "160"}
 
     def run(*words: str) -> str:
         ended = subprocess.run(

@@ -1,0 +1,40 @@
+"""The guide to a new query operator works: its lines, in a copy of the package, parse what it says."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.docs.pages import ROOT, apply_changes, examples
+
+GUIDE = ROOT / "docs" / "how-to" / "new-query-operator.md"
+
+
+def test_the_new_operator_is_parsed(tmp_path: Path) -> None:
+    changes = [example.text for example in examples(GUIDE) if example.language == "diff"]
+    (program,) = (example.text for example in examples(GUIDE) if example.language == "python")
+    shutil.copytree(ROOT / "src" / "blockhole", tmp_path / "src" / "blockhole")
+    apply_changes("".join(changes), tmp_path)
+    for text, errors in ((program, ""), (program.replace("*2", "*"), "expected a number after *")):
+        ended = subprocess.run(
+            [sys.executable, "-c", text],
+            env=os.environ | {"PYTHONPATH": str(tmp_path / "src")},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (ended.returncode == 0) == (not errors), ended.stderr
+        assert errors in ended.stderr
+
+
+def test_the_places_it_names_exist() -> None:
+    text = GUIDE.read_text(encoding="utf-8")
+    for name in ("queries/language.py", "queries/exact.py", "answering/search.py"):
+        assert f"`{name}`" in text
+        assert (ROOT / "src" / "blockhole" / name).is_file()
+    for name in ("tests/queries/test_exact_answers.py", "tests/answering/test_engine.py"):
+        assert f"`{name}`" in text
+        assert (ROOT / name).is_file()
