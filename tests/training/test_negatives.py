@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from blockhole.graph.knowledge_graph import KnowledgeGraph, SplitGraph
 from blockhole.queries.answers import answers
-from blockhole.training.batches import Batch, corrupt_paths
+from blockhole.training.batches import Batch
 from blockhole.training.draws import KeyedDraws, Purpose
-from blockhole.training.negatives import Exclusion, Negatives, NegativeSampler, RelationObjects
+from blockhole.training.negatives import Exclusion, Negatives, NegativeSampler, RelationObjects, corrupt_paths
 
 from .worlds import config, random_queries, random_split
 
