@@ -32,7 +32,7 @@ from blockhole.models.word_rows import lean_on_words
 from blockhole.queries.paths import PathQueries
 from blockhole.runs.checkpoint import TrainingState
 from blockhole.runs.run import Run
-from blockhole.training.batches import KnownCorruptions
+from blockhole.training.negatives import KnownCorruptions
 from experiments.declared import PATH_TABLES, Experiment, Split, TableName
 from experiments.material import Material
 from experiments.records import Commit, Record, describe_device, read_record, record_file, write_record

@@ -25,10 +25,11 @@ from blockhole.runs.config import Metric, Settings, TrainConfig, flatten, gather
 from blockhole.runs.run import Run, check_free, is_run, resumed_config
 from blockhole.runs.tracking import MlflowTracker, TensorBoardTracker, Tracker
 from blockhole.runs.writer import Writer, sole_writer
-from blockhole.training.batches import KnownCorruptions, PathTensors
+from blockhole.training.batches import PathTensors
 from blockhole.training.learner import Learner, seen_entities
 from blockhole.training.losses import LOSSES
 from blockhole.training.memory_needed import MemoryNeeded, memory_needed
+from blockhole.training.negatives import KnownCorruptions
 from blockhole.training.objective import dura_weight
 from blockhole.training.positives import (
     FreshWalks,

@@ -13,8 +13,9 @@ from blockhole.fitting import train
 from blockhole.queries.answer_masks import hold_by_masks
 from blockhole.queries.exact import answers, holds
 from blockhole.queries.paths import PathQueries
-from blockhole.training.batches import Batch, EpochOrder, KnownCorruptions, PathTensors, corrupt_once
+from blockhole.training.batches import Batch, EpochOrder, PathTensors
 from blockhole.training.draws import KeyedDraws, Purpose
+from blockhole.training.negatives import KnownCorruptions, corrupt_once
 from blockhole.training.steppers import AutogradStepper
 
 from .worlds import config, random_data, random_queries, random_split, tiny_model

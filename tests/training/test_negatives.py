@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from blockhole.graph.knowledge_graph import KnowledgeGraph, SplitGraph
 from blockhole.queries.exact import answers, typed_candidates
-from blockhole.training.batches import Batch, corrupt_paths
+from blockhole.training.batches import Batch
 from blockhole.training.draws import KeyedDraws, Purpose
-from blockhole.training.negatives import Exclusion, Negatives, NegativeSampler
+from blockhole.training.negatives import Exclusion, Negatives, NegativeSampler, corrupt_paths
 
 from .worlds import config, random_queries, random_split
 

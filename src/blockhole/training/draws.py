@@ -9,8 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-# Random draws that are named, not remembered: a generator for every purpose, epoch and batch.
-
 
 class Purpose(IntEnum):
     """What a draw is for; draws for different purposes are independent of one another."""
@@ -31,7 +29,8 @@ def generator(seed: int, purpose: Purpose, epoch: int = 0, batch: int = 0) -> np
     return np.random.Generator(np.random.Philox(counter=[0, 0, batch, epoch], key=[seed, int(purpose)]))
 
 
-# SplitMix64 on tensors: random bits that are functions of a counter, the same on every device.
+# SplitMix64 on tensors, the same bits on every device. `queries/walks.py` has it for NumPy, without torch, and compiled
+# from there for the fused step: torch knows no unsigned shift, so neither can serve the other.
 
 
 def splitmix64(counter: Tensor) -> Tensor:
@@ -77,7 +76,7 @@ class KeyedDraws:
 
     @property
     def key(self) -> int:
-        """Where the numbers of this batch begin: number n, from 0, stands at `key` + n; see `splitmix.below`."""
+        """Where the numbers of this batch begin: number n, from 0, stands at `key` + n; see `below`."""
         return int(self._key)
 
     def draw(self, choices: int, *shape: int) -> Tensor:

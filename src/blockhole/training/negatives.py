@@ -1,7 +1,12 @@
-"""What a positive is contrasted with: other objects, and paths that are not true."""
+"""What a positive is contrasted with: other objects, and paths that are not true.
+
+All draws are functions of seed, epoch and batch, the same on every device. Objects drawn uniformly for each positive
+are drawn where the batch is; the others on the CPU.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -12,85 +17,13 @@ from torch import Tensor
 
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.queries.answer_masks import AnswerMasks
-from blockhole.queries.exact import answer_sets, typed_candidates
-from blockhole.runs.config import LossConfig
-from blockhole.training.batches import Batch, Corruptions, as_queries, corrupt
+from blockhole.queries.exact import answer_sets, holds, typed_candidates
+from blockhole.runs.config import Corruption, LossConfig
+from blockhole.training.batches import Batch, Corruptions, PathTensors, as_queries
 from blockhole.training.draws import KeyedDraws, Purpose, generator
 from blockhole.training.losses import LOSSES, Pairs
 
-# Which entities do not count as rivals of a true answer: itself and, if asked for, all other known answers.
-
-
 Ids = NDArray[np.int64]
-
-
-@final
-class Exclusion:
-    """Finds the cells of a batch's scores that hold the target or, with `known`, any answer in the train graph.
-
-    Sets of answers on a CPU; on a GPU masks over all entities, made where the scores are: a batch of 8,192 queries of
-    FB13 has fourteen to eighty million answers.
-    """
-
-    def __init__(self, graph: KnowledgeGraph, *, known: bool) -> None:
-        self._graph = graph
-        self._known = known
-        self._masks: AnswerMasks | None = None
-
-    def pairs(self, batch: Batch, objects: Tensor | None) -> Pairs:
-        """The cells of [batch, objects], by ascending row.
-
-        `objects` are shared [count], drawn for each positive [batch, count], or absent where all entities are meant.
-        """
-        if self._known and batch.source.is_cuda:
-            return self.masked_pairs(batch, objects)
-        E, keys = self._graph.num_entities, self._keys(batch)
-        if objects is None:
-            row, column = np.divmod(keys, E)
-        elif objects.dim() == 1:
-            row, entity = np.divmod(keys, E)
-            # Looking objects up costs as much as their number and the keys' say; a table over all entities, E.
-            drawn = objects.cpu().numpy()
-            order = np.argsort(drawn)
-            place = np.minimum(np.searchsorted(drawn, entity, sorter=order), len(drawn) - 1)
-            hit = drawn[order[place]] == entity
-            row, column = row[hit], order[place[hit]]
-        else:
-            drawn = np.arange(len(objects))[:, None] * E + objects.cpu().numpy()
-            found = np.append(keys, -1)[np.searchsorted(keys, drawn)] == drawn
-            row, column = np.nonzero(found)
-        device = batch.source.device
-        return Pairs(torch.from_numpy(row).to(device), torch.from_numpy(column).to(device))
-
-    def masked_pairs(self, batch: Batch, objects: Tensor | None) -> Pairs:
-        """The same for known answers, through masks [batch, E] on the batch's device."""
-        if self._masks is None:
-            self._masks = AnswerMasks(self._graph, batch.source.device)
-        length = torch.full_like(batch.source, batch.path.shape[1])
-        mask = self._masks(batch.source, batch.path, length).scatter_(1, batch.target[:, None], True)
-        if objects is not None:
-            mask = mask.index_select(1, objects) if objects.dim() == 1 else mask.gather(1, objects)
-        return Pairs(*mask.nonzero(as_tuple=True))
-
-    def _keys(self, batch: Batch) -> Ids:
-        """row·E + entity of the targets, and of all other answers in the train graph if they are wanted; ascending."""
-        E, target = self._graph.num_entities, batch.target.cpu().numpy()
-        wanted: Ids = np.arange(len(target)) * E + target
-        if not self._known:
-            return wanted
-        queries = as_queries(batch.source, batch.path, batch.target)
-        sets = [(part.first + part.row) * E + part.entities for part in answer_sets(self._graph, queries)]
-        known = np.concatenate([np.zeros(0, dtype=np.int64), *sets])
-        # Both are ascending and distinct already; np.unique would take twenty times as long as finding the answers.
-        position = np.searchsorted(known, wanted)
-        missing = np.append(known, -1)[position] != wanted
-        return np.insert(known, position[missing], wanted[missing])
-
-
-# What a positive is contrasted with: other objects, and paths that are not true.
-#
-# All draws are functions of seed, epoch and batch, the same on every device. Objects drawn uniformly for each positive
-# are drawn where the batch is; the others on the CPU.
 
 
 @final
@@ -225,3 +158,168 @@ class NegativeSampler:
         objects = np.union1d(uniform, rng.choice(typed, wanted, replace=False, shuffle=False))
         typed_inclusion = np.where(np.isin(objects, typed), wanted / max(1, len(typed)), 0.0)
         return objects, 1 - (1 - (count - wanted) / len(everyone)) * (1 - typed_inclusion)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RelationObjects:
+    """The distinct objects of every relation id in 0 … 2R-1: those of r are `entity[start[r] : start[r + 1]]`."""
+
+    start: Ids
+    entity: Ids
+
+    @classmethod
+    def of(cls, graph: KnowledgeGraph) -> RelationObjects:
+        """The objects each relation takes in `graph`; those of r⁻¹ are the subjects of r."""
+        R, E = graph.num_relations, graph.num_entities
+        triples = graph.triples.astype(np.int64)
+        forward, backward = triples[:, 1] * E + triples[:, 2], (triples[:, 1] + R) * E + triples[:, 0]
+        relation, entity = np.divmod(np.unique(np.concatenate([forward, backward])), E)
+        return cls(np.searchsorted(relation, np.arange(2 * R + 1)), entity)
+
+    def __getitem__(self, relation: int) -> Ids:
+        return self.entity[self.start[relation] : self.start[relation + 1]]
+
+
+# Which entities do not count as rivals of a true answer: itself and, if asked for, all other known answers.
+
+
+@final
+class Exclusion:
+    """Finds the cells of a batch's scores that hold the target or, with `known`, any answer in the train graph.
+
+    Sets of answers on a CPU; on a GPU masks over all entities, made where the scores are: a batch of 8,192 queries of
+    FB13 has fourteen to eighty million answers.
+    """
+
+    def __init__(self, graph: KnowledgeGraph, *, known: bool) -> None:
+        self._graph = graph
+        self._known = known
+        self._masks: AnswerMasks | None = None
+
+    def pairs(self, batch: Batch, objects: Tensor | None) -> Pairs:
+        """The cells of [batch, objects], by ascending row.
+
+        `objects` are shared [count], drawn for each positive [batch, count], or absent where all entities are meant.
+        """
+        if self._known and batch.source.is_cuda:
+            return self.masked_pairs(batch, objects)
+        E, keys = self._graph.num_entities, self._keys(batch)
+        if objects is None:
+            row, column = np.divmod(keys, E)
+        elif objects.dim() == 1:
+            row, entity = np.divmod(keys, E)
+            # Looking objects up costs as much as their number and the keys' say; a table over all entities, E.
+            drawn = objects.cpu().numpy()
+            order = np.argsort(drawn)
+            place = np.minimum(np.searchsorted(drawn, entity, sorter=order), len(drawn) - 1)
+            hit = drawn[order[place]] == entity
+            row, column = row[hit], order[place[hit]]
+        else:
+            drawn = np.arange(len(objects))[:, None] * E + objects.cpu().numpy()
+            found = np.append(keys, -1)[np.searchsorted(keys, drawn)] == drawn
+            row, column = np.nonzero(found)
+        device = batch.source.device
+        return Pairs(torch.from_numpy(row).to(device), torch.from_numpy(column).to(device))
+
+    def masked_pairs(self, batch: Batch, objects: Tensor | None) -> Pairs:
+        """The same for known answers, through masks [batch, E] on the batch's device."""
+        if self._masks is None:
+            self._masks = AnswerMasks(self._graph, batch.source.device)
+        length = torch.full_like(batch.source, batch.path.shape[1])
+        mask = self._masks(batch.source, batch.path, length).scatter_(1, batch.target[:, None], True)
+        if objects is not None:
+            mask = mask.index_select(1, objects) if objects.dim() == 1 else mask.gather(1, objects)
+        return Pairs(*mask.nonzero(as_tuple=True))
+
+    def _keys(self, batch: Batch) -> Ids:
+        """row·E + entity of the targets, and of all other answers in the train graph if they are wanted; ascending."""
+        E, target = self._graph.num_entities, batch.target.cpu().numpy()
+        wanted: Ids = np.arange(len(target)) * E + target
+        if not self._known:
+            return wanted
+        queries = as_queries(batch.source, batch.path, batch.target)
+        sets = [(part.first + part.row) * E + part.entities for part in answer_sets(self._graph, queries)]
+        known = np.concatenate([np.zeros(0, dtype=np.int64), *sets])
+        # Both are ascending and distinct already; np.unique would take twenty times as long as finding the answers.
+        position = np.searchsorted(known, wanted)
+        missing = np.append(known, -1)[position] != wanted
+        return np.insert(known, position[missing], wanted[missing])
+
+
+# Corrupted paths. (s, p', o) is true if o can be reached from s along p' in the train graph, whether or not the
+# positives hold it.
+
+
+@final
+class KnownCorruptions:
+    """Keeps the last result of `corrupt_once`, for trainings that have the same positives one after the other."""
+
+    def __init__(self) -> None:
+        self._last: tuple[PathTensors, KnowledgeGraph, tuple[object, ...], Corruptions] | None = None
+
+    def of(self, paths: PathTensors, loss: LossConfig, graph: KnowledgeGraph) -> Corruptions:
+        """The corruptions of `paths` as `loss` asks for them."""
+        wanted = (loss.corrupted_paths, loss.corruptions, paths.source.device)
+        if self._last is not None:
+            known_paths, known_graph, asked, corruptions = self._last
+            if asked == wanted and np.array_equal(graph.triples, known_graph.triples) and paths.equals(known_paths):
+                return corruptions
+        corruptions = corrupt_once(paths, loss, graph)
+        self._last = (paths, graph, wanted, corruptions)
+        return corruptions
+
+
+def corrupt_once(paths: PathTensors, loss: LossConfig, graph: KnowledgeGraph) -> Corruptions:
+    """`loss.corrupted_paths` corruptions for each stored positive, the same for every seed: a part of the data."""
+    device = paths.source.device
+    draws = KeyedDraws(0, Purpose.CORRUPTION)
+    shape = (len(paths), loss.corrupted_paths, paths.path.shape[1])
+    corrupted = paths.path.new_zeros(shape)
+    false = torch.zeros(shape[:2], dtype=torch.bool, device=device)
+    for hops in torch.unique(paths.length).tolist():
+        members = torch.nonzero(paths.length == hops)[:, 0]
+        draws.begin(device, batch=hops)
+        part = paths.take(members)
+        found = corrupt(draws, part.source, part.path[:, :hops], part.target, loss, graph)
+        corrupted[members, :, :hops] = found.paths
+        false[members] = found.false
+    return Corruptions(corrupted, false)
+
+
+def corrupt(
+    draws: KeyedDraws, source: Tensor, path: Tensor, target: Tensor, loss: LossConfig, graph: KnowledgeGraph
+) -> Corruptions:
+    """Corruptions of positives of one length, checked: [batch], [batch, hop], [batch]."""
+    count = loss.corrupted_paths
+    repeated = path.repeat_interleave(count, dim=0)
+    corrupted = corrupt_paths(draws, repeated, loss.corruptions, 2 * graph.num_relations)
+    queries = as_queries(source.repeat_interleave(count), corrupted, target.repeat_interleave(count))
+    true = torch.from_numpy(holds(graph, queries, source.device)).to(source.device)
+    # An unchanged path is the positive itself, which a walk over another graph than train need not repeat there.
+    true |= (corrupted == repeated).all(dim=1)
+    return Corruptions(corrupted.view(-1, count, path.shape[1]), ~true.view(-1, count))
+
+
+def corrupt_paths(draws: KeyedDraws, path: Tensor, kinds: Sequence[Corruption], num_ids: int) -> Tensor:
+    """Each path [batch, hop] reversed, shuffled, with two neighbours swapped or one relation replaced, as is drawn."""
+    batch, hops = path.shape
+    kind = draws.draw(len(kinds), batch)[:, None]
+    position = draws.draw(hops, batch)[:, None]
+    step = 1 + draws.draw(max(1, num_ids - 1), batch)[:, None]
+    order = draws.draw(2**31, batch, hops).argsort(dim=1)
+    first = draws.draw(max(1, hops - 1), batch)[:, None]
+    places = torch.arange(hops, device=path.device)
+    corrupted = path
+    for number, name in enumerate(kinds):
+        if name == "reversed":
+            changed = path.flip(1)
+        elif name == "shuffled":
+            changed = path.gather(1, order)
+        elif name == "swapped":
+            neighbour = torch.where(places == first, places + 1, torch.where(places == first + 1, places - 1, places))
+            changed = path.gather(1, neighbour.clamp(max=hops - 1))  # a single relation stays as it is
+        else:
+            changed = torch.where(places == position, (path + step) % num_ids, path).to(path.dtype)
+        corrupted = torch.where(kind == number, changed, corrupted)
+    return corrupted
