@@ -139,8 +139,9 @@ def test_letters_of_two_code_units_do_not_shift_what_is_replaced(visit: Visit) -
     expect(visit.options.first).to_have_text("number 1")
     visit.options.first.click()
     expect(visit.box).to_have_value('"number 1"/😀😀')
-    visit.box.fill("😀😀 number 1")
-    expect(visit.options).to_have_count(0)
+    visit.box.fill("😀/ne/😀")  # the caret, too, is counted in letters
+    visit.box.press("ArrowLeft")
+    expect(visit.options).to_have_count(0)  # nothing makes sense after a name that is unknown
 
 
 def test_an_endless_name_is_one_suggestion_among_others(visit: Visit) -> None:

@@ -226,6 +226,7 @@ def _figure(server: ServerProcess, labels: str) -> float:
 
 
 def test_a_client_that_does_not_read_is_dropped(impatient: ServerProcess) -> None:
+    before = _resident(impatient)
     with socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.settimeout(60)
@@ -235,6 +236,7 @@ def test_a_client_that_does_not_read_is_dropped(impatient: ServerProcess) -> Non
             connection.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 10**6)
     _wait_until(lambda: any(line["event"] == "response not read" for line in impatient.log_lines()))
     assert [line for line in impatient.log_lines() if line["level"] == "error"] == []
+    assert _resident(impatient) < before + 2**27  # requests that wait behind one another are not read without end
 
 
 def test_a_client_that_reads_slowly_gets_everything(impatient: ServerProcess) -> None:
@@ -419,11 +421,13 @@ def test_an_interrupt_is_an_orderly_end(own_run: Path, tmp_path: Path) -> None:
         assert server.end(signal.SIGINT) == 0
 
 
-def test_memory_does_not_grow_with_requests(server: ServerProcess, client: httpx.Client) -> None:
-    def resident() -> int:
-        pages = Path(f"/proc/{server.process.pid}/statm").read_text(encoding="ascii").split()[1]
-        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+def _resident(server: ServerProcess) -> int:
+    """Bytes of memory that the server has."""
+    pages = Path(f"/proc/{server.process.pid}/statm").read_text(encoding="ascii").split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
+
+def test_memory_does_not_grow_with_requests(server: ServerProcess, client: httpx.Client) -> None:
     def ask(count: int) -> None:
         for i in range(count):
             client.post("/api/ask", json={"query": f'"number {i % 60}"/next'})
@@ -433,7 +437,7 @@ def test_memory_does_not_grow_with_requests(server: ServerProcess, client: httpx
     for _ in range(12):
         ask(50)
         assert client.post("/api/runs/run/reload").status_code == 200
-        sizes.append(resident())
+        sizes.append(_resident(server))
     # A thread keeps the memory that its first work took, whenever that is; what leaks grows with every round.
     growth = sorted(after - before for before, after in pairwise(sizes))
     assert growth[len(growth) // 2] < 2**18

@@ -278,6 +278,8 @@ class ImpatientProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """All is written; what the system has not taken yet, the client has to make room for."""
         super().on_response_complete()
+        if self.pipeline and not self.transport.is_closing():
+            self.flow.pause_reading()  # what came with this request is answered before more is read
         self._expect_reading()
 
     def _expect_reading(self) -> None:

@@ -161,30 +161,6 @@ class NegativeSampler:
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class RelationObjects:
-    """The distinct objects of every relation id in 0 … 2R-1: those of r are `entity[start[r] : start[r + 1]]`."""
-
-    start: Ids
-    entity: Ids
-
-    @classmethod
-    def of(cls, graph: KnowledgeGraph) -> RelationObjects:
-        """The objects each relation takes in `graph`; those of r⁻¹ are the subjects of r."""
-        R, E = graph.num_relations, graph.num_entities
-        triples = graph.triples.astype(np.int64)
-        forward, backward = triples[:, 1] * E + triples[:, 2], (triples[:, 1] + R) * E + triples[:, 0]
-        relation, entity = np.divmod(np.unique(np.concatenate([forward, backward])), E)
-        return cls(np.searchsorted(relation, np.arange(2 * R + 1)), entity)
-
-    def __getitem__(self, relation: int) -> Ids:
-        return self.entity[self.start[relation] : self.start[relation + 1]]
-
-
-# Which entities do not count as rivals of a true answer: itself and, if asked for, all other known answers.
-
-
-@final
 class Exclusion:
     """Finds the cells of a batch's scores that hold the target or, with `known`, any answer in the train graph.
 
