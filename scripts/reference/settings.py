@@ -71,12 +71,12 @@ def _default(field: FieldInfo) -> str:
 
 def _presets() -> str:
     rows = [(code(name), cell(line), cell(", ".join(keys))) for name, line, keys in _preset_files()]
-    head = "## Presets\n\nCommented TOML files in `src/blockhole/training/presets/`.\n\n"
+    head = "## Presets\n\nCommented TOML files in `src/blockhole/runs/presets/`.\n\n"
     return head + table(("preset", "what it is", "what it sets"), rows)
 
 
 def _preset_files() -> Iterator[tuple[str, str, list[str]]]:
-    folder = files("blockhole.training") / "presets"
+    folder = files("blockhole.runs") / "presets"
     for file in sorted(folder.iterdir(), key=lambda each: each.name):
         text = file.read_text(encoding="utf-8")
         comment = " ".join(line.removeprefix("#").strip() for line in takewhile(_is_comment, text.splitlines()))
