@@ -134,8 +134,8 @@ TEXTS = {
     "--set early_stop.metric= or leave it out.",
     "other_optimizer": "{folder}/other-0/optimizer.safetensors does not fit the optimizer that config.json names; "
     "these files are not of one run.",
-    "no_folder": "cannot save the run in {folder}/blocked: Not a directory; nothing was saved. Make room and "
-    "continue with --resume.",
+    "no_folder": "cannot save the run in {folder}/blocked: Not a directory; nothing was saved. "
+    "Choose a path that does not lead through a file and begin again.",
 }
 
 

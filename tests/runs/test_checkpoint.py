@@ -314,7 +314,7 @@ def test_a_run_that_cannot_begin_says_why(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert str(caught.value).startswith(f"cannot save the run in {tmp_path / 'run'}: ")
     assert "File too large" in str(caught.value)
-    assert str(caught.value).endswith("; nothing was saved. Make room and continue with --resume.")
+    assert str(caught.value).endswith("; nothing was saved. Make room and begin again.")
     assert train(random_data(), settings=SMALL, out=tmp_path / "run").complete
 
 

@@ -103,8 +103,11 @@ class Record(BaseModel):
 
 
 @contextmanager
-def saving(folder: Path, then: str = "continue with --resume") -> Iterator[None]:
-    """Turn a failed write, such as on a full disk, into one sentence; the last checkpoint stays as it was."""
+def saving(folder: Path, then: str | None = None) -> Iterator[None]:
+    """Turn a failed write, such as on a full disk, into one sentence; the last checkpoint stays as it was.
+
+    The sentence ends in what to do `then`: by default, to go on from the checkpoint, or to begin again without one.
+    """
     try:
         yield
     except (OSError, Unwritable) as failure:
@@ -117,6 +120,7 @@ def saving(folder: Path, then: str = "continue with --resume") -> Iterator[None]
             cause = write_failure(failure) or failure
             reason, advice = cause.strerror or str(cause), remedy(cause)
         saved = (folder / STATE).exists()
+        then = then or ("continue with --resume" if saved else "begin again")
         kept = f"the checkpoint of {_read_record(folder / STATE).training} is intact" if saved else "nothing was saved"
         raise RunError(
             f"cannot save the run in {folder}: {reason}; {kept}. {advice[0].upper()}{advice[1:]} and {then}."
@@ -126,7 +130,7 @@ def saving(folder: Path, then: str = "continue with --resume") -> Iterator[None]
 def save_checkpoint(folder: Path, checkpoint: Checkpoint, *, best_changed: bool) -> None:
     """Make `checkpoint` the one that `folder` holds; `best` is written only if it changed."""
     identity = uuid4().hex
-    before = _read_record(folder / STATE) if (folder / STATE).exists() else None
+    before = _record_before(folder)
     parts: dict[str, Tensors] = {WEIGHTS: checkpoint.weights, OPTIMIZER: checkpoint.optimizer}
     files = {WEIGHTS: identity, OPTIMIZER: identity}
     with saving(folder):
@@ -153,7 +157,7 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, *, best_changed: bool)
 
 def commit_shards(folder: Path, shards: str, state: TrainingState, metrics_bytes: int) -> None:
     """Make the sharded checkpoint shards/`shards`, which is on disk, the one that `folder` holds."""
-    before = _read_record(folder / STATE) if (folder / STATE).exists() else None
+    before = _record_before(folder)
     record = Record(
         format=FORMAT,
         files={},
@@ -251,6 +255,13 @@ def _roll_forward(folder: Path, record: Record) -> None:
         with suppress(FileNotFoundError):  # renamed before the crash, or not part of this save
             os.replace(folder / (name + NEXT), folder / name)
     sync(folder)
+
+
+def _record_before(folder: Path) -> Record | None:
+    """The record that a new one replaces; one that cannot be read any more has nothing to hand on."""
+    with suppress(DamagedRun, FileNotFoundError):
+        return _read_record(folder / STATE)
+    return None
 
 
 def _unchanging_sums(folder: Path, before: Record | None) -> dict[str, str]:
