@@ -33,7 +33,7 @@ MOST_ALIVE = 0.1
 PATIENCE = 4
 """A mutant that takes this many times the processor time of the unchanged module, and a second, would never end."""
 
-_ANSWERS = ("tests/queries/test_answer_loops.py", "tests/queries/test_answers.py")
+_ANSWERS = ("tests/queries/test_answer_loops.py", "tests/queries/test_exact_answers.py")
 TESTS_OF: dict[str, tuple[str, ...]] = {
     "models/circulant.py": ("tests/models/test_circulant.py",),
     "evaluation/ranking.py": (

@@ -24,6 +24,7 @@ TAKE_LONG = ("distributed", "examples", "journey", "packaging", "docs", "experim
 SHARE_THE_WHEEL = ("journey", "packaging")
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what takes long and let it begin first; what shares fixtures, a file or the wheel, stays on one worker."""
     for item in items:

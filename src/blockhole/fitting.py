@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, final
@@ -11,7 +11,7 @@ from typing import Any, final
 import torch
 
 from blockhole.data.dataset import DataSet
-from blockhole.errors import ConfigError, DataError, UndefinedPath
+from blockhole.errors import ConfigError, DataError, UndefinedPath, Unwritable
 from blockhole.evaluation.classification import ValidationAccuracy
 from blockhole.evaluation.path_ranking import subset, validation_ranking
 from blockhole.evaluation.truth import truth_of
@@ -190,18 +190,22 @@ def _calibrate(run: Run, data: DataSet) -> None:
         return
     from blockhole.answering.calibrating import calibrate
 
-    with suppress(DataError):  # too few facts to say anything; `blockhole calibrate` tells which
+    try:
         calibrate(run, data)
+    except Unwritable:
+        raise
+    except DataError:
+        pass  # too few facts to say anything; `blockhole calibrate` tells which
 
 
 def _suited(chosen: TrainConfig, data: DataSet, asked: Settings) -> TrainConfig:
     """What was `asked` over the preset for small graphs, where the data is one, and else `chosen`.
 
-    Data with paths of its own is trained on these, and who names a loss, or anything of it, means that of `fast`. The
-    size of the model gives way to any setting of the model that is asked for.
+    Data with paths of its own is trained on these. The size of the model gives way to any setting of the model that is
+    asked for.
     """
     small = not data.split.packed and len(data.split.entities) <= _SMALL
-    if not small or data.has_paths or "loss" in asked:
+    if not small or data.has_paths:
         return chosen
     preset = read_preset("small")
     if asked.get("model", {}) not in ({}, {"name": "blockhole"}):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -218,6 +219,9 @@ def fill_weights(file: Path, value: float) -> None:
     with safe_open(file, framework="pt") as opened:
         metadata = opened.metadata()
     save_file({name: torch.full_like(table, value) for name, table in load_file(file).items()}, file, metadata)
+    state = json.loads((file.parent / "state.json").read_text(encoding="utf-8"))
+    state["sha256"][file.name] = sha256(file.read_bytes()).hexdigest()
+    (file.parent / "state.json").write_text(json.dumps(state), encoding="utf-8")
 
 
 def test_a_diverged_run_is_refused_and_a_constant_one_warned_of(
@@ -228,7 +232,7 @@ def test_a_diverged_run_is_refused_and_a_constant_one_warned_of(
         shutil.copytree(runs[0], copy, dirs_exist_ok=True)
         fill_weights(copy / "weights.safetensors", value)
         if np.isnan(value):
-            assert "the model's scores for query 1, " in refusal("evaluate", copy)
+            assert "the saved entity holds numbers that are not finite" in refusal("evaluate", copy)
     with pytest.raises(SystemExit):
         main(["evaluate", str(copy), "--ties", "paper", "--json"])
     shown = capsys.readouterr()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 import threading
 import time
 import weakref
@@ -176,7 +177,7 @@ def test_explain_knows_how_long_it_may_take(monkeypatch: pytest.MonkeyPatch) -> 
     def watched(*_: object, deadline: Deadline, **__: object) -> None:
         given.append(deadline.seconds)
 
-    monkeypatch.setattr("blockhole.serving.service.explain", watched)
+    monkeypatch.setattr(sys.modules[Service.__module__], "explain", watched)
     service = Service(ServerSettings(timeout=7), Metrics())
     run = ServedRun("run", Path(), engine, NameIndex(()), NextRelations(engine.known), cast("RunReport", None))
     asyncio.run(service.explain(run, ExplainBody(query="e1/r0", entity="e2")))

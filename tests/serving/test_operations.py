@@ -117,6 +117,7 @@ def test_where_a_request_comes_from_is_believed_of_a_trusted_proxy_alone(
     asked = tight if trusted else server
     headers = {"X-Forwarded-For": "203.0.113.9", "X-Request-ID": f"forwarded-{trusted}"}
     assert httpx.get(f"{asked.url}healthz", headers=headers).status_code == 200
+    _wait_until(lambda: any(line.get("request_id") == headers["X-Request-ID"] for line in asked.log_lines()))
     (line,) = [line for line in asked.log_lines() if line.get("request_id") == headers["X-Request-ID"]]
     assert line["client"] == ("203.0.113.9" if trusted else "127.0.0.1")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import sys
 from collections.abc import Callable
@@ -71,6 +72,12 @@ def test_weights_of_another_run(refused: Callable[..., str], own_run: Path, tmp_
     other = write_random_run(tmp_path / "other", E=10, R=2, facts=5)
     for name in ("weights.safetensors", "state.json", "calibration.json"):
         (own_run / name).write_bytes((other / name).read_bytes())
+    assert refused(own_run, "--port", 0) == (
+        f"{own_run / 'vocabulary.parquet'} is damaged: its bytes are not those that were saved; "
+        "restore the folder from a copy, or train again into another folder."
+    )
+    state = json.loads((own_run / "state.json").read_text(encoding="utf-8"))
+    (own_run / "state.json").write_text(json.dumps(state | {"sha256": {}}), encoding="utf-8")  # as 0.1.0 kept it
     assert refused(own_run, "--port", 0) == (
         f"{own_run}: the saved weights do not fit config.json and vocabulary.parquet; these files are not of one run."
     )

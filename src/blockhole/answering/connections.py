@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from time import monotonic
 from typing import NamedTuple, final
@@ -61,6 +62,9 @@ class Deadline:
             raise OutOfTime(f"no answer was found within {self.seconds:g} s; ask for shorter paths, or again later.")
 
 
+UNLIMITED = Deadline(inf)
+
+
 def paths(
     run: Engine | Run | Path | str,
     source: str,
@@ -82,6 +86,7 @@ def paths(
     engine = open_engine(run, calibrated=True)
     start, goal = engine.graph.entities.id(source), engine.graph.entities.id(target)
     row = engine.vectors.rows(np.array([start]))[0]
+    deadline = deadline or UNLIMITED
     prefixes = [_Prefix((), np.array([start], dtype=np.int32), row)]
     found: list[_Scored] = []
     for length in range(1, max_length + 1):
@@ -113,17 +118,14 @@ class _Scored(NamedTuple):
     known: bool
 
 
-def _score_level(
-    engine: Engine, prefixes: list[_Prefix], goal: int, top: int, deadline: Deadline | None
-) -> list[_Scored]:
+def _score_level(engine: Engine, prefixes: list[_Prefix], goal: int, top: int, deadline: Deadline) -> list[_Scored]:
     """The best paths that are one relation longer than the prefixes."""
     relations = range(2 * engine.graph.num_relations)
     before = [engine.graph.adjacency.neighbours(goal, engine.graph.inverse(relation)) for relation in relations]
     candidate = engine.vectors.candidates(np.array([goal]))
     best: list[_Scored] = []
     for first in range(0, len(prefixes), _CHUNK):
-        if deadline is not None:
-            deadline.check()
+        deadline.check()
         chunk = prefixes[first : first + _CHUNK]
         vector = engine.vectors.finish(_hops(engine, chunk))
         score = (vector * candidate).sum(dim=1).numpy()
@@ -150,7 +152,7 @@ def _hops(engine: Engine, prefixes: list[_Prefix]) -> Tensor:
     return engine.vectors.operators.hop(rows, torch.arange(count).repeat(len(prefixes)))
 
 
-def _extend(engine: Engine, prefixes: list[_Prefix], deadline: Deadline | None) -> list[_Prefix]:
+def _extend(engine: Engine, prefixes: list[_Prefix], deadline: Deadline) -> list[_Prefix]:
     """The prefixes with one more relation: all, or where those are too many, only such as the graph knows."""
     count = 2 * engine.graph.num_relations
     only_known = len(prefixes) * count > _PREFIXES
@@ -158,8 +160,7 @@ def _extend(engine: Engine, prefixes: list[_Prefix], deadline: Deadline | None) 
     for prefix in prefixes:
         if len(longer) >= _PREFIXES:
             break
-        if deadline is not None:
-            deadline.check()
+        deadline.check()
         rows = _hops(engine, [prefix])
         for relation in range(count):
             reached = engine.known.targets(prefix.reached, relation)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from math import inf
 from pathlib import Path
 from typing import final
 
@@ -14,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from blockhole.answering.answers import Status
-from blockhole.answering.connections import Deadline
+from blockhole.answering.connections import UNLIMITED, Deadline
 from blockhole.answering.engine import Engine, check_top, open_engine
 from blockhole.answering.known import KnownFacts
 from blockhole.answering.vectors import norms
@@ -24,7 +23,6 @@ from blockhole.runs.run import Run
 Ids = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-UNLIMITED = Deadline(inf)
 
 PLAUSIBLE = 0.01
 """Chains less probable than this explain nothing and are left out."""
@@ -69,7 +67,7 @@ def explain(
     *,
     top: int = 5,
     beam: int = 32,
-    deadline: Deadline = UNLIMITED,
+    deadline: Deadline | None = None,
 ) -> Explanation:
     """The `top` best chains of intermediate entities along the query's path to `entity`.
 
@@ -81,6 +79,7 @@ def explain(
     engine = open_engine(run, calibrated=True)
     parsed, source, path = engine.encode(query)
     target = engine.graph.entities.id(entity)
+    deadline = deadline or UNLIMITED
     known = list(islice(known_chains(engine.known, source, path, target, deadline), top))
     if known:
         found = [(chain, [1.0] * len(path)) for chain in known]
@@ -100,7 +99,7 @@ def explain(
 
 
 def known_chains(
-    known: KnownFacts, source: int, path: list[int], target: int, deadline: Deadline = UNLIMITED
+    known: KnownFacts, source: int, path: list[int], target: int, deadline: Deadline
 ) -> Iterator[list[int]]:
     """Every chain s, e1, …, o over facts along the path, in the order of ids."""
     forward = [np.array([source], dtype=np.int32)]
@@ -154,7 +153,7 @@ def _has_edge(known: KnownFacts, source: int, relation: int, target: int) -> boo
 
 
 def best_chains(
-    engine: Engine, source: int, path: list[int], target: int, top: int, beam: int, deadline: Deadline = UNLIMITED
+    engine: Engine, source: int, path: list[int], target: int, top: int, beam: int, deadline: Deadline
 ) -> list[tuple[list[int], list[float]]]:
     """At most `top` chains s, e1, …, o, best first, each with the probability of every hop."""
     inverses = [engine.graph.inverse(relation) for relation in reversed(path)]
