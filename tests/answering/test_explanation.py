@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from blockhole.answering.connections import UNLIMITED
 from blockhole.answering.engine import Engine
 from blockhole.answering.explanation import best_chains, explain, known_chains
 from blockhole.errors import ConfigError, RunError, UnknownName
@@ -39,7 +40,7 @@ def test_with_a_beam_as_wide_as_the_graph_the_best_chains_are_exact(seed: int, p
     # A relation without a fact takes no entity: a beam ends there, and what lies behind is not looked at.
     assume(len(np.unique(engine.graph.triples[:, 1])) == 2)
     every = _all_chains(engine, 0, path, target)
-    found = best_chains(engine, 0, path, target, top=4, beam=7)
+    found = best_chains(engine, 0, path, target, top=4, beam=7, deadline=UNLIMITED)
     probabilities = [float(np.prod(hops)) for _, hops in found]
     assert probabilities == sorted(probabilities, reverse=True)
     for chain, hops in found:
@@ -58,7 +59,7 @@ def test_with_a_beam_as_wide_as_the_graph_the_best_chains_are_exact(seed: int, p
 def test_known_chains_are_all_there_are(seed: int, path: list[int], target: int) -> None:
     engine, _ = make_engine(E=7, R=2, facts=12, seed=seed)
     expected = [chain for chain, p in sorted(_known_only(engine, path, target).items()) if p]
-    assert [tuple(chain) for chain in known_chains(engine.known, 0, path, target)] == expected
+    assert [tuple(chain) for chain in known_chains(engine.known, 0, path, target, UNLIMITED)] == expected
 
 
 def _known_only(engine: Engine, path: list[int], target: int) -> dict[tuple[int, ...], bool]:
