@@ -53,7 +53,7 @@ format: install
 	$(BIN)/ruff format .
 
 # A file of tests at a time on every processor; what takes long begins first.
-PYTEST := $(BIN)/python -m pytest -n auto --dist loadgroup
+PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 test: lint
 	$(PYTEST)

@@ -21,18 +21,17 @@ settings.load_profile("untimed")
 TESTS = Path(__file__).parent
 TAKE_LONG = ("distributed", "examples", "journey", "packaging", "docs", "experiments", "explorer", "serving")
 """Folders of tests that start servers, browsers, process groups or installations, the longest first."""
-SHARE_THE_WHEEL = ("journey", "packaging")
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark what takes long."""
+    folder, *_ = item.path.relative_to(TESTS).parts
+    if folder in TAKE_LONG:
+        item.add_marker(pytest.mark.slow)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what takes long and let it begin first; what shares fixtures, a file or the wheel, stays on one worker."""
-    for item in items:
-        folder, *_ = item.path.relative_to(TESTS).parts
-        if folder in TAKE_LONG:
-            item.add_marker(pytest.mark.slow)
-        group = "the wheel" if folder in SHARE_THE_WHEEL else str(item.path)
-        item.add_marker(pytest.mark.xdist_group(group))
+    """Let what takes long begin first."""
     items.sort(key=lambda item: _place(item.path.relative_to(TESTS).parts[0]))
 
 

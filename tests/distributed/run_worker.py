@@ -25,7 +25,7 @@ from blockhole.runs.checkpoint import SHARDS
 from blockhole.training.distributed import group
 from blockhole.training.workers import joined
 from tests.distributed.processes import end_group, start_group
-from tests.distributed.runs import AVERAGED, PACKED, SETTINGS, data, packed
+from tests.distributed.runs import AVERAGED, PACKED, PATIENT, SETTINGS, data, packed
 from tests.training.worlds import random_split
 
 
@@ -72,7 +72,7 @@ def crash(folder: Path, settings: Mapping[str, Any] = SETTINGS) -> None:
     train(data(), settings=settings, out=folder, progress=Crash())
 
 
-def go_on(folder: Path, mesh: str | None = None, settings: Mapping[str, Any] = SETTINGS) -> None:
+def go_on(folder: Path, mesh: str | None = None, settings: Mapping[str, Any] = PATIENT) -> None:
     torch.set_num_threads(1)
     run = train(data(), settings=settings, out=folder, resume=True, mesh=mesh)
     assert run.complete
@@ -82,7 +82,7 @@ def go_on(folder: Path, mesh: str | None = None, settings: Mapping[str, Any] = S
 def in_memory(folder: Path, mesh: str) -> None:
     """A run that no folder keeps: every process has the model."""
     torch.set_num_threads(1)
-    run = train(data(), settings=SETTINGS, mesh=mesh)
+    run = train(data(), settings=PATIENT, mesh=mesh)
     np.save(folder / f"entity-{os.environ['RANK']}.npy", run.model.entity.detach().numpy())
 
 
@@ -116,7 +116,7 @@ def one_packed(folder: Path) -> None:
     """The same facts, but batches are made in another way."""
     split = data()
     plain = SplitGraph(split.entities, split.relations, train=split.train)
-    train(packed() if os.environ["RANK"] == "1" else plain, settings=PACKED)
+    train(packed() if os.environ["RANK"] == "1" else plain, preset="fast", settings=PACKED)
 
 
 def other_version(folder: Path) -> None:
@@ -210,7 +210,11 @@ def main(folder: Path) -> None:
         ("ahead", 1, partial(ahead, folder / "ahead")),
         *((f"crash {name}", 2, partial(crash, folder / name)) for name in ("to 2x2", "to 1x2", "to one")),
         ("averaged", 2, partial(go_on, folder / "averaged", None, AVERAGED)),
-        ("crash averaged", 2, partial(crash, folder / "averaged to 2x2", AVERAGED)),
+        (
+            "crash averaged",
+            2,
+            partial(crash, folder / "averaged to 2x2", AVERAGED | {"training.checkpoint_seconds": 0}),
+        ),
         ("averaged by one", 1, partial(go_on, folder / "averaged to 1x2", None, AVERAGED | {"training.epochs": 2})),
     ]
     go_on_with: list[tuple[str, int, Callable[[], None]]] = [

@@ -27,7 +27,9 @@ SETTINGS: dict[str, Any] = {
     "early_stop.metric": "mq",
     "early_stop.patience": 1000,
 }
-AVERAGED = SETTINGS | {"training.average_epochs": 3}
+PATIENT = SETTINGS | {"training.checkpoint_seconds": 60}
+"""The same with a checkpoint at the end alone: those of shards take longer than the training of so small a graph."""
+AVERAGED = PATIENT | {"training.average_epochs": 3}
 PACKED = {key: value for key, value in SETTINGS.items() if not key.startswith("early_stop.")} | {
     "training.on": "paths",
     "training.walks": "fresh",
