@@ -99,6 +99,7 @@ def test_a_name_may_be_longer_than_a_sorted_index_takes(server: str, partitions:
     assert len(DatabaseQueries(server, "long").ask(f"{name}/r0")) == 2
 
 
+@pytest.mark.slow
 def test_two_processes_share_nothing_but_the_database(server: str, tmp_path: Path) -> None:
     settings = {"training.epochs": 1, "model.block_size": 3, "training.threads": 1}
     blockhole.train("family", settings=settings, out=tmp_path / "writer" / "run")

@@ -33,6 +33,7 @@ def run(wn11: DataSet) -> Run:
     return train(wn11, preset="paper", settings={**settings, "optimizer.learning_rate": 0.1})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("candidates", ["typed", "all"])
 @pytest.mark.parametrize(("split", "step"), [("base", 1), ("deduction", 20), ("induction", 20)])
 def test_ranks_are_those_of_evaluation(wn11: DataSet, run: Run, split: str, step: int, candidates: Candidates) -> None:

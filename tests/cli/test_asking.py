@@ -301,6 +301,7 @@ def test_completion_takes_a_slash_inside_a_name_for_a_part_of_it() -> None:
     assert completer.complete('"AC/DC"/in') == ['"AC/DC"/"in/out"']
 
 
+@pytest.mark.slow
 def test_tab_completes_at_a_terminal(run: Path, tmp_path: Path) -> None:
     pty = pytest.importorskip("pty", reason="Windows has no pseudo-terminals")
     terminal, theirs = pty.openpty()

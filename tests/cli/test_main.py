@@ -113,6 +113,7 @@ def test_a_failure_the_user_can_act_on_is_one_line_and_status_1(capsys: pytest.C
     assert captured.out == ""
 
 
+@pytest.mark.slow
 def test_a_model_that_memory_has_no_room_for_is_one_line(tmp_path: Path) -> None:
     program = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (12 * 10**9,) * 2); "

@@ -178,6 +178,7 @@ def test_sparkline() -> None:
     assert len(sparkline([float(i) for i in range(1000)])) <= 60
 
 
+@pytest.mark.slow
 def test_ctrl_c_saves_and_says_how_to_go_on(facts: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     command = ["train", "--data", facts, "--out", run, *SMALL, "--on", "base", "--epochs", "1000000", "--json"]

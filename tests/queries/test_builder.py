@@ -121,6 +121,7 @@ def small_split() -> SplitGraph:
     return SplitGraph(graph.entities, graph.relations, graph.triples[:40], graph.triples[40:50], graph.triples[50:])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::blockhole.files.readers.UnseenEntities")
 @pytest.mark.parametrize("name", ["wn11", "fb13"])
 def test_published_counts(data_root: Path, name: str) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 _PROGRAM = """
 import torch
 from torch import nn
@@ -27,5 +29,6 @@ print("agree")
 """
 
 
+@pytest.mark.slow
 def test_the_step_agrees_in_the_interpreter(interpreted: Callable[[str], None]) -> None:
     interpreted(_PROGRAM)

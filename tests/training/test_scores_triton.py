@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 _PROGRAM = """
 import torch
 from blockhole.training.kernels.triton_kernels import object_scores
@@ -24,5 +26,6 @@ print("agree")
 """
 
 
+@pytest.mark.slow
 def test_object_scores_agree_in_the_interpreter(interpreted: Callable[[str], None]) -> None:
     interpreted(_PROGRAM)

@@ -68,5 +68,6 @@ print("agree")
 """
 
 
+@pytest.mark.slow
 def test_the_gpu_kernels_agree_in_the_interpreter(interpreted: Callable[[str], None]) -> None:
     interpreted(_PROGRAM)
