@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from blockhole.answering import connections as module
-from blockhole.answering.connections import Deadline, connections
+from blockhole.answering.connections import Deadline, paths
 from blockhole.answering.engine import Engine
 from blockhole.errors import ConfigError, OutOfTime, UnknownName
 from blockhole.graph.knowledge_graph import KnowledgeGraph
@@ -22,7 +22,7 @@ def test_paths_are_those_that_checking_each_gives() -> None:
         for path in itertools.product(hops, repeat=length):
             verdict = engine.check("/".join(["e1", *path]), "e2")
             expected["/".join(path)] = (verdict.status, verdict.probability, verdict.score)
-    found = connections(engine, "e1", "e2", max_length=3, top=len(expected))
+    found = paths(engine, "e1", "e2", max_length=3, top=len(expected))
     assert len(found) == len(expected)
     for each in found:
         status, probability, score = expected[each.path]
@@ -35,7 +35,7 @@ def test_paths_are_those_that_checking_each_gives() -> None:
     known = [each for each in found if each.status == "known"]
     modelled = [_modelled(engine, each.path) for each in known]
     assert modelled == sorted(modelled, reverse=True)
-    assert connections(engine, "e1", "e2", max_length=3, top=5) == found[:5]
+    assert paths(engine, "e1", "e2", max_length=3, top=5) == found[:5]
 
 
 def _modelled(engine: Engine, path: str) -> float:
@@ -50,10 +50,10 @@ def _modelled(engine: Engine, path: str) -> float:
 
 def test_among_many_relations_known_paths_are_still_found(monkeypatch: pytest.MonkeyPatch) -> None:
     engine, _ = make_engine(E=12, R=2, facts=20, seed=4)
-    every = connections(engine, "e1", "e2", max_length=3, top=200)
+    every = paths(engine, "e1", "e2", max_length=3, top=200)
     monkeypatch.setattr(module, "_PREFIXES", 3)
     monkeypatch.setattr(module, "_CHUNK", 2)
-    few = connections(engine, "e1", "e2", max_length=2, top=200)
+    few = paths(engine, "e1", "e2", max_length=2, top=200)
     known = {each.path for each in every if each.status == "known" and each.length <= 2}
     assert known
     assert {each.path for each in few if each.status == "known"} <= known
@@ -62,14 +62,14 @@ def test_among_many_relations_known_paths_are_still_found(monkeypatch: pytest.Mo
 @pytest.mark.parametrize("length", [0, 5])
 def test_lengths_out_of_range(length: int) -> None:
     with pytest.raises(ConfigError, match=f"^the longest path may have 1 to 4 hops, not {length}.$"):
-        connections(make_engine()[0], "e1", "e2", max_length=length)
+        paths(make_engine()[0], "e1", "e2", max_length=length)
 
 
 def test_unknown_ends() -> None:
     with pytest.raises(UnknownName, match="unknown entity 'x'"):
-        connections(make_engine()[0], "x", "e2")
+        paths(make_engine()[0], "x", "e2")
 
 
 def test_a_search_ends_at_its_deadline() -> None:
     with pytest.raises(OutOfTime, match=r"^no answer was found within 0 s; ask for shorter paths, or again later\.$"):
-        connections(make_engine()[0], "e1", "e2", deadline=Deadline(0))
+        paths(make_engine()[0], "e1", "e2", deadline=Deadline(0))

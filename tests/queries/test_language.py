@@ -16,7 +16,6 @@ from blockhole.graph.vocabulary import Vocabulary
 from blockhole.queries.language import (
     Anchor,
     Hop,
-    PathQuery,
     Piece,
     Projection,
     Query,
@@ -35,7 +34,7 @@ from blockhole.queries.language import (
 )
 
 names = st.text(min_size=1)
-queries = st.builds(PathQuery, names, st.lists(st.builds(Hop, names, st.booleans()), min_size=1, max_size=4).map(tuple))
+queries = st.builds(Query, names, st.lists(st.builds(Hop, names, st.booleans()), min_size=1, max_size=4).map(tuple))
 
 
 def graph(*triples: tuple[str, str, str]) -> KnowledgeGraph:
@@ -49,7 +48,7 @@ def graph(*triples: tuple[str, str, str]) -> KnowledgeGraph:
 
 def test_figure_1() -> None:
     query = parse("William/^fatherOf/brotherOf/fatherOf")
-    assert query == PathQuery("William", (Hop("fatherOf", True), Hop("brotherOf"), Hop("fatherOf")))
+    assert query == Query("William", (Hop("fatherOf", True), Hop("brotherOf"), Hop("fatherOf")))
     assert str(query) == "William/^fatherOf/brotherOf/fatherOf"
 
 
@@ -100,9 +99,9 @@ def test_reads_and_prints(text: str, printed: str) -> None:
 
 
 @given(queries)
-@example(PathQuery('"', (Hop("\\", True), Hop("^"), Hop("/"), Hop("**"), Hop("^-1"))))
-@example(PathQuery("<x>", (Hop("http://a/b>c"), Hop("\u202e"), Hop("\x00\x85\u2028"))))
-def test_printed_queries_parse_to_the_same(query: PathQuery) -> None:
+@example(Query('"', (Hop("\\", True), Hop("^"), Hop("/"), Hop("**"), Hop("^-1"))))
+@example(Query("<x>", (Hop("http://a/b>c"), Hop("\u202e"), Hop("\x00\x85\u2028"))))
+def test_printed_queries_parse_to_the_same(query: Query) -> None:
     text = str(query)
     assert parse(text) == query
     assert text.isprintable()
@@ -197,9 +196,9 @@ def test_queries_cannot_be_changed_and_can_be_keys() -> None:
 
 def test_queries_have_a_hop_and_names() -> None:
     with pytest.raises(ValueError, match="at least one hop"):
-        PathQuery("a", ())
+        Query("a", ())
     with pytest.raises(ValueError, match="not empty"):
-        PathQuery("a", (Hop(""),))
+        Query("a", (Hop(""),))
 
 
 def test_encode_uses_one_space_for_relations_and_inverses() -> None:
@@ -222,7 +221,7 @@ def test_an_unknown_name_is_pointed_at_and_its_neighbours_named() -> None:
     with pytest.raises(
         UnknownName, match=r"unknown entity 'Wiliam'; did you mean 'William'\?\n  Wiliam/fatherOf\n  \^"
     ):
-        encode(PathQuery("Wiliam", (Hop("fatherOf"),)), family)
+        encode(Query("Wiliam", (Hop("fatherOf"),)), family)
     with pytest.raises(UnknownName, match=r"unknown entity 'zzz'\.\n  zzz/fatherOf\n  \^"):
         encode("zzz/fatherOf", family)
 

@@ -97,10 +97,6 @@ def paths(
     return [_named(engine, each) for each in found[:top]]
 
 
-connections = paths
-"""The name that `paths` had in 0.1.0."""
-
-
 class _Prefix(NamedTuple):
     """A path from the source: where it leads over facts, and the walked vector [width]."""
 

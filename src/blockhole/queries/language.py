@@ -112,10 +112,6 @@ class Query:
         return _print(self.nodes())
 
 
-PathQuery = Query
-"""A query whose tree is a chain, as all are today."""
-
-
 def _print(nodes: Sequence[Node]) -> str:
     return "/".join(write_name(node.entity) if isinstance(node, Anchor) else str(node.hop) for node in nodes)
 
