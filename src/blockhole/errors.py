@@ -48,7 +48,7 @@ class MalformedFile(DataError):
         self.path = Path(path)
         self.line = line
         where = f"{path}, line {line}" if line is not None else f"{path}"
-        super().__init__(f"{where}: {problem}; {remedy}.")
+        super().__init__(f"{where}: {problem}; {remedy}{'' if remedy.endswith('?') else '.'}")
 
 
 class Unwritable(DataError):

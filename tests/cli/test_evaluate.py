@@ -257,9 +257,9 @@ NO_PAIR = ("knows", "knows/", "/knows", "knows/knows/knows", "")
             (order, f"an order (--order) is two relations, such as parents/religion, not {order!r}.")
             for order in NO_PAIR
         ),
-        ("nows/knows", "unknown relation 'nows'; did you mean 'knows'?\n  nows\n  ^"),
-        ("knows/^nows", "unknown relation 'nows'; did you mean 'knows'?\n  ^nows\n   ^"),
-        ("^knows/^", "a relation is missing at the end\n  ^\n   ^"),
+        ("nows/knows", "unknown relation 'nows'; did you mean 'knows'?\n  nows/knows\n  ^"),
+        ("knows/^nows", "unknown relation 'nows'; did you mean 'knows'?\n  knows/^nows\n         ^"),
+        ("^knows/^", "a relation is missing at the end\n  ^knows/^\n          ^"),
     ],
 )
 def test_what_is_wrong_with_an_order_is_said_of_what_was_typed(order: str, said: str) -> None:

@@ -17,7 +17,7 @@ from blockhole.answering.answers import Status
 from blockhole.answering.engine import Engine, check_top, open_engine
 from blockhole.answering.vectors import norms
 from blockhole.errors import ConfigError, OutOfTime
-from blockhole.queries.language import Hop
+from blockhole.queries.language import Hop, encode_entity
 from blockhole.runs.run import Run
 
 LONGEST = 4
@@ -80,11 +80,24 @@ def paths(
     their last hop is known from the source. A search that passes its deadline ends with `OutOfTime`. The run must be
     calibrated.
     """
+    return list(report_paths(run, source, target, max_length=max_length, top=top, deadline=deadline).paths)
+
+
+def report_paths(
+    run: Engine | Run | Path | str,
+    source: str,
+    target: str,
+    *,
+    max_length: int = 3,
+    top: int = 20,
+    deadline: Deadline | None = None,
+) -> PathsReport:
+    """The same with the names of both entities, however they were written."""
     check_top(top)
     if not 1 <= max_length <= LONGEST:
         raise ConfigError(f"the longest path may have 1 to {LONGEST} hops, not {max_length}.")
     engine = open_engine(run, calibrated=True)
-    start, goal = engine.graph.entities.id(source), engine.graph.entities.id(target)
+    start, goal = (encode_entity(name, engine.graph.entities) for name in (source, target))
     row = engine.vectors.rows(np.array([start]))[0]
     deadline = deadline or UNLIMITED
     prefixes = [_Prefix((), np.array([start], dtype=np.int32), row)]
@@ -94,7 +107,8 @@ def paths(
         if length < max_length:
             prefixes = _extend(engine, prefixes, deadline)
     found.sort(key=lambda each: (not each.known, -each.probability, len(each.path), each.path))
-    return [_named(engine, each) for each in found[:top]]
+    names = engine.graph.entities
+    return PathsReport(names[start], names[goal], tuple(_named(engine, each) for each in found[:top]))
 
 
 class _Prefix(NamedTuple):

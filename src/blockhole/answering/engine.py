@@ -21,7 +21,7 @@ from blockhole.answering.search import Found, find_answers
 from blockhole.answering.vectors import Vectors, norms
 from blockhole.errors import BlockholeWarning, ConfigError, QueryError, RunError
 from blockhole.graph.knowledge_graph import KnowledgeGraph
-from blockhole.queries.language import Query, encode, parse
+from blockhole.queries.language import Query, encode, encode_entity, parse
 from blockhole.queries.paths import PathQueries
 from blockhole.runs.run import Run
 
@@ -188,7 +188,7 @@ class Engine:
     def check(self, query: str | Query, entity: str) -> Verdict:
         """Whether the path leads from its source to `entity`."""
         _, source, path = self.encode(query)
-        target = self.graph.entities.id(entity)
+        target = encode_entity(entity, self.graph.entities)
         known = bool(np.isin(target, self.known.answers(source, path)))
         vector = self.vectors.query(source, path)
         score = float((vector * self.vectors.candidates(np.array([target]))).sum())

@@ -17,7 +17,7 @@ from blockhole.answering.connections import UNLIMITED, Deadline
 from blockhole.answering.engine import Engine, check_top, open_engine
 from blockhole.answering.known import KnownFacts
 from blockhole.answering.vectors import norms
-from blockhole.queries.language import Query
+from blockhole.queries.language import Query, encode_entity
 from blockhole.runs.run import Run
 
 Ids = NDArray[np.int64]
@@ -78,7 +78,7 @@ def explain(
     check_top(top)
     engine = open_engine(run, calibrated=True)
     parsed, source, path = engine.encode(query)
-    target = engine.graph.entities.id(entity)
+    target = encode_entity(entity, engine.graph.entities)
     deadline = deadline or UNLIMITED
     known = list(islice(known_chains(engine.known, source, path, target, deadline), top))
     if known:
@@ -89,7 +89,7 @@ def explain(
     chains = [_named(engine, relations, path, *each) for each in found]
     return Explanation(
         query=str(parsed),
-        entity=entity,
+        entity=engine.graph.entities[target],
         chains=tuple(chain for chain in chains if chain.probability >= PLAUSIBLE),
         best=max((chain.probability for chain in chains), default=0.0),
     )

@@ -52,10 +52,9 @@ def ask(
     if json and file is None and query is None:
         raise typer.BadParameter("--json needs a query or a file of queries", param_hint="--json")
     from blockhole.answering.engine import Engine, check_top
-    from blockhole.answering.query_files import check_answers_file, check_queries, read_queries
+    from blockhole.answering.query_files import check_answers_file, read_queries
 
     check_top(top)
-    queries = read_queries(file) if file is not None else {}
     if out is not None:
         check_answers_file(out)
     engine = Engine.open(run)
@@ -64,8 +63,7 @@ def ask(
 
         engine = with_facts(engine, blockhole.read_graph(facts))
     if file is not None and out is not None:
-        check_queries(file, queries, engine)
-        _answer_file(engine, list(queries.values()), out, top, candidates, only, json)
+        _answer_file(engine, read_queries(file, engine), out, top, candidates, only, json)
     elif query is not None:
         _answer(engine, query, top, candidates, only, json)
     else:
@@ -168,12 +166,14 @@ def paths(
     json: JsonFlag = False,
 ) -> None:
     """Print the relation paths that lead from one entity to another: known ones first, then as the model ranks them."""
-    found = blockhole.paths(run, source, target, max_length=max_length, top=top)
+    from blockhole.answering.connections import report_paths
+
+    found = report_paths(run, source, target, max_length=max_length, top=top)
     if json:
-        print_json({"source": source, "target": target, "paths": [asdict(each) for each in found]})
+        print_json(asdict(found))
         return
     table = plain_table("path", "probability", "status")
-    for each in found:
+    for each in found.paths:
         table.add_row(each.path, f"{each.probability:.3f}", each.status)
     print_whole(table)
 

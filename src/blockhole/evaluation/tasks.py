@@ -21,7 +21,7 @@ from blockhole.evaluation.triples import evaluate_triples
 from blockhole.evaluation.truth import Reading, Truth, align, build_truth, evaluated_facts, queries_of
 from blockhole.graph.knowledge_graph import KnowledgeGraph, SplitGraph
 from blockhole.machine import DEFAULT_MEMORY, choose_device, parse_size
-from blockhole.queries.language import encode_hop, last_part
+from blockhole.queries.language import encode_path, pieces
 from blockhole.queries.path_sets import read_paths
 from blockhole.queries.paths import PathQueries
 from blockhole.runs.run import Run
@@ -122,11 +122,10 @@ def compare(
 
 def relation_pair(text: str, graph: KnowledgeGraph) -> tuple[int, int]:
     """The ids of R1/R2, written as in a query."""
-    behind = last_part(text)
-    first, second = text[: max(behind - 1, 0)], text[behind:]
-    if not (first.strip() and second.strip()) or last_part(first):
+    if len(pieces(text)) != 2 or not all(text[piece.column : piece.end].strip() for piece in pieces(text)):
         raise EvaluationError(f"an order (--order) is two relations, such as parents/religion, not {text!r}.")
-    return encode_hop(first, graph), encode_hop(second, graph)
+    first, second = encode_path(text, graph.relations)
+    return first, second
 
 
 def _opened(run: Run | Path | str) -> Run:
