@@ -56,9 +56,9 @@ def test_only_ends_of_lines_end_lines(tmp_path: Path, name: str, text: str, engi
 @pytest.mark.parametrize(
     ("name", "text", "expected"),
     [
-        ("q.tsv", "", "it holds no queries; write one query a line, such as William/^fatherOf."),
+        ("q.tsv", "", "it holds no queries; write one query per line, such as William/^fatherOf."),
         ("q.tsv", "e1/r0\ne1\n", "line 2: a query needs at least one hop: write source/relation"),
-        ("q.tsv", "e1\t\tr0\n", "line 1: a column is empty; write one query a line, such as William/^fatherOf."),
+        ("q.tsv", "e1\t\tr0\n", "line 1: a column is empty; write one query per line, such as William/^fatherOf."),
         ("q.jsonl", "e1/r0\n", 'line 1: this is not JSON; write {"query": "William/^fatherOf"}.'),
         ("q.jsonl", '{"q": 1}\n', 'line 1: there is no text under "query"; write {"query": "William/^fatherOf"}.'),
     ],

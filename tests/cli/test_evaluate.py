@@ -195,8 +195,8 @@ def test_a_comparison_needs_one_data_set(refusal: Command, runs: tuple[Path, Pat
 
 def test_a_run_on_other_data(refusal: Command, runs: tuple[Path, Path]) -> None:
     shown = refusal("evaluate", runs[0], "--data", "family")
-    assert shown.startswith("error: the model was trained on other data: it knows 0 of the ")
-    assert " relations of family; evaluate it on the data it was trained on" in shown
+    assert shown.startswith("error: the model was trained on other data than family: of its entities it knows 0 of ")
+    assert "; evaluate it on the data it was trained on" in shown
 
 
 def test_options_that_do_not_fit(refusal: Command, runs: tuple[Path, Path], tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_options_that_do_not_fit(refusal: Command, runs: tuple[Path, Path], tmp_
         "error: completion takes the split base (the test facts) or valid, not all.\n"
     )
     assert refused("--order", "knows/livesIn") == (
-        "error: an order (--order) is judged by the task classification; leave it out, or choose that.\n"
+        "error: an order (--order) is judged by classification; leave it out, or add --task classification.\n"
     )
     assert refused("--report", tmp_path / "report.pdf").endswith("end its name in .md or .json.\n")
     assert "there is no run" in refusal("evaluate", tmp_path / "none")

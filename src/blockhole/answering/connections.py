@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from blockhole.answering.answers import Status
-from blockhole.answering.engine import Engine, check_top, open_engine
+from blockhole.answering.engine import Engine, open_engine
 from blockhole.answering.vectors import norms
-from blockhole.errors import ConfigError, OutOfTime
+from blockhole.errors import ConfigError, Count, OutOfTime, checked
 from blockhole.queries.language import Hop, encode_entity
 from blockhole.runs.run import Run
 
@@ -59,19 +59,22 @@ class Deadline:
     def check(self) -> None:
         """Raise `OutOfTime` when the moment has passed."""
         if monotonic() > self._end:
-            raise OutOfTime(f"no answer was found within {self.seconds:g} s; ask for shorter paths, or again later.")
+            raise OutOfTime(
+                f"no answer was found within {self.seconds:g} s; ask for shorter paths, or try again later."
+            )
 
 
 UNLIMITED = Deadline(inf)
 
 
+@checked
 def paths(
     run: Engine | Run | Path | str,
     source: str,
     target: str,
     *,
     max_length: int = 3,
-    top: int = 20,
+    top: Count = 20,
     deadline: Deadline | None = None,
 ) -> list[Connection]:
     """The relation paths of up to `max_length` hops between two entities: known ones first, then as the model ranks.
@@ -83,17 +86,17 @@ def paths(
     return list(report_paths(run, source, target, max_length=max_length, top=top, deadline=deadline).paths)
 
 
+@checked
 def report_paths(
     run: Engine | Run | Path | str,
     source: str,
     target: str,
     *,
     max_length: int = 3,
-    top: int = 20,
+    top: Count = 20,
     deadline: Deadline | None = None,
 ) -> PathsReport:
     """The same with the names of both entities, however they were written."""
-    check_top(top)
     if not 1 <= max_length <= LONGEST:
         raise ConfigError(f"the longest path may have 1 to {LONGEST} hops, not {max_length}.")
     engine = open_engine(run, calibrated=True)

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from blockhole.answering.answers import Status
 from blockhole.answering.connections import UNLIMITED, Deadline
-from blockhole.answering.engine import Engine, check_top, open_engine
+from blockhole.answering.engine import Engine, open_engine
 from blockhole.answering.known import KnownFacts
 from blockhole.answering.vectors import norms
+from blockhole.errors import Count, checked
 from blockhole.queries.language import Query, encode_entity
 from blockhole.runs.run import Run
 
@@ -60,13 +61,14 @@ class Explanation:
     best: float
 
 
+@checked
 def explain(
     run: Engine | Run | Path | str,
     query: str | Query,
     entity: str,
     *,
-    top: int = 5,
-    beam: int = 32,
+    top: Count = 5,
+    beam: Count = 32,
     deadline: Deadline | None = None,
 ) -> Explanation:
     """The `top` best chains of intermediate entities along the query's path to `entity`.
@@ -75,7 +77,6 @@ def explain(
     together: at each hop the `beam` best entities seen from the source and the `beam` best seen from the answer. A
     search that passes its deadline ends with `OutOfTime`. The run must be calibrated.
     """
-    check_top(top)
     engine = open_engine(run, calibrated=True)
     parsed, source, path = engine.encode(query)
     target = encode_entity(entity, engine.graph.entities)

@@ -16,7 +16,7 @@ from blockhole.saving import replacing
 if TYPE_CHECKING:
     from blockhole.answering.engine import Engine
 
-_REMEDY = "write one query a line, such as William/^fatherOf"
+_REMEDY = "write one query per line, such as William/^fatherOf"
 
 
 def read_queries(path: Path, engine: Engine) -> list[Query]:

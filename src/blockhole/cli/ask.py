@@ -11,7 +11,8 @@ import typer
 
 import blockhole
 from blockhole.cli.options import QueryArgument, RunArgument, TableOption, TopOption
-from blockhole.cli.output import JsonFlag, counted, plain_table, print_answers, print_json, print_whole, stderr, stdout
+from blockhole.cli.output import JsonFlag, plain_table, print_answers, print_json, print_whole, stderr, stdout
+from blockhole.errors import counted
 
 if TYPE_CHECKING:
     from blockhole.answering.answers import Status
@@ -105,7 +106,7 @@ def _answer_file(
         print_json({"queries": len(queries), "answers": count, "out": str(out), "milliseconds": milliseconds})
     else:
         asked = counted(len(queries), "query", "queries")
-        stdout().print(f"{counted(count, 'answer')} to {asked} in {seconds:.2f} s: {out}", soft_wrap=True)
+        stdout().print(f"{counted(count, 'answer')} to {asked} in {seconds:.2f} s: {out}")
 
 
 @app.command(short_help="Whether a path holds between two entities.")
@@ -151,7 +152,7 @@ def _print_chains(explanation: Explanation) -> None:
         for hop in chain.hops:
             mark = "" if hop.status == "known" else f" ({hop.probability:.3f})"
             line += f" → {hop.relation}{mark} → {hop.target}"
-        stdout().print(f"{chain.probability:.3f}  {line}", soft_wrap=True)
+        stdout().print(f"{chain.probability:.3f}  {line}")
     if not explanation.chains:
         stdout().print(f"no chain is plausible: the best has probability {explanation.best:.2g}")
 
@@ -202,7 +203,7 @@ def answers(
         return
     for name in names:
         typer.echo(name)
-    stderr().print(f"{counted(len(names), 'answer')} to {parsed}", soft_wrap=True)
+    stderr().print(f"{counted(len(names), 'answer')} to {parsed}")
 
 
 @app.command("ask-database", short_help="Answers from a database that a run was exported to.")
@@ -221,4 +222,4 @@ def ask_database(
         print_json({"query": query, "answers": [answer._asdict() for answer in ranked]})
         return
     for entity, score in ranked:
-        stdout().print(f"{score:10.3f}  {entity}", soft_wrap=True)
+        stdout().print(f"{score:10.3f}  {entity}")

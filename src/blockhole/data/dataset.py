@@ -9,7 +9,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, final
 
 from blockhole.data.catalogue import NamedDataSet, catalogue, locate
-from blockhole.errors import DataError, UnknownDataSet, nearest_or_all
+from blockhole.errors import DataError, UnknownDataSet, checked, counted, nearest_or_all
 from blockhole.files.formats import split_files
 from blockhole.files.readers import Encoder, read_facts, read_split
 from blockhole.files.writers import write_split
@@ -67,9 +67,10 @@ class DataSet:
 
     def __repr__(self) -> str:
         paths = "with" if self.has_paths else "without"
-        return f"DataSet({self.name!r}, {len(self.split.train)} train facts, {paths} path queries)"
+        return f"DataSet({self.name!r}, {counted(len(self.split.train), 'train fact')}, {paths} path queries)"
 
 
+@checked
 def load(source: str | Path) -> DataSet:
     """Load a data set by name, from a folder, or from one file, whose facts then are all train.
 

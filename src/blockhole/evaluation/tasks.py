@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from blockhole.data.dataset import DataSet, load
-from blockhole.errors import EvaluationError
+from blockhole.errors import EvaluationError, Seed, checked
 from blockhole.evaluation.classification import ClassificationReport, evaluate_classification, evaluate_order
 from blockhole.evaluation.completion import evaluate_completion
 from blockhole.evaluation.path_ranking import evaluate_ranking
@@ -42,6 +42,7 @@ class _Material(NamedTuple):
     facts: NDArray[np.int32] | None
 
 
+@checked
 def evaluate(
     run: Run | Path | str,
     *,
@@ -53,7 +54,7 @@ def evaluate(
     memory: int | str = DEFAULT_MEMORY,
     order: str | None = None,
     device: str = "auto",
-    seed: int = 0,
+    seed: Seed = 0,
     progress: Progress | None = None,
 ) -> Report:
     """Measure a run, or the run in a folder, on test queries.
@@ -68,7 +69,9 @@ def evaluate(
     allowed = parse_size(memory) if isinstance(memory, str) else memory
     place = choose_device(device)
     if order is not None and task != "classification":
-        raise EvaluationError("an order (--order) is judged by the task classification; leave it out, or choose that.")
+        raise EvaluationError(
+            "an order (--order) is judged by classification; leave it out, or add --task classification."
+        )
     if task == "triples":
         return evaluate_triples(run.model, _labelled_split(run, data, split), device=place, seed=seed)
     material = _material(run, task, split, data, order)
@@ -87,6 +90,7 @@ def evaluate(
     )  # fmt: skip
 
 
+@checked
 def compare(
     runs: Sequence[Run | Path | str],
     *,
@@ -98,7 +102,7 @@ def compare(
     memory: int | str = DEFAULT_MEMORY,
     order: str | None = None,
     device: str = "auto",
-    seed: int = 0,
+    seed: Seed = 0,
     progress: Progress | None = None,
 ) -> Comparison:
     """Measure several runs on the same queries, and each one's difference from the first (paired bootstrap).
@@ -162,7 +166,9 @@ def _load(run: Run, data: DataSet | Path | str | None) -> DataSet:
 
 def _labelled_split(run: Run, data: DataSet | Path | str | None, split: str | None) -> SplitGraph:
     if split not in (None, "base") or _query_file(data) is not None:
-        raise EvaluationError("triple classification takes the labelled test facts of a data set: no --split, no file.")
+        raise EvaluationError(
+            "triple classification takes the labelled test facts of a data set; leave --split out, and name no file."
+        )
     loaded = _load(run, data)
     return align(loaded.split, run.entities, run.relations, loaded.name).split(loaded.split)
 
