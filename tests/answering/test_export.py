@@ -111,7 +111,9 @@ def test_an_export_replaces_an_earlier_one_and_nothing_else(server: str) -> None
     assert _rows(server, "SELECT count(*) FROM mine") == [(10,)]
     with psycopg.connect(server) as connection:
         connection.execute("CREATE TABLE theirs (id integer)")
-    with pytest.raises(ExportError, match="the database has a table theirs that is no export of a run; choose another"):
+    with pytest.raises(
+        ExportError, match="the database has a table theirs that is not an export of a run; choose another"
+    ):
         export_postgres(make_engine()[0], server, table="theirs")
     assert _rows(server, "SELECT count(*) FROM theirs") == [(0,)]
 

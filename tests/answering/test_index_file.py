@@ -136,7 +136,7 @@ def test_damage_is_said(own_clockwork: Path) -> None:
     with pytest.raises(DamagedRun, match=f"^{file} is missing; build it again with: blockhole index .* --kind exact$"):
         load_index(own_clockwork)
     (own_clockwork / INDEX).write_text("[]", encoding="utf-8")
-    with pytest.raises(DamagedRun, match=f"^{own_clockwork / INDEX} cannot be read"):
+    with pytest.raises(DamagedRun, match=f"^{own_clockwork / INDEX} cannot be read .it must be a section of named"):
         load_index(own_clockwork)
 
 

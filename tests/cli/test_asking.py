@@ -141,8 +141,8 @@ def test_a_bad_query_in_a_file_leaves_no_output(blockhole: Blockhole, run: Path,
         (['"numbr 3"/next'], "unknown entity 'numbr 3'; did you mean \"number 3\""),
         ([""], "the query is empty: write source/relation"),
         (["a" + "/next" * 10_000], "the query has 10,000 hops; a query may have 64 at most."),
-        ([QUERY, "--top", "0"], "top is the number of answers, at least 1; it cannot be 0."),
-        ([QUERY, "--top", "-1"], "top is the number of answers, at least 1; it cannot be -1."),
+        ([QUERY, "--top", "0"], "top must be a whole number of at least 1, not 0."),
+        ([QUERY, "--top", "-1"], "top must be a whole number of at least 1, not -1."),
     ],
 )
 def test_bad_questions_are_one_clear_error(

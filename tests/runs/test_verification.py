@@ -130,7 +130,7 @@ def test_what_cannot_be_verified(tmp_path: Path) -> None:
     with pytest.raises(NotARun, match="there is no run"):
         verify(tmp_path / "none")
     (tmp_path / "vectors.npz").touch()
-    with pytest.raises(DataError, match=r"no sum was kept of it, in vectors\.npz\.sha256; export it again\.$"):
+    with pytest.raises(DataError, match=r"there is no checksum of it in vectors\.npz\.sha256; export it again\.$"):
         verify(tmp_path / "vectors.npz")
 
 

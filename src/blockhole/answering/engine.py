@@ -19,9 +19,18 @@ from blockhole.answering.index import ExactIndex, LoadedIndex, load_index
 from blockhole.answering.known import KnownFacts
 from blockhole.answering.search import Found, find_answers
 from blockhole.answering.vectors import Vectors, norms
-from blockhole.errors import BlockholeWarning, ConfigError, QueryError, RunError
+from blockhole.errors import (
+    BlockholeWarning,
+    ConfigError,
+    Count,
+    QueryError,
+    RunError,
+    check_argument,
+    checked,
+    counted,
+)
 from blockhole.graph.knowledge_graph import KnowledgeGraph
-from blockhole.queries.language import Query, encode, parse
+from blockhole.queries.language import Query, encode, encode_entity, parse
 from blockhole.queries.paths import PathQueries
 from blockhole.runs.run import Run
 
@@ -40,7 +49,7 @@ class Question:
     """A query and what is wanted of its answers, as `Engine.ask` takes it."""
 
     query: str | Query
-    top: int = 10
+    top: Count = 10
     candidates: Candidates = "typed"
     only: Status | None = None
 
@@ -56,11 +65,12 @@ class Verdict:
     status: Status
 
 
+@checked
 def ask(
     run: Engine | Run | Path | str,
     query: str | Query,
     *,
-    top: int = 10,
+    top: Count = 10,
     candidates: Candidates = "typed",
     only: Status | None = None,
 ) -> Answers:
@@ -72,6 +82,7 @@ def ask(
     return open_engine(run).ask(query, top=top, candidates=candidates, only=only)
 
 
+@checked
 def check(run: Engine | Run | Path | str, query: str | Query, entity: str) -> Verdict:
     """Whether the path leads from its source to `entity`, as check("runs/family", "William/^fatherOf", "Charles").
 
@@ -94,6 +105,7 @@ class Engine:
     approximate index in `loaded` shortlists queries over many candidates; all else is searched exactly.
     """
 
+    @checked
     def __init__(
         self,
         vectors: Vectors,
@@ -102,7 +114,8 @@ class Engine:
         loaded: LoadedIndex | None = None,
     ) -> None:
         if vectors.num_entities != graph.num_entities:
-            raise ValueError(f"{vectors.num_entities} vectors do not fit {graph.num_entities} entities")
+            entities = counted(graph.num_entities, "entity", "entities")
+            raise ConfigError(f"the graph has {entities}, but there are vectors of {vectors.num_entities:,}.")
         self.vectors = vectors
         self.graph = graph
         self.calibration = calibration
@@ -111,6 +124,7 @@ class Engine:
         self.approximate = loaded.approximate if loaded else None
 
     @classmethod
+    @checked
     def open(
         cls,
         run: Run | Path | str,
@@ -133,36 +147,38 @@ class Engine:
                 raise RunError(not_calibrated(run.folder) + ".")
             if calibration is None:
                 message = not_calibrated(run.folder) + ", or answers will have no probabilities."
-                warnings.warn(message, BlockholeWarning, stacklevel=2)
+                warnings.warn(message, BlockholeWarning, stacklevel=3)
         loaded = load_index(run.folder) if run.folder is not None else None
         vectors = Vectors.of(run)
         if in_memory:
             vectors, loaded = vectors.copied(), loaded and loaded.copied()
         return cls(vectors, run.graph if graph is None else graph, calibration, loaded)
 
+    @checked
     def ask(
         self,
         query: str | Query,
         *,
-        top: int = 10,
+        top: Count = 10,
         candidates: Candidates = "typed",
         only: Status | None = None,
     ) -> Answers:
         """The `top` best answers to a query; `only` keeps those that are known, or those that are predicted."""
         return self.ask_together([Question(query, top, candidates, only)])[0]
 
+    @checked
     def ask_many(
         self,
         queries: Iterable[str | Query],
         *,
-        top: int = 10,
+        top: Count = 10,
         candidates: Candidates = "typed",
         only: Status | None = None,
     ) -> list[Answers]:
         """What `ask` gives for each query, in order, found for all of them together."""
-        check_top(top)
         return self.ask_together([Question(query, top, candidates, only) for query in queries])
 
+    @checked
     def ask_together(self, questions: Sequence[Question]) -> list[Answers]:
         """The answers to any number of questions, which may all differ, in order.
 
@@ -185,16 +201,18 @@ class Engine:
                 answers[i] = Answers(str(encoded[i][0]), named[first:last])
         return [answers[i] for i in range(len(questions))]
 
+    @checked
     def check(self, query: str | Query, entity: str) -> Verdict:
         """Whether the path leads from its source to `entity`."""
         _, source, path = self.encode(query)
-        target = self.graph.entities.id(entity)
+        target = encode_entity(entity, self.graph.entities)
         known = bool(np.isin(target, self.known.answers(source, path)))
         vector = self.vectors.query(source, path)
         score = float((vector * self.vectors.candidates(np.array([target]))).sum())
         probability = 1.0 if known else float(self.probability(score / norms(vector), len(path))[0])
         return Verdict(probability >= 0.5, probability, score, "known" if known else "predicted")
 
+    @checked
     def encode(self, query: str | Query) -> tuple[Query, int, list[int]]:
         """A query as names, as the id of its source, and as relation ids in the space of 2R."""
         parsed = parse(query) if isinstance(query, str) else query
@@ -202,12 +220,14 @@ class Engine:
         source, path = encode(parsed, self.graph)
         return parsed, source, path
 
+    @checked
     def query_vector(self, query: str | Query) -> NDArray[np.float32]:
         """The vector whose inner products with exported vectors are the scores; shape [width]."""
         _, source, path = self.encode(query)
         vector: NDArray[np.float32] = self.vectors.query(source, path)[0].float().numpy()
         return vector
 
+    @checked
     def scores(self, queries: PathQueries) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """φ(s, p, o) of each query and its target, and the evidence for it; shapes [N], [N]."""
         scores, evidence = np.zeros(len(queries)), np.zeros(len(queries))
@@ -219,6 +239,7 @@ class Engine:
             evidence[rows] = scores[rows] / norms(vector)
         return scores, evidence
 
+    @checked
     def probability(self, evidence: NDArray[np.float64], length: int) -> NDArray[np.float64]:
         """The probabilities of predicted answers to a query of `length` hops; shape [N] → [N]."""
         if self.calibration is None:
@@ -253,9 +274,8 @@ def check_hops(query: Query) -> None:
 
 
 def check_top(top: int) -> None:
-    """Refuse a number of answers that is no number of answers."""
-    if top < 1:
-        raise ConfigError(f"top is the number of answers, at least 1; it cannot be {top}.")
+    """Refuse a number of answers that is not one."""
+    check_argument("top", top, Count)
 
 
 _REMEDY = "make it with: blockhole calibrate RUN"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from blockhole.answering.engine import Engine, check_hops, check_top
 from blockhole.answering.vectors import Vectors
-from blockhole.errors import ExportError, MissingExtra, UnknownName
+from blockhole.errors import Count, ExportError, MissingExtra, UnknownName, checked
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.models.catalogue import ModelSettings
 from blockhole.queries.language import encode_hops, parse
@@ -41,13 +41,14 @@ class Exported(NamedTuple):
     width: int
 
 
+@checked
 def export(
     run: Engine | Run | Path | str,
     path: Path | str,
     *,
     kind: FileKind | None = None,
     table: str = TABLE,
-    partitions: int = 1,
+    partitions: Count = 1,
 ) -> Exported:
     """Write the names and vectors of all entities of a run to a file, or to the database at a postgresql:// address.
 
@@ -286,7 +287,9 @@ def _drop_earlier(connection: Connection[Any], table: str, columns: list[str]) -
         (table,),
     ).fetchall()
     if [name for (name,) in found] not in ([], columns):
-        raise ExportError(f"the database has a table {table} that is no export of a run; choose another with --table.")
+        raise ExportError(
+            f"the database has a table {table} that is not an export of a run; choose another with --table."
+        )
     connection.execute(SQL("DROP TABLE IF EXISTS {}").format(Identifier(table)))
 
 
@@ -326,7 +329,7 @@ class DatabaseQueries:
                 SQL("SELECT name, inverse, parameters FROM {} ORDER BY id").format(Identifier(table + RELATIONS))
             ).fetchall()
         if settings is None or not rows:
-            raise ExportError(f"table {table} is no complete export of a run; export it again.")
+            raise ExportError(f"table {table} is not a complete export of a run; export it again.")
         self._relations = Vocabulary((name for name, inverse, _ in rows if not inverse), "relation")
         relation = torch.tensor([parameters for _, _, parameters in rows])
         chosen = ModelSettings.model_validate(settings[0])

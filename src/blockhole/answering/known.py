@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from blockhole.graph.knowledge_graph import EdgesByRelation, KnowledgeGraph, edges_by_relation
 from blockhole.queries.exact import AnswerSets, TypedCandidates, answer_sets, answers, targets, typed_candidates
-from blockhole.queries.language import Hop, write_name
+from blockhole.queries.language import Hop, encode_entity, write_name
 from blockhole.queries.paths import PathQueries
 
 if TYPE_CHECKING:
@@ -93,7 +93,8 @@ def neighbourhood(
     graph: KnowledgeGraph, entity: str, *, limit: int = 20, relation: int | None = None, offset: int = 0
 ) -> Neighbourhood:
     """The facts about `entity`, at most `limit` of each relation; of one `relation` alone where it is given."""
-    number = graph.entities.id(entity)
+    number = encode_entity(entity, graph.entities)
+    entity = graph.entities[number]
     relations = graph.adjacency.relations(number).tolist()
     found = {each: graph.adjacency.neighbours(number, each) for each in relations}
     shown = relations if relation is None else [relation]

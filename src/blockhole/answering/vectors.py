@@ -50,7 +50,7 @@ class Vectors:
         if vectors is None or vectors.num_entities != len(run.entities):
             raise DamagedRun(
                 f"{run.folder}: the saved weights do not fit config.json and vocabulary.parquet; "
-                "these files are not of one run."
+                "these files do not belong to one run."
             )
         return vectors
 

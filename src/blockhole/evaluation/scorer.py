@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from blockhole.errors import EvaluationError
+from blockhole.errors import EvaluationError, counted
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.models.contract import Model, float32_slack
 from blockhole.queries.language import Hop, Query, write_name
@@ -45,8 +45,9 @@ class Scorer:
     def __init__(self, model: Model, graph: KnowledgeGraph, device: torch.device | str = "cpu") -> None:
         if (model.num_entities, model.num_relations) != (graph.num_entities, graph.num_relations):
             raise EvaluationError(
-                f"the model has {model.num_entities} entities and {model.num_relations} relations, the data "
-                f"{graph.num_entities} and {graph.num_relations}; evaluate it on the data it was trained on."
+                f"the model has {counted(model.num_entities, 'entity', 'entities')} and "
+                f"{counted(model.num_relations, 'relation')}, the data {graph.num_entities} and {graph.num_relations}; "
+                "evaluate it on the data it was trained on."
             )
         # Apple's MPS has no float64; ranks must not depend on the device, so its models are evaluated on the CPU.
         device = torch.device(device)

@@ -239,7 +239,7 @@ class Model(nn.Module, ABC):
     def _refuse_paths(self, hops: int) -> None:
         if hops > 1 and self.why_no_paths is not None:
             raise UndefinedPath(
-                f"{type(self).__name__} scores single relations, not a path of {hops}: {self.why_no_paths}; "
+                f"{type(self).__name__} scores single relations, not a path of {hops} hops: {self.why_no_paths}; "
                 "use blockhole for paths."
             )
 

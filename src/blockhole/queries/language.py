@@ -145,17 +145,51 @@ def encode_prefix(text: str, graph: KnowledgeGraph) -> tuple[int, list[int]]:
     return source, path
 
 
-def encode_hop(text: str, graph: KnowledgeGraph) -> int:
-    """The id of a relation as queries write it, such as ^fatherOf."""
-    return _ids([_Parser(text).lone_hop()], text, graph.entities, graph.relations)[0]
+def encode_path(text: str, relations: Vocabulary) -> list[int]:
+    """The same for relations alone, such as ^fatherOf/brotherOf."""
+    return _ids(_Parser(text).path(), text, None, relations)
+
+
+# Names that stand alone, in a column or an argument, need no quotes; who writes them as in a query is understood too.
+
+
+def encode_entity(text: str, entities: Vocabulary) -> int:
+    """The id of an entity by its name as it is, or as queries write it."""
+    if text not in entities and [token.kind in _NAMES for token in lex(text)] == [True]:
+        text = _Parser(text).lone_name("entity")
+    return entities.id(text)
+
+
+def encode_hop(text: str, relations: Vocabulary) -> int:
+    """The id of a hop in the space of 2R, by the name as it is behind its inverse marks, or as queries write it."""
+    inverse, name = _marks_and_name(text)
+    if name and name in relations:
+        return relations.id(name) + inverse * len(relations)
+    if name and text in relations:
+        return relations.id(text)
+    try:
+        hop = _Parser(text).lone_hop()
+    except QuerySyntaxError:
+        if not name or name[0] in '"<':
+            raise
+        return relations.id(name)  # raises that it is unknown
+    return _ids([hop], text, None, relations)[0]
 
 
 def hop_in_column(text: str) -> Hop:
-    """A hop as a column of a table holds it: ^ or ** where it is an inverse, and then the name as it is, unquoted."""
-    for mark in _INVERSE_MARKS:
-        if text.startswith(mark):
-            return Hop(text.removeprefix(mark), inverse=True)
-    return Hop(text)
+    """The same in names, where no vocabulary can tell what is a mark and what belongs to a name."""
+    try:
+        return _Parser(text).lone_hop().hop
+    except QuerySyntaxError:
+        inverse, name = _marks_and_name(text)
+        return Hop(name, inverse)
+
+
+def _marks_and_name(text: str) -> tuple[bool, str]:
+    """Whether the marks before a name invert it, and all that follows them."""
+    tokens = lex(text)
+    marks = next((i for i, token in enumerate(tokens) if token.kind != "inverse"), len(tokens))
+    return marks % 2 == 1, text[tokens[marks - 1].end :].lstrip() if marks else text
 
 
 def _ids(nodes: Sequence[Node], text: str | None, entities: Vocabulary | None, relations: Vocabulary) -> list[int]:
@@ -395,12 +429,26 @@ class _Parser:
             raise self._stray()
         return nodes
 
+    def path(self) -> list[Node]:
+        """Hops without a source, at least one."""
+        nodes: list[Node] = []
+        while not nodes or self._skip("/"):
+            hop, column = self._hop()
+            nodes.append(Projection(Anchor(""), hop, column))
+        if self.at < len(self.tokens):
+            raise self._stray()
+        return nodes
+
     def lone_hop(self) -> Projection:
         """A hop and nothing else, from nowhere."""
         hop, column = self._hop()
         if self.at < len(self.tokens):
             raise self._unquoted("expected the end here")
         return Projection(Anchor(""), hop, column)
+
+    def lone_name(self, what: str) -> str:
+        """The first name."""
+        return self._name(what)
 
     def _hop(self) -> tuple[Hop, int]:
         inverse = False

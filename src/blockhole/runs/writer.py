@@ -18,11 +18,11 @@ from blockhole.runs.checkpoint import (
     OPTIMIZER,
     Checkpoint,
     TrainingState,
+    explaining_failed_save,
     load_checkpoint,
     read_record,
     recover,
     save_checkpoint,
-    saving,
 )
 from blockhole.runs.config import TrainConfig
 from blockhole.runs.folder import (
@@ -30,7 +30,7 @@ from blockhole.runs.folder import (
     METRICS,
     PARTS,
     VOCABULARY,
-    read_facts,
+    read_run_facts,
     read_vocabularies,
     write_config,
     write_facts,
@@ -128,7 +128,7 @@ class RunWriter:
 
 def begin_folder(folder: Path, config: TrainConfig, graph: KnowledgeGraph) -> MetricsFile:
     """Write what a run is known by from its beginning: names, facts and settings; its metrics, open."""
-    with saving(folder):
+    with explaining_failed_save(folder):
         recover(folder)
         (folder / PARTS).unlink(missing_ok=True)  # of a merge that failed there
         write_vocabularies(folder / VOCABULARY, graph.entities, graph.relations)
@@ -139,7 +139,7 @@ def begin_folder(folder: Path, config: TrainConfig, graph: KnowledgeGraph) -> Me
 
 def resume_folder(folder: Path, config: TrainConfig, metrics_bytes: int) -> MetricsFile:
     """Write the settings that a run goes on with; its metrics, open after so many bytes."""
-    with saving(folder):
+    with explaining_failed_save(folder):
         write_config(folder, config)
         return MetricsFile(folder / METRICS, metrics_bytes)
 
@@ -148,7 +148,8 @@ def check_optimizer(state: Mapping[str, Tensor], saved: Mapping[str, Tensor], fo
     """Make sure that what was saved of an optimizer is of one that has this `state`."""
     if {name: value.shape for name, value in saved.items()} != {name: value.shape for name, value in state.items()}:
         raise DamagedRun(
-            f"{folder / OPTIMIZER} does not fit the optimizer that config.json names; these files are not of one run."
+            f"{folder / OPTIMIZER} does not fit the optimizer that config.json names; "
+            "these files do not belong to one run."
         )
 
 
@@ -157,7 +158,7 @@ def check_same_data(folder: Path, graph: KnowledgeGraph) -> None:
     sums = read_record(folder).sha256
     entities, relations = read_vocabularies(folder / VOCABULARY, sums.get(VOCABULARY))
     same_names = (entities, relations) == (graph.entities, graph.relations)
-    if not same_names or read_facts(folder / FACTS, entities, relations, sums.get(FACTS)) != graph:
+    if not same_names or read_run_facts(folder / FACTS, entities, relations, sums.get(FACTS)) != graph:
         raise RunError(
             f"{folder} was trained on other data: its {'facts' if same_names else 'names'} differ; "
             "resume it with the data it began with."
@@ -167,7 +168,7 @@ def check_same_data(folder: Path, graph: KnowledgeGraph) -> None:
 @contextmanager
 def sole_writer(folder: Path) -> Iterator[None]:
     """Make `folder` and hold it: a second process that would train into it is refused until the block ends."""
-    with saving(folder):
+    with explaining_failed_save(folder):
         folder.mkdir(parents=True, exist_ok=True)
     if sys.platform == "win32":
         yield

@@ -24,11 +24,11 @@ from blockhole.runs.checkpoint import (
     Record,
     TrainingState,
     commit_shards,
+    explaining_failed_save,
     load_checkpoint,
     read_record,
     recover,
     save_checkpoint,
-    saving,
 )
 from blockhole.runs.config import TrainConfig
 from blockhole.runs.folder import CONFIG
@@ -139,7 +139,7 @@ class ShardedRunWriter:
         if under_way is None:
             return
         try:
-            with saving(self._folder), _causes():
+            with explaining_failed_save(self._folder), _causes():
                 under_way.result()
                 if self._committed is not None:
                     self._committed.result()
