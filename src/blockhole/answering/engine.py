@@ -19,7 +19,7 @@ from blockhole.answering.index import ExactIndex, LoadedIndex, load_index
 from blockhole.answering.known import KnownFacts
 from blockhole.answering.search import Found, find_answers
 from blockhole.answering.vectors import Vectors, norms
-from blockhole.errors import BlockholeWarning, ConfigError, QueryError, RunError
+from blockhole.errors import BlockholeWarning, ConfigError, DamagedRun, MissingExtra, QueryError, RunError
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.queries.language import Query, encode, parse
 from blockhole.queries.paths import PathQueries
@@ -122,20 +122,25 @@ class Engine:
     ) -> Engine:
         """The engine of a run, or of the run in a folder, with the calibration kept there unless another is given.
 
-        A run that has none is warned about, or refused where it has to be `calibrated`. Vectors are views of the run's
-        files, or copies of their own `in_memory`, which outlive files that are overwritten.
+        A run that has none is warned about, or refused where it has to be `calibrated`; one whose index cannot be used
+        is warned about and searched without it. Vectors are views of the run's files, or copies of their own
+        `in_memory`, which outlive files that are overwritten.
         """
         if not isinstance(run, Run):
             run = Run.open(run)
-        if calibration is None and run.folder is not None:
-            calibration = load_calibration(run.folder)
-            if calibration is None and calibrated:
-                raise RunError(not_calibrated(run.folder) + ".")
+        vectors, loaded = Vectors.of(run), None
+        if run.folder is not None:
+            try:
+                loaded = load_index(run.folder, vectors)
+            except (RunError, MissingExtra) as failure:
+                warnings.warn(f"answers are searched for without the index: {failure}", BlockholeWarning, stacklevel=2)
             if calibration is None:
-                message = not_calibrated(run.folder) + ", or answers will have no probabilities."
-                warnings.warn(message, BlockholeWarning, stacklevel=2)
-        loaded = load_index(run.folder) if run.folder is not None else None
-        vectors = Vectors.of(run)
+                calibration, lacking = _kept_calibration(run.folder)
+                if calibration is None and calibrated:
+                    raise RunError(lacking + ".")
+                if calibration is None:
+                    message = f"{lacking}, or answers will have no probabilities."
+                    warnings.warn(message, BlockholeWarning, stacklevel=2)
         if in_memory:
             vectors, loaded = vectors.copied(), loaded and loaded.copied()
         return cls(vectors, run.graph if graph is None else graph, calibration, loaded)
@@ -259,6 +264,14 @@ def check_top(top: int) -> None:
 
 
 _REMEDY = "make it with: blockhole calibrate RUN"
+
+
+def _kept_calibration(folder: Path) -> tuple[Calibration | None, str]:
+    """The calibration in a run's folder, and what to say where there is none that can be used."""
+    try:
+        return load_calibration(folder), not_calibrated(folder)
+    except DamagedRun as failure:
+        return None, str(failure)
 
 
 def not_calibrated(folder: Path | str) -> str:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from blockhole.answering.answers import Status
-from blockhole.answering.index import ExactIndex
+from blockhole.answering.index import MANY, ApproximateIndex, ExactIndex
 from blockhole.answering.vectors import norms
 from blockhole.queries.exact import AnswerSets
 from blockhole.queries.paths import PathQueries
@@ -26,8 +26,6 @@ from blockhole.queries.paths import PathQueries
 if TYPE_CHECKING:
     from blockhole.answering.engine import Candidates, Engine
 
-MANY = 50_000
-"""Candidates that an approximate index is worth its errors for; fewer are searched exactly in a few milliseconds."""
 _QUERIES = 512
 _NUMBERS = 2**25
 """What a block of queries may hold at once: known answers, or numbers in the vectors of its shortlists."""
@@ -167,15 +165,15 @@ def _answer_block(engine: Engine, block: _Block, shared: _Shared) -> Found:
 def _shortlist(
     engine: Engine, block: _Block, shared: _Shared, vector: Tensor
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows and entities among which the best answers are, by row; shapes [S], [S]."""
+    """Rows and entities among which the best answers are; shapes [S], [S]."""
     known = block.known
     if block.only == "known":
         return known.row.astype(np.int64), known.entities.astype(np.int64)
     hidden = _hidden(engine, block, shared)
-    if engine.approximate is None:
-        row, column = shared.vectors.shortlists(vector, block.top, hidden)
-        return row, shared.entity(column)
-    return _approximate_shortlist(engine, block, shared, vector, hidden)
+    if engine.approximate is not None and len(shared.vectors.vectors) > MANY:
+        return _partly_approximate(engine.approximate, block, shared, vector, hidden)
+    row, column = shared.vectors.shortlists(vector, block.top, hidden)
+    return row, shared.entity(column)
 
 
 def _hidden(engine: Engine, block: _Block, shared: _Shared) -> NDArray[np.bool_] | None:
@@ -193,23 +191,19 @@ def _hidden(engine: Engine, block: _Block, shared: _Shared) -> NDArray[np.bool_]
     return hidden
 
 
-def _approximate_shortlist(
-    engine: Engine, block: _Block, shared: _Shared, vector: Tensor, hidden: NDArray[np.bool_] | None
+def _partly_approximate(
+    index: ApproximateIndex, block: _Block, shared: _Shared, vector: Tensor, hidden: NDArray[np.bool_] | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The same where queries of many candidates are looked for in an approximate index, each by itself."""
-    assert engine.approximate is not None
-    row, entity = [], []
-    for i in range(len(vector)):
-        own = slice(i, i + 1)
-        among = None if hidden is None else hidden[own]
-        allowed = shared.entities if among is None else shared.entity(np.flatnonzero(~among[0])).astype(np.int32)
-        if allowed is None or len(allowed) > MANY:
-            found = engine.approximate.shortlist(vector[i], int(block.top[i]), allowed)
-        else:
-            found = shared.entity(shared.vectors.shortlists(vector[own], block.top[own], among)[1])
-        row.append(np.full(len(found), i))
-        entity.append(found)
-    return np.concatenate(row), np.concatenate(entity)
+    count = len(shared.vectors.vectors) - (np.zeros(len(vector)) if hidden is None else hidden.sum(axis=1))
+    few = np.flatnonzero(count <= MANY)
+    row, column = shared.vectors.shortlists(vector[few], block.top[few], None if hidden is None else hidden[few])
+    rows, entities = [few[row]], [shared.entity(column)]
+    for i in np.flatnonzero(count > MANY).tolist():
+        allowed = shared.entities if hidden is None else shared.entity(np.flatnonzero(~hidden[i])).astype(np.int32)
+        entities.append(index.shortlist(vector[i], int(block.top[i]), allowed))
+        rows.append(np.full(len(entities[-1]), i))
+    return np.concatenate(rows), np.concatenate(entities)
 
 
 def _best_of_rows(

@@ -21,6 +21,8 @@ _LANES = 8
 _NUMBERS = 2**15
 """Rows are walked in whole multiples of 8, and never so many that torch would share them out among threads: the vector
 instructions for complex products round what is left over at an end otherwise than what is not (HolE shows it)."""
+_ROWS = 2**14
+"""Rows that are finished at a time."""
 
 
 @final
@@ -82,6 +84,11 @@ class Vectors:
         return len(self.entity)
 
     @property
+    def width(self) -> int:
+        """How many numbers a query vector and a candidate vector have."""
+        return self._operators.finish_candidate(self.entity[:1]).shape[1]
+
+    @property
     def operators(self) -> Model:
         """The model behind the hops, in float64; it holds no entities."""
         return self._operators
@@ -126,18 +133,28 @@ class Vectors:
         return self._operators.finish_candidate(self.rows(entities))
 
     def all_candidates(self) -> Tensor:
-        """The candidate vectors of all entities in float32: [E, width]; no copy where rows are taken as they are."""
-        return self._operators.finish_candidate(self.entity)
+        """The candidate vectors of all entities in float32: [E, width]; no copy where rows are taken as they are.
+
+        Others are computed in float64 like those of `candidates`, so that they are rounded once.
+        """
+        if type(self._operators).finish_candidate is Model.finish_candidate:
+            return self.entity
+        parts = torch.split(self.entity, _ROWS)
+        return torch.cat([self._operators.finish_candidate(part.double()).float() for part in parts])
 
 
 def _finite(vector: Tensor) -> Tensor:
     """The query vectors, where they are numbers."""
     if not torch.isfinite(vector).all():
-        raise RunError(
-            "the model's scores for this query are not finite: the run has diverged; "
-            "train it again with a lower learning rate or a stronger penalty."
-        )
+        raise diverged("the model's scores for this query")
     return vector
+
+
+def diverged(what: str) -> RunError:
+    """That `what` is not finite, and what to do."""
+    return RunError(
+        f"{what} are not finite: the run has diverged; train it again with a lower learning rate or a stronger penalty."
+    )
 
 
 def norms(query: Tensor) -> NDArray[np.float64]:
