@@ -235,7 +235,7 @@ class Engine:
         probability: list[float] | list[None] = [None] * len(found.row)
         if self.calibration is not None:
             certain = found.known.astype(np.float64)  # what follows from the facts needs no model to be believed
-            for k in np.unique(length).tolist():
+            for k in set(length.tolist()):
                 rows = ~found.known & (length == k)
                 certain[rows] = self.calibration.probability(found.evidence[rows], k)
             probability = certain.tolist()

@@ -53,7 +53,7 @@ class Found:
 
     def take(self, index: NDArray[np.intp]) -> Found:
         """The answers at these positions."""
-        return Found(*(getattr(self, field.name)[index] for field in fields(self)))
+        return Found(self.row[index], self.entity[index], self.score[index], self.evidence[index], self.known[index])
 
     def starts(self, count: int) -> NDArray[np.int64]:
         """Where the answers of each of `count` queries begin, and where the last end; shape [count + 1]."""
@@ -74,28 +74,41 @@ def find_answers(
 
     `only` keeps those that are known, or those that are predicted.
     """
-    entities, width = engine.index.vectors.shape
     wanted = np.empty(len(queries), dtype=np.int64)
-    wanted[:] = np.maximum(1, np.minimum(top, entities))
+    wanted[:] = np.maximum(1, np.minimum(top, engine.graph.num_entities))
     pool = _pools(engine, queries.last_relation) if candidates == "typed" else np.full(len(queries), _EVERYONE)
+    if len(queries) == 1:
+        return _find_in_order(engine, queries, wanted, pool, candidates, only)
     # Queries that share a product come together; blocks of one length need no masks, like paths make like answer sets.
     order = np.lexsort((queries.source, *queries.path.T[::-1], queries.length, pool))
-    ordered, wanted, pool = queries.take(order), wanted[order], pool[order]
-    size = max(1, min(_QUERIES, _NUMBERS // max(entities, int(wanted.max(initial=1)) * width, 1)))
-    parts = [_NOTHING]
+    found = _find_in_order(engine, queries.take(order), wanted[order], pool[order], candidates, only)
+    found.row[:] = order[found.row]
+    return found.take(np.argsort(found.row, kind="stable"))
+
+
+def _find_in_order(
+    engine: Engine,
+    queries: PathQueries,
+    top: NDArray[np.int64],
+    pool: NDArray[np.integer],
+    candidates: Candidates,
+    only: Status | None,
+) -> Found:
+    """The same for queries in an order in which those of one `pool` [N] come together."""
+    entities, width = engine.index.vectors.shape
+    size = max(1, min(_QUERIES, _NUMBERS // max(entities, int(top.max(initial=1)) * width, 1)))
+    parts = []
     shared, shared_by = _Shared(engine.index), _EVERYONE
-    for sets in engine.known.answer_sets(ordered, size):
+    for sets in engine.known.answer_sets(queries, size):
         for part in _split(sets, pool):
             if pool[part.first] != shared_by:
                 shared_by = int(pool[part.first])
                 own = engine.known.candidates(shared_by)
                 shared = _Shared(engine.index.subset(own), own)
             rows = slice(part.first, part.first + len(part))
-            block = _Block(ordered.take(rows), wanted[rows], candidates, only, part)
-            parts.append(_answer_block(engine, block, shared))
-    joined = parts[1] if len(parts) == 2 else _join(parts)
-    joined.row[:] = order[joined.row]
-    return joined.take(np.argsort(joined.row, kind="stable"))
+            members = queries if len(part) == len(queries) else queries.take(rows)
+            parts.append(_answer_block(engine, _Block(members, top[rows], candidates, only, part), shared))
+    return parts[0] if len(parts) == 1 else _join([_NOTHING, *parts])
 
 
 class _Block(NamedTuple):
@@ -149,15 +162,17 @@ def _split(sets: AnswerSets, pool: NDArray[np.integer]) -> Iterator[AnswerSets]:
 
 def _answer_block(engine: Engine, block: _Block, shared: _Shared) -> Found:
     vector = engine.vectors.queries(block.queries)
+    norm = norms(vector)
     row, entity = _shortlist(engine, block, shared, vector)
-    score = (vector[torch.from_numpy(row)] * engine.vectors.candidates(entity)).sum(dim=1).numpy()
+    each = vector if len(vector) == 1 else vector.index_select(0, torch.from_numpy(row))
+    score = (each * engine.vectors.candidates(entity)).sum(dim=1).numpy()
     best = _best_of_rows(row, entity, score, block.top)
     row, entity, score = row[best], entity[best], score[best]
     return Found(
         row=block.known.first + row,
         entity=entity,
         score=score,
-        evidence=score / norms(vector)[row],
+        evidence=score / norm[row],
         known=_among(block.known, row, entity, engine.graph.num_entities),
     )
 

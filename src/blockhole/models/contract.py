@@ -276,10 +276,10 @@ def longest_norm(candidates: Tensor) -> float:
 
 def at_norm_1(vector: Tensor) -> Tensor:
     """Vectors divided by their norms, zero left as it is: [N, width] → [N, width]."""
-    largest = vector.abs().amax(dim=1, keepdim=True)  # first, so that squaring cannot overflow
-    vector = vector / torch.where(largest > 0, largest, 1.0)
-    norm = vector.norm(dim=1, keepdim=True)
-    return vector / torch.where(norm > 0, norm, 1.0)
+    least = torch.finfo(vector.dtype).tiny
+    for order in (torch.inf, 2):  # by the largest number first, so that squaring cannot overflow
+        vector = vector / torch.linalg.vector_norm(vector, order, dim=1, keepdim=True).clamp_min(least)
+    return vector
 
 
 @contextmanager
