@@ -108,7 +108,10 @@ class ExactIndex:
             full = -(-len(part) // size) * size
             tile = buffer[: len(queries) * full].view(len(queries), full)
             scores = tile if full == len(part) else tile[:, : len(part)]
-            torch.mm(queries, part.T, out=scores)
+            if len(queries) == 1:  # the same, a few per cent faster
+                torch.mv(part, queries[0], out=scores[0])
+            else:
+                torch.mm(queries, part.T, out=scores)
             if full > len(part):
                 tile[:, len(part) :] = -torch.inf
             if hidden is not None:
