@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, final
@@ -11,7 +11,7 @@ from typing import Any, final
 import torch
 
 from blockhole.data.dataset import DataSet
-from blockhole.errors import ConfigError, DataError, UndefinedPath, Unwritable, checked
+from blockhole.errors import ConfigError, DamagedRun, DataError, UndefinedPath, Unwritable, checked
 from blockhole.evaluation.classification import ValidationAccuracy
 from blockhole.evaluation.path_ranking import subset, validation_ranking
 from blockhole.evaluation.truth import truth_of
@@ -186,11 +186,18 @@ def _refuse_untrainable(data: DataSet, config: TrainConfig) -> None:
 
 
 def _calibrate(run: Run, data: DataSet) -> None:
-    """Keep what turns scores into probabilities beside the weights, where the data has facts to learn it from."""
-    if not len(data.split.valid) or find_spec("scipy") is None:
+    """Keep what turns scores into probabilities beside the weights, where the data has facts to learn it from.
+
+    A calibration that these weights have, since nothing was trained, is left as it is.
+    """
+    if not len(data.split.valid) or find_spec("scipy") is None or run.folder is None:
         return
     from blockhole.answering.calibrating import calibrate
+    from blockhole.answering.calibration import load_calibration
 
+    with suppress(DamagedRun):
+        if load_calibration(run.folder) is not None:
+            return
     try:
         calibrate(run, data)
     except Unwritable:

@@ -59,7 +59,7 @@ def test_a_missing_run(refused: Callable[..., str], tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"cut short", None])
 @pytest.mark.parametrize(
     "name",
-    ["config.json", "vocabulary.parquet", "facts.parquet", "weights.safetensors", "state.json", "calibration.json"],
+    ["config.json", "vocabulary.parquet", "facts.parquet", "weights.safetensors", "state.json"],
 )
 def test_a_corrupted_run(refused: Callable[..., str], own_run: Path, name: str, content: bytes | None) -> None:
     path = own_run / name

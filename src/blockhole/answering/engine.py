@@ -23,6 +23,8 @@ from blockhole.errors import (
     BlockholeWarning,
     ConfigError,
     Count,
+    DamagedRun,
+    MissingExtra,
     QueryError,
     RunError,
     check_argument,
@@ -136,20 +138,25 @@ class Engine:
     ) -> Engine:
         """The engine of a run, or of the run in a folder, with the calibration kept there unless another is given.
 
-        A run that has none is warned about, or refused where it has to be `calibrated`. Vectors are views of the run's
-        files, or copies of their own `in_memory`, which outlive files that are overwritten.
+        A run that has none is warned about, or refused where it has to be `calibrated`; one whose index cannot be used
+        is warned about and searched without it. Vectors are views of the run's files, or copies of their own
+        `in_memory`, which outlive files that are overwritten.
         """
         if not isinstance(run, Run):
             run = Run.open(run)
-        if calibration is None and run.folder is not None:
-            calibration = load_calibration(run.folder)
-            if calibration is None and calibrated:
-                raise RunError(not_calibrated(run.folder) + ".")
+        vectors, loaded = Vectors.of(run), None
+        if run.folder is not None:
+            try:
+                loaded = load_index(run.folder, vectors)
+            except (RunError, MissingExtra) as failure:
+                warnings.warn(f"answers are searched for without the index: {failure}", BlockholeWarning, stacklevel=3)
             if calibration is None:
-                message = not_calibrated(run.folder) + ", or answers will have no probabilities."
-                warnings.warn(message, BlockholeWarning, stacklevel=3)
-        loaded = load_index(run.folder) if run.folder is not None else None
-        vectors = Vectors.of(run)
+                calibration, lacking = _kept_calibration(run.folder)
+                if calibration is None and calibrated:
+                    raise RunError(lacking + ".")
+                if calibration is None:
+                    message = f"{lacking}, or answers will have no probabilities."
+                    warnings.warn(message, BlockholeWarning, stacklevel=3)
         if in_memory:
             vectors, loaded = vectors.copied(), loaded and loaded.copied()
         return cls(vectors, run.graph if graph is None else graph, calibration, loaded)
@@ -251,7 +258,7 @@ class Engine:
         probability: list[float] | list[None] = [None] * len(found.row)
         if self.calibration is not None:
             certain = found.known.astype(np.float64)  # what follows from the facts needs no model to be believed
-            for k in np.unique(length).tolist():
+            for k in set(length.tolist()):
                 rows = ~found.known & (length == k)
                 certain[rows] = self.calibration.probability(found.evidence[rows], k)
             probability = certain.tolist()
@@ -279,6 +286,14 @@ def check_top(top: int) -> None:
 
 
 _REMEDY = "make it with: blockhole calibrate RUN"
+
+
+def _kept_calibration(folder: Path) -> tuple[Calibration | None, str]:
+    """The calibration in a run's folder, and what to say where there is none that can be used."""
+    try:
+        return load_calibration(folder), not_calibrated(folder)
+    except DamagedRun as failure:
+        return None, str(failure)
 
 
 def not_calibrated(folder: Path | str) -> str:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from blockhole.errors import EvaluationError, counted
 from blockhole.graph.knowledge_graph import KnowledgeGraph
-from blockhole.models.contract import Model, float32_slack
+from blockhole.models.contract import Model, at_norm_1, float32_slack, longest_norm
 from blockhole.queries.language import Hop, Query, write_name
 from blockhole.queries.paths import PathQueries
 
@@ -84,16 +84,12 @@ class Scorer:
     def columns(self, entities: NDArray[np.int32]) -> Columns:
         """The candidate vectors of `entities`, to rank against."""
         exact = self._candidates(torch.from_numpy(entities.astype(np.int64)).to(self.device)) / self.unit
-        return Columns(exact, exact.float(), float32_slack(exact))
+        return Columns(exact, exact.float(), float32_slack(exact.shape[1], longest_norm(exact)))
 
     @torch.no_grad()
     def embed(self, queries: PathQueries) -> Tensor:
         """The query vectors at norm 1 (zero stays zero), to rank with; shape [N, width] float64."""
-        vector = self._embed(queries)
-        largest = vector.abs().amax(dim=1, keepdim=True)  # first, so that squaring cannot overflow
-        vector = vector / torch.where(largest > 0, largest, 1.0)
-        norm = vector.norm(dim=1, keepdim=True)
-        return vector / torch.where(norm > 0, norm, 1.0)
+        return at_norm_1(self._embed(queries))
 
     @torch.no_grad()
     def score(self, queries: PathQueries) -> NDArray[np.float64]:

@@ -124,8 +124,10 @@ def read_derived(path: Path, kind: type[_Record], remedy: str) -> _Record | None
         return kind.model_validate(json.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as failure:
-        raise DamagedRun(f"{path} cannot be read ({why(failure)}); {remedy}") from None
+    except OSError as failure:
+        raise DamagedRun(f"{path} cannot be read ({failure.strerror}); {remedy}") from None
+    except ValueError:
+        raise DamagedRun(f"{path} is damaged: it is not what was saved; {remedy}") from None
 
 
 def check_sum(path: Path, sha256: str | None) -> None:

@@ -60,7 +60,7 @@ class Writer(Protocol):
         """Load weights and optimizer from the folder, to go on with `config`; its names and facts must be the same."""
 
     def save(self, state: TrainingState, best: dict[str, Tensor] | None, *, best_changed: bool) -> None:
-        """Save weights, optimizer and `state`, and the best weights if they changed since the last save."""
+        """Save weights, optimizer and `state`, and the best weights if they changed; nothing where all is saved."""
 
     def log(self, event: str, figures: Figures) -> None:
         """Record figures; see Tracker."""
@@ -82,6 +82,7 @@ class RunWriter:
         self._optimizing = optimizing
         self._trackers = [*trackers]
         self._metrics: MetricsFile | None = None
+        self._saved: TrainingState | None = None
 
     def begin(self, config: TrainConfig, graph: KnowledgeGraph) -> None:
         """See Writer."""
@@ -98,11 +99,15 @@ class RunWriter:
         self._optimizing.load_optimizer_state(checkpoint.optimizer)
         self._metrics = resume_folder(self._folder, config, checkpoint.metrics_bytes)
         self._trackers.append(self._metrics)
+        if read_record(self._folder).shards is None:  # which are brought into plain files at the first chance
+            self._saved = checkpoint.state.model_copy()
         return checkpoint
 
     def save(self, state: TrainingState, best: dict[str, Tensor] | None, *, best_changed: bool) -> None:
         """See Writer."""
         assert self._metrics is not None, "begin or resume comes first"
+        if state == self._saved and not best_changed:
+            return  # a new id for the same weights would make an index or a calibration of theirs look stale
         checkpoint = Checkpoint(
             state=state,
             weights=dict(self._model.state_dict()),
@@ -111,6 +116,7 @@ class RunWriter:
             metrics_bytes=self._metrics.size(),
         )
         save_checkpoint(self._folder, checkpoint, best_changed=best_changed)
+        self._saved = state.model_copy()
 
     def log(self, event: str, figures: Figures) -> None:
         """See Writer."""
