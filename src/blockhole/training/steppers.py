@@ -22,7 +22,7 @@ from blockhole.models.contract import Model
 from blockhole.runs.config import TrainConfig
 from blockhole.runs.writer import Optimizing
 from blockhole.training.batches import Batch
-from blockhole.training.draws import Purpose, generator, shift, splitmix64
+from blockhole.training.draws import Purpose, draw_key, shift, splitmix64
 from blockhole.training.losses import Pairs
 from blockhole.training.negatives import ALL_ENTITIES, NegativeSampler
 from blockhole.training.objective import Objective, target_weights
@@ -288,7 +288,7 @@ class Dropout:
 
     def begin(self, batch: Batch) -> None:
         """Fix the key of the draws that follow."""
-        self._key.fill_(int(generator(self._seed, Purpose.DROPOUT, batch.epoch, batch.index).integers(2**63)))
+        self._key.fill_(draw_key(self._seed, Purpose.DROPOUT, batch.epoch, batch.index))
 
     def draw(self, source: Tensor, target: Tensor) -> Tensor:
         """What the query vectors of these positives are multiplied with: [batch], [batch] → [batch, width]."""
