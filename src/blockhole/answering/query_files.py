@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from blockhole.answering.answers import Answers, answers_frame
 from blockhole.errors import ConfigError, DataError, MalformedFile, QueryError
 from blockhole.queries.language import Query, hop_in_column, parse
-from blockhole.saving import replacing
+from blockhole.saving import parse_json, replacing
 
 if TYPE_CHECKING:
     from blockhole.answering.engine import Engine
@@ -40,7 +40,7 @@ def read_queries(path: Path) -> dict[int, Query]:
 
 def _read_json(path: Path, number: int, line: str) -> Query:
     try:
-        value = json.loads(line)
+        value = parse_json(line)
     except ValueError:
         raise MalformedFile(path, "this is no JSON", 'write {"query": "William/^fatherOf"}', number) from None
     text = value.get("query") if isinstance(value, dict) else value
