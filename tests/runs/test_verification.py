@@ -157,6 +157,19 @@ def test_sums_are_those_of_the_bytes_that_were_meant(run: Path) -> None:
     assert set(verify(run).values()) == {"intact"}
 
 
+def test_a_checkpoint_that_a_kill_left_under_its_other_name_is_intact(run: Path) -> None:
+    """Committed, but not yet renamed: the files that it replaces are still there."""
+    old = {name: (run / name).read_bytes() for name in ("weights.safetensors", "state.json")}
+    train(out=run, settings={"training.epochs": 5}, resume=True)
+    for name, content in old.items():
+        (run / name).rename(run / f"{name}.next")
+        (run / name).write_bytes(content)
+    assert verify(run)["weights.safetensors"] == "intact"
+    flip(run / "weights.safetensors.next")
+    with pytest.raises(DamagedRun, match=r"run: weights\.safetensors is damaged"):
+        verify(run)
+
+
 def _record(change: Callable[[dict[str, Any]], object]) -> Callable[[bytes], bytes]:
     def changed(content: bytes) -> bytes:
         record = json.loads(content)

@@ -1,7 +1,7 @@
 """Kills small trainings with SIGKILL at random moments, again and again: `make kills`; test_kill.py does ten.
 
 Children are forked from a process that has imported everything but used nothing that starts threads, so a life costs
-milliseconds. Half of the lives end at a random moment from their beginning on; the other half within a few batches of
+milliseconds. Half of the lives end at a random moment of their first second; the other half within a few batches of
 their first checkpoint, so that a run gets on however slow the machine is. A run is killed ten times, then trained to
 its end, and the next begins: many deaths come before, or in, the first checkpoint.
 
@@ -33,7 +33,7 @@ from blockhole.fitting import train
 from blockhole.graph.knowledge_graph import SplitGraph
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.models.hop_compiled import hop_rows, hop_rows_back
-from blockhole.runs.checkpoint import TrainingState, load_checkpoint, read_record
+from blockhole.runs.checkpoint import load_checkpoint, read_record
 from blockhole.runs.run import Run, is_run
 from blockhole.training.kernels.loops import Rule, move_rows
 
@@ -85,19 +85,21 @@ def begin_life(folder: Path) -> int:
 
 def kill_at_random(folder: Path, rng: random.Random, *, after_a_checkpoint: bool) -> bool:
     """Start a life and end it at a random moment; whether it was still under way."""
-    before, child = written(folder), begin_life(folder)
-    while after_a_checkpoint and written(folder) == before:
+    before, child = place_of(folder), begin_life(folder)
+    while after_a_checkpoint and place_of(folder) == before:
         time.sleep(0.001)
-    time.sleep(rng.uniform(0.0, 0.05 if after_a_checkpoint else 0.3))
+    time.sleep(rng.uniform(0.0, 0.05 if after_a_checkpoint else 1.0))
     os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
     return os.WIFSIGNALED(status)
 
 
-def written(folder: Path) -> float:
-    """When the last checkpoint was written; 0 before the first."""
-    state = folder / "state.json"
-    return state.stat().st_mtime if state.exists() else 0.0
+def place_of(folder: Path) -> tuple[int, int] | None:
+    """Where the last checkpoint is, in epochs and batches; none before the first."""
+    if not is_run(folder):
+        return None
+    state = read_record(folder).training
+    return state.epoch, state.batch
 
 
 def say(folder: Path, command: list[str]) -> str:
@@ -159,15 +161,14 @@ def kill_many(place: Path, kills: int, seed: int = 0) -> dict[str, Any]:
         for life in range(min(A_RUN, kills - number * A_RUN)):
             killed += kill_at_random(folder, rng, after_a_checkpoint=life % 2 == 1)
             said.update(try_commands(folder))
-            state = read_record(folder).training if is_run(folder) else TrainingState()
-            progress.append((state.epoch, state.batch))
+            progress.append(place_of(folder) or (-1, -1))
         os.waitpid(begin_life(folder), 0)
         said.update(try_commands(folder))
         left_over = len(list(folder.glob("*.next")))
         runs.append({"folder": folder.name, "killed": killed, "progress": progress, "left_over": left_over})
     for run in runs:  # only now: reading names starts threads, and what is forked after that may wait for them
         run["same_weights"], run["same_metrics"] = same(place / run["folder"], straight)
-    early = sum(moment == (0, 0) for run in runs for moment in run["progress"])
+    early = sum(moment == (-1, -1) for run in runs for moment in run["progress"])
     return {"killed": sum(run["killed"] for run in runs), "before_a_checkpoint": early, "commands": dict(said),
             "runs": runs}  # fmt: skip
 

@@ -9,6 +9,7 @@ from typing import Literal
 from blockhole.errors import DamagedRun, DataError
 from blockhole.packed.folder import is_packed, read_packed, read_sums
 from blockhole.runs.checkpoint import load_checkpoint, read_record
+from blockhole.runs.folder import NEXT
 from blockhole.runs.run import Run, is_run
 from blockhole.saving import SUM, is_intact, kept_sum, read_json
 
@@ -63,7 +64,9 @@ def _checked(folder: Path, sums: dict[str, str | None]) -> Verified:
 
 
 def _is_whole(path: Path, sha256: str | None) -> bool:
+    """Whether a file is as it was written; one of a checkpoint may still have the name it was written under."""
+    places = (path, path.with_name(path.name + NEXT))
     try:
-        return path.is_file() and is_intact(path, sha256)
+        return any(place.is_file() and is_intact(place, sha256) for place in places)
     except (OSError, ValueError):  # a name that no file can have
         return False
