@@ -16,9 +16,10 @@ import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -27,7 +28,7 @@ from blockhole.errors import BlockholeError
 from tests.fuzz.kinds import Target, files_of, write_files
 
 HANG = 10.0
-"""Seconds that one input may take."""
+"""Seconds that one input may take, not counting those in which the machine is busy with others."""
 GROWTH = 1 << 30
 """Bytes of memory that one input, or all of a process together, may add."""
 _START = 120.0
@@ -39,10 +40,11 @@ _KEPT = 3
 
 
 class Limits(NamedTuple):
-    """How long an input may take, and how much memory."""
+    """How long an input may take, how much memory, and how many inputs there are at most."""
 
     seconds: float = HANG
     growth: int = GROWTH
+    inputs: float = inf
 
 
 USUAL = Limits()
@@ -100,7 +102,8 @@ def _from(first: int) -> Iterator[int]:
 
 def read_one(target: Target, place: Path) -> tuple[str, str | None, float]:
     """What came of the input in `place`, the trace where that is a foreign exception, and the seconds it took."""
-    began, trace = time.monotonic(), None
+    processes = {os.getpid(), target.watched() or os.getpid()}
+    began, trace = own_time(processes), None
     try:
         target.read(place / "input")
         outcome = "read"
@@ -110,7 +113,16 @@ def read_one(target: Target, place: Path) -> tuple[str, str | None, float]:
         raise
     except BaseException:  # a panic of polars is no Exception
         outcome, trace = "foreign", traceback.format_exc()
-    return outcome, trace, time.monotonic() - began
+    return outcome, trace, own_time(processes) - began
+
+
+def own_time(processes: Iterable[int]) -> float:
+    """A clock that stands still while a process could run, but the machine is busy with others."""
+    waited = 0
+    for process in processes:
+        with suppress(OSError, ValueError, IndexError):
+            waited += int(Path(f"/proc/{process}/schedstat").read_text(encoding="ascii").split()[1])
+    return time.monotonic() - waited / 1e9
 
 
 def _memory(process: int, line: str) -> int:
@@ -142,7 +154,7 @@ def watch(
     tally = Tally()
     end = time.monotonic() + seconds
     with tempfile.TemporaryDirectory(prefix=f"fuzz-{name}-") as folder:
-        while time.monotonic() < end:
+        while time.monotonic() < end and tally.inputs < limits.inputs:
             place = Path(folder) / str(tally.inputs)
             failure = _follow(command, name, place, seed, end, tally, kept, limits, tell)
             if failure is not None:
@@ -186,6 +198,8 @@ def _follow(
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)  # its server too
         process.wait()
+        if process.stdin is not None:
+            process.stdin.close()
 
 
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "POLARS_MAX_THREADS": "1", "RAYON_NUM_THREADS": "1"}
@@ -203,13 +217,14 @@ def _listen(
     tell: Callable[[Tally], object],
 ) -> str | None:
     assert process.stdin is not None
-    watched, patience, heard, told = process.pid, _START, time.monotonic(), time.monotonic()
-    while (now := time.monotonic()) < end:
+    watched, patience, told = process.pid, _START, time.monotonic()
+    heard = own_time({process.pid})
+    while (now := time.monotonic()) < end and tally.inputs < limits.inputs:
         if now > told + 10:
             told = now
             tell(tally)
         if not select.select([messages], [], [], 0.1)[0]:
-            if now - heard > patience:
+            if own_time({process.pid, watched}) - heard > patience:
                 return f"hang: no end after {patience:g} s"
             with suppress(OSError):
                 if _resident(watched) > 4 * limits.growth:  # before the machine has none left
@@ -219,9 +234,11 @@ def _listen(
         if not line:
             log = (place / "log").read_text(encoding="utf-8", errors="replace")
             return f"crash: the process ended with status {process.wait()}\n{log[-3000:]}"
-        message, heard = json.loads(line), time.monotonic()
+        message = json.loads(line)
         if "watched" in message:
             watched, patience = message["watched"], limits.seconds
+        heard = own_time({process.pid, watched})
+        if "watched" in message:
             process.stdin.write(b"\n")
             continue
         tally.inputs += 1
