@@ -134,6 +134,34 @@ def _read_run(folder: Path) -> None:
     attempt(look, ask, lambda: load_checkpoint(folder), lambda: verify(folder))
 
 
+def _indexed_runs(folder: Path) -> list[Path]:
+    from blockhole.answering.index import IndexKind, build_index
+    from blockhole.answering.vectors import Vectors
+    from blockhole.runs.run import Run
+    from tests.serving.random_run import write_random_run
+
+    kinds: tuple[IndexKind, ...] = ("exact", "hnsw", "ivf")
+    for kind in kinds:
+        run = Run.open(write_random_run(folder / kind, E=200, R=3, facts=400))
+        build_index(folder / kind, Vectors.of(run), run.graph, kind)
+    return [folder / kind for kind in kinds]
+
+
+def _search_index(folder: Path) -> None:
+    """Search by the index alone: an engine takes an approximate one only where there are very many candidates."""
+    import torch
+
+    from blockhole.answering.index import load_index
+
+    loaded = load_index(folder)
+    if loaded is None:
+        return
+    if loaded.approximate is not None:
+        loaded.approximate.shortlist(torch.ones(24, dtype=torch.float64), 5)
+    if loaded.exact is not None:
+        loaded.exact.shortlists(torch.ones((1, 24), dtype=torch.float64), 5)
+
+
 def _packed_graphs(folder: Path) -> list[Path]:
     from blockhole.data.packing import pack
     from tests.answering.toys import write_clockwork
@@ -177,6 +205,7 @@ def folder_targets() -> dict[str, Target]:
     return {
         "splits": FolderTarget(_splits, _read_splits, BY_SUFFIX),
         "run": FolderTarget(_runs, _read_run, BY_SUFFIX, _with_sums("state.json")),
+        "index": FolderTarget(_indexed_runs, _search_index, BY_SUFFIX, _with_sums("state.json"), part="index"),
         "packed": FolderTarget(_packed_graphs, _read_packed, BY_SUFFIX, _with_sums("packed.json")),
         "export": FolderTarget(_exports, _read_export, BY_SUFFIX),
     }

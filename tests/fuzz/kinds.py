@@ -59,7 +59,10 @@ class FileTarget:
 
 @final
 class FolderTarget:
-    """Inputs that are folders, of which one or a few files are damaged, each in the way of its suffix."""
+    """Inputs that are folders, of which one or a few files are damaged, each in the way of its suffix.
+
+    With a `part`, only files are whose names begin so.
+    """
 
     def __init__(
         self,
@@ -67,11 +70,13 @@ class FolderTarget:
         read: Callable[[Path], object],
         damage: Mapping[str, Damage],
         sums: Callable[[Files], Files] = lambda files: files,
+        part: str = "",
     ) -> None:
         self._valid = valid
         self._read = read
         self._damage = damage
         self._sums = sums
+        self._part = part
 
     def seeds(self, folder: Path) -> Sequence[Files]:
         return [files_of(place) for place in self._valid(folder)]
@@ -79,7 +84,7 @@ class FolderTarget:
     def damaged(self, rng: Random, files: Files, other: Files) -> Files:
         changed = dict(files)
         for _ in range(rng.choice((1, 1, 1, 2))):
-            name = rng.choice(sorted(changed)) if changed else "empty"
+            name = rng.choice(sorted(name for name in changed if name.startswith(self._part)) or ["empty"])
             content = changed.get(name, b"")
             match rng.randrange(20):
                 case 0:

@@ -238,7 +238,7 @@ class IndexRecord(BaseModel):
     weights: str
     kind: IndexKind
     file: str = Field(pattern=r"^[\w.-]{1,200}$")
-    width: int | None = Field(default=None, description="efSearch of hnsw or nprobe of ivf")
+    width: int | None = Field(default=None, ge=1, lt=2**31, description="efSearch of hnsw or nprobe of ivf")
     recall: float = Field(default=1.0, description="share of the true best ten that is found")
     sha256: str | None = Field(default=None, description="sum of `file`; version 0.1 kept none")
 
@@ -292,6 +292,8 @@ def load_index(folder: Path) -> LoadedIndex | None:
     path = folder / record.file
     if not path.is_file():
         raise DamagedRun(f"{path} is missing; {remedy} --kind {record.kind}")
+    if not is_intact(path, record.sha256, at_most=READ_AT_ONCE):  # before faiss meets what it may not survive
+        raise DamagedRun(f"{path} is damaged: its bytes are not those that were saved; {remedy} --kind {record.kind}")
     try:
         if record.kind == "exact":
             loaded = LoadedIndex(ExactIndex(_mapped(path, remedy)), None)
@@ -299,8 +301,6 @@ def load_index(folder: Path) -> LoadedIndex | None:
             loaded = LoadedIndex(None, ApproximateIndex.load(record.kind, path, record.width or 1))
     except RuntimeError:  # faiss names the line of its source where it stopped
         raise DamagedRun(f"{path} cannot be read; {remedy} --kind {record.kind}") from None
-    if not is_intact(path, record.sha256, at_most=READ_AT_ONCE):
-        raise DamagedRun(f"{path} is damaged: its bytes are not those that were saved; {remedy} --kind {record.kind}")
     return loaded
 
 
