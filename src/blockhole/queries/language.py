@@ -341,12 +341,15 @@ def pieces(text: str) -> list[Piece]:
 
     Nothing is refused: a name with a space that nobody has quoted yet is still the beginning of a name.
     """
-    tokens = lex(text)
-    slashes = [token.column for token in tokens if token.kind == "/"]
     found: list[Piece] = []
-    for start, end in zip([0, *(slash + 1 for slash in slashes)], [*slashes, len(text)], strict=True):
-        own = [token for token in tokens if start <= token.column < end]
-        found.append(_piece(text, start, end, own, "relation" if found else "entity", end < len(text)))
+    start, own = 0, list[Token]()
+    for token in lex(text):
+        if token.kind != "/":
+            own.append(token)
+            continue
+        found.append(_piece(text, start, token.column, own, "relation" if found else "entity", finished=True))
+        start, own = token.end, []
+    found.append(_piece(text, start, len(text), own, "relation" if found else "entity", finished=False))
     return found
 
 
