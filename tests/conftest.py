@@ -6,12 +6,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.packaging.wheel import Installation, build, install
+from tests.packaging.wheel import Installation, build, install, installed
+from tests.workers import made_once
 
 # A deadline would make a law fail on a busy machine: the first call of a compiled loop alone takes seconds. So would a
 # limit on how long examples may take to make.
@@ -51,16 +53,14 @@ def data_root() -> Path:
 @pytest.fixture(scope="session")
 def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the sdist of this tree, and the wheel that was built from the sdist."""
-    folder = tmp_path_factory.mktemp("dist")
-    build(folder)
-    return folder
+    return made_once(tmp_path_factory, "dist", build)
 
 
 @pytest.fixture(scope="session")
 def installation(distributions: Path, tmp_path_factory: pytest.TempPathFactory) -> Installation:
     """The wheel, installed."""
     (wheel,) = distributions.glob("*.whl")
-    return install(tmp_path_factory.mktemp("installed"), wheel)
+    return Installation(installed() or made_once(tmp_path_factory, "installed", partial(install, wheel)))
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
 
 from blockhole.cli.main import main
+from tests.workers import made_once
 
 FAMILY = "blockhole train --data family --out runs/family --epochs 10"
 """The training that many guides begin with, word for word."""
@@ -36,13 +36,11 @@ def one_core() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def family_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run that `FAMILY` makes, trained once for all workers."""
-    own = tmp_path_factory.getbasetemp()
-    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "family" / "run"
-    folder.parent.mkdir(exist_ok=True)
-    with FileLock(folder.parent / "lock"), _pinned():
-        if not folder.exists():
-            with pytest.raises(SystemExit) as ended:
-                main([*FAMILY.replace("runs/family", str(folder)).split()[1:]])
-            assert not ended.value.code
-    return folder
+    """The run that `FAMILY` makes."""
+
+    def train(folder: Path) -> None:
+        with _pinned(), pytest.raises(SystemExit) as ended:
+            main([*FAMILY.replace("runs/family", str(folder / "run")).split()[1:]])
+        assert not ended.value.code
+
+    return made_once(tmp_path_factory, "family", train) / "run"

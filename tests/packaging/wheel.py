@@ -69,16 +69,15 @@ def build(out: Path, source: Path = ROOT, *options: str) -> None:
     )
 
 
-def install(folder: Path, wheel: Path) -> Installation:
-    """The wheel in an environment of its own, which finds what the wheel depends on in this one.
-
-    `BLOCKHOLE_INSTALLED` names an environment that has the wheel and its dependencies already.
-    """
+def installed() -> Path | None:
+    """The environment that `BLOCKHOLE_INSTALLED` names, which has the wheel and its dependencies already."""
     named = os.environ.get("BLOCKHOLE_INSTALLED")
-    if named:
-        return Installation(Path(named).resolve())
+    return Path(named).resolve() if named else None
+
+
+def install(wheel: Path, folder: Path) -> None:
+    """The wheel in an environment of its own, which finds what the wheel depends on in this one."""
     venv.create(folder, symlinks=True)
-    installed = Installation(folder)
     python = folder / "bin" / "python"
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--python", str(python)]
     subprocess.run([*pip, "install", "--no-deps", "--no-index", str(wheel)], check=True, timeout=600)
@@ -86,7 +85,6 @@ def install(folder: Path, wheel: Path) -> Installation:
     # A line of a .pth file is a folder to search after ours; .pth files in that folder, such as the one that leads to
     # this tree, are not read.
     (mine / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
-    return installed
 
 
 def without(folder: Path, modules: tuple[str, ...]) -> dict[str, str]:
