@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,23 +57,29 @@ def _read_tsv(path: Path, number: int, line: str) -> Query:
     hops = [hop_in_column(field) for field in fields[1:]]
     if not fields[0] or not all(hop.relation for hop in hops):
         raise MalformedFile(path, "a column is empty", _REMEDY, number)
-    return Query(fields[0], hops)
+    with _in_line(path, number):
+        return Query(fields[0], hops)
 
 
 def _parse(path: Path, number: int, text: str) -> Query:
-    try:
+    with _in_line(path, number):
         return parse(text)
-    except QueryError as failure:
-        raise QueryError(f"{path}, line {number}: {failure}") from None
 
 
 def check_queries(path: Path, queries: Mapping[int, Query], engine: Engine) -> None:
     """Refuse queries of a file that `engine` cannot answer, and say in which line they stand."""
     for number, query in queries.items():
-        try:
+        with _in_line(path, number):
             engine.encode(query)
-        except QueryError as failure:
-            raise QueryError(f"{path}, line {number}: {failure}") from None
+
+
+@contextmanager
+def _in_line(path: Path, number: int) -> Iterator[None]:
+    """Say of a query that is refused in which line it stands."""
+    try:
+        yield
+    except QueryError as failure:
+        raise QueryError(f"{path}, line {number}: {failure}") from None
 
 
 def check_answers_file(path: Path) -> None:
