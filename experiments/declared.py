@@ -17,7 +17,7 @@ from typing import Any, Literal, final, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from blockhole.errors import ConfigError, nearest_or_all
-from blockhole.runs.config import Settings, TrainConfig, explain, merge, nested, read_preset, validate
+from blockhole.runs.config import Settings, TrainConfig, explain_invalid, nested, overlay, read_preset, validate
 
 TableName = Literal["ranking", "classification", "order", "completion", "triples"]
 """The tables whose columns are trained models; run times, in `timing`, are the one that is not."""
@@ -112,8 +112,8 @@ class Declaration(BaseModel):
         chosen: Settings = read_preset(self.preset) if self.preset else {}
         for rule in self._rules_of(data, column):
             if "preset" in rule:
-                chosen = merge(chosen, read_preset(rule["preset"]))
-            chosen = merge(chosen, {key: values for key, values in rule.items() if key not in _NO_SETTINGS})
+                chosen = overlay(chosen, read_preset(rule["preset"]))
+            chosen = overlay(chosen, {key: values for key, values in rule.items() if key not in _NO_SETTINGS})
         return chosen
 
     def beside_settings_of(self, data: str, column: str) -> dict[str, Any]:
@@ -196,16 +196,16 @@ def _experiment(
     table: TableName, data: str, column: str, seed: int, split: Split, overrides: Mapping[str, Any]
 ) -> Experiment:
     declaration = read_declaration(table)
-    settings = merge(declaration.settings_of(data, column), {"data": data})
+    settings = overlay(declaration.settings_of(data, column), {"data": data})
     beside = declaration.beside_settings_of(data, column)
     for key, value in overrides.items():
         if key in _BESIDE_SETTINGS:
             beside[key] = value
         else:
-            settings = merge(settings, nested(key, value))
-    settings = merge(settings, {"training": {"seed": seed}})
+            settings = overlay(settings, nested(key, value))
+    settings = overlay(settings, {"training": {"seed": seed}})
     config = validate(settings)
     try:
         return Experiment(table=table, data=data, column=column, split=split, config=config, **beside)
     except ValidationError as failure:
-        raise ConfigError(explain(failure, Experiment)) from None
+        raise ConfigError(explain_invalid(failure, Experiment)) from None

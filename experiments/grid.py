@@ -29,7 +29,7 @@ from blockhole.errors import BlockholeWarning, ConfigError, DataError, RunError,
 from blockhole.evaluation.report import Table
 from blockhole.fitting import fit
 from blockhole.machine import choose_device
-from blockhole.runs.config import TrainConfig, merge, nested, read_preset, validate
+from blockhole.runs.config import TrainConfig, nested, overlay, read_preset, validate
 from experiments.material import Material
 from experiments.runner import measure
 
@@ -74,9 +74,9 @@ def point_config(
     """The paper's settings at a point; `overrides` (dotted key → value) go over all others but the point's own."""
     settings = read_preset("paper")
     if quick:
-        settings = merge(settings, {"training": {"epochs": QUICK_EPOCHS}, "early_stop": {"every": 2}})
+        settings = overlay(settings, {"training": {"epochs": QUICK_EPOCHS}, "early_stop": {"every": 2}})
     for key, value in overrides.items():
-        settings = merge(settings, nested(key, value))
+        settings = overlay(settings, nested(key, value))
     own = {
         "data": data,
         "model": {"name": model} | _size(point.size),
@@ -84,7 +84,7 @@ def point_config(
         "optimizer": {"learning_rate": point.learning_rate},
         "training": {"threads": 1, "device": device},
     }
-    return validate(merge(settings, own))
+    return validate(overlay(settings, own))
 
 
 def _size(size: str) -> dict[str, int]:
@@ -165,7 +165,7 @@ class GridSearch:
             )
         except sqlalchemy.exc.DatabaseError as failure:
             raise DataError(
-                f"{self.file} is no study of a grid search ({failure.orig}); name another --study."
+                f"{self.file} is not a study of a grid search ({failure.orig}); name another --study."
             ) from None
 
     def ask(self, study: optuna.Study, model: str) -> optuna.Trial:

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, final
 import torch
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from blockhole.errors import DataError
-from blockhole.runs.config import TrainConfig, merge
+from blockhole.errors import DataError, why
+from blockhole.runs.config import TrainConfig, overlay
 from blockhole.saving import replacing
 from experiments.declared import TABLES, Split
 
@@ -85,10 +85,8 @@ def read_record(file: Path) -> Record:
     except OSError as failure:
         raise DataError(f"{file} cannot be read ({failure.strerror}).") from None
     except ValidationError as failure:
-        first = failure.errors()[0]
-        place = ".".join(map(str, first["loc"]))
         raise DataError(
-            f"{file} is no whole record ({place + ': ' if place else ''}{first['msg']}); "
+            f"{file} is not a whole record ({why(failure)}); "
             "remove it and run the experiment again, or restore it from a copy."
         ) from None
 
@@ -192,7 +190,7 @@ def look_up(summary: Summary, *place: str) -> Any:
 
 def _apart_from_seed(record: Record) -> dict[str, Any]:
     # What a record does not know was added after it, and has its default: that of before.
-    settings = merge(TrainConfig().model_dump(mode="json"), record.settings)
+    settings = overlay(TrainConfig().model_dump(mode="json"), record.settings)
     training = {key: value for key, value in settings["training"].items() if key != "seed"}
     return settings | {
         "training": training,

@@ -27,7 +27,7 @@ from blockhole.evaluation.truth import Reading, Truth, build_truth, queries_of
 from blockhole.fitting import fit
 from blockhole.machine import choose_device
 from blockhole.models.contract import Model
-from blockhole.models.merging import merge
+from blockhole.models.merging import merge_models
 from blockhole.models.word_rows import lean_on_words
 from blockhole.queries.paths import PathQueries
 from blockhole.runs.checkpoint import TrainingState
@@ -123,7 +123,7 @@ class Runner:
         model = runs[0].model
         if first.members > 1:
             # Their mean, not their sum: shares and probabilities need scores at the scale of one model.
-            model = merge([run.model for run in runs], [1 / first.members] * first.members)
+            model = merge_models([run.model for run in runs], [1 / first.members] * first.members)
         if first.lean:
             lean_on_words(model, words_of(data.split), first.lean)
         for experiment in group:

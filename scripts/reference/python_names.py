@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator
 from importlib import import_module
 from typing import Any, Protocol
@@ -51,7 +52,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "blockhole.models.contract.Widths",
         "blockhole.models.blockhole.BlockHolE",
         "blockhole.models.catalogue.build_model",
-        "blockhole.models.merging.merge",
+        "blockhole.models.merging.merge_models",
     ),
     "Evaluation": (
         "blockhole.evaluation.truth.build_truth",
@@ -67,10 +68,10 @@ GROUPS: dict[str, tuple[str, ...]] = {
 
 
 class _Plain:
-    """An annotation that is printed as it was written, without quotes."""
+    """An annotation that is printed as it was written, without quotes and without what `errors.checked` adds."""
 
     def __init__(self, text: str) -> None:
-        self.text = text
+        self.text = re.sub(r"Annotated\[(\w+), \w+\]", r"\1", re.sub(r"\b(Count|Seed)\b", "int", text))
 
     def __repr__(self) -> str:
         return self.text

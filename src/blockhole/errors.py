@@ -1,4 +1,4 @@
-"""Every error that a user can cause, as one tree.
+"""Every error that a user can cause, as one tree; the words that messages share, and arguments that are refused.
 
 ::
 
@@ -28,8 +28,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, wraps
+from numbers import Integral, Real
 from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Literal, ParamSpec, TypeVar, Union, final, get_args, get_origin, get_type_hints
 from unicodedata import combining, east_asian_width
 
 
@@ -48,7 +53,7 @@ class MalformedFile(DataError):
         self.path = Path(path)
         self.line = line
         where = f"{path}, line {line}" if line is not None else f"{path}"
-        super().__init__(f"{where}: {problem}; {remedy}.")
+        super().__init__(f"{where}: {problem}; {remedy}{'' if remedy.endswith('?') else '.'}")
 
 
 class Unwritable(DataError):
@@ -171,6 +176,14 @@ class BlockholeWarning(UserWarning):
     """Something the user should know that does not stop the work."""
 
 
+# The words of messages
+
+
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """A number of things: 1 fact, 2,000 facts."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
 def nearest_or_all(name: str, known: Iterable[str], all_are: str, count: int = 1) -> str:
     """Advice about an unknown name: up to `count` known ones that are like it, or `all_are` and all of them."""
     from difflib import get_close_matches  # seldom needed, and the command line imports this module first
@@ -178,3 +191,163 @@ def nearest_or_all(name: str, known: Iterable[str], all_are: str, count: int = 1
     known = tuple(known)
     near = get_close_matches(name.lower(), known, n=count, cutoff=0.5)
     return f"did you mean {' or '.join(near)}?" if near else f"{all_are} {', '.join(known)}."
+
+
+def listed(words: Sequence[str], last: str = "or") -> str:
+    """One or more words as a sentence lists them: a, b or c."""
+    *before, end = words
+    return f"{', '.join(before)} {last} {end}" if before else end
+
+
+_WHOLE, _NUMBER, _TEXT = "a whole number", "a number", "text"
+_KINDS = {
+    "int": _WHOLE,
+    "float": _NUMBER,
+    "finite_number": "a finite number",
+    "bool": "true or false",
+    "string": _TEXT,
+    "greater_than": "more than {gt}",
+    "greater_than_equal": "at least {ge}",
+    "less_than": "less than {lt}",
+    "less_than_equal": "at most {le}",
+    "literal_error": "{expected}",
+    "string_too_long": "at most {max_length} characters long",
+    "too_short": "a list of at least {min_length}",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "a section of named values",
+    "model_type": "a section of named values",
+    "missing": "there",
+}
+
+
+def ought_to_be(fault: Mapping[str, Any]) -> str:
+    """What pydantic wanted of a value, in our words, as they follow "it must be"; `fault` is one of its errors."""
+    kind = fault["type"]
+    words = _KINDS.get(kind) or _KINDS.get(kind.partition("_")[0])
+    limits = {name: f"{each:g}" if isinstance(each, float) else each for name, each in fault.get("ctx", {}).items()}
+    return words.format(**limits) if words else "of another kind"
+
+
+def why(failure: Exception) -> str:
+    """The reason that an exception of another library gives, in one line."""
+    errors = getattr(failure, "errors", None)
+    if callable(errors):  # pydantic's: the first of them
+        fault = errors()[0]
+        return f"{'.'.join(map(str, fault['loc'])) or 'it'} must be {ought_to_be(fault)}"
+    if isinstance(failure, KeyError):
+        return f"{failure.args[0]} is missing"
+    return str(failure).partition("\n")[0] or type(failure).__name__
+
+
+# Arguments that are not what a function asks for
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class AtLeast:
+    """The smallest number that an argument may be, beside its type: Annotated[int, AtLeast(1)]."""
+
+    least: int
+
+
+Count = Annotated[int, AtLeast(1)]
+Seed = Annotated[int, AtLeast(0)]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def checked(function: Callable[P, T]) -> Callable[P, T]:
+    """Refuse arguments that are not what the annotations of `function` say, in one sentence and before it begins.
+
+    A text beside a type, Annotated[KnowledgeGraph, "advice"], ends that sentence. Warnings count one more level.
+    """
+    names = function.__code__.co_varnames
+
+    @wraps(function)
+    def checking(*args: P.args, **kwargs: P.kwargs) -> T:
+        hints = _hints(function)
+        for name, value in (*zip(names, args, strict=False), *kwargs.items()):
+            if name in hints:
+                check_argument(name, value, hints[name])
+        return function(*args, **kwargs)
+
+    return checking
+
+
+@cache
+def _hints(function: Callable[..., object]) -> dict[str, Any]:
+    return get_type_hints(function, include_extras=True)
+
+
+def check_argument(name: str, value: object, hint: Any) -> None:
+    """Refuse a value that is not of a type."""
+    if not _fits(value, hint):
+        advice = "".join(f"; {each}" for each in _beside(hint) if isinstance(each, str))
+        raise ConfigError(f"{name} must be {_in_words(hint)}, not {_shown(value)}{advice}.")
+
+
+def _beside(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+
+
+def _fits(value: object, hint: Any) -> bool:
+    origin, args = get_origin(hint), get_args(hint)
+    if hint is Any or hint is object:
+        return True
+    if origin is Annotated:
+        least = [each.least for each in _beside(hint) if isinstance(each, AtLeast)]
+        return _fits(value, args[0]) and all(isinstance(value, Integral) and int(value) >= each for each in least)
+    if origin in _UNIONS:
+        return any(_fits(value, each) for each in args)
+    if origin is Literal:
+        return isinstance(value, str) and value in args
+    if hint is int or hint is float:
+        return isinstance(value, Integral if hint is int else Real) and not isinstance(value, bool)
+    if getattr(hint, "_is_protocol", False):
+        return all(hasattr(value, name) for name in vars(hint) if not name.startswith("_"))
+    if origin is None:
+        return isinstance(value, hint)
+    if origin is type:
+        return isinstance(value, type) and issubclass(value, args[0])
+    if not isinstance(value, origin) or isinstance(value, str | bytes):
+        return False
+    if isinstance(value, Mapping):
+        return all(_fits(key, args[0]) and _fits(each, args[1]) for key, each in value.items())
+    if isinstance(value, Sequence):
+        return all(_fits(each, args[0]) for each in value)
+    return True
+
+
+def _in_words(hint: Any) -> str:
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        least = [f" of at least {each.least}" for each in _beside(hint) if isinstance(each, AtLeast)]
+        return _in_words(args[0]) + "".join(least)
+    if origin is Literal:
+        return listed([repr(each) for each in args])
+    if origin in _UNIONS:
+        return listed([_in_words(each) for each in args])
+    if origin is None:
+        return _NAMES.get(hint) or _with_article(hint.__name__)
+    if origin is type:
+        return f"a class of {args[0].__name__}"
+    return _GENERIC.get(origin.__name__) or f"a list, each item {_in_words(args[0])}"
+
+
+_UNIONS = (Union, UnionType)
+_NAMES: dict[Any, str] = {int: _WHOLE, float: _NUMBER, bool: "True or False", str: _TEXT, Path: "a path"}
+_NAMES |= {type(None): "None"}
+_GENERIC = {"Mapping": "a mapping", "Callable": "a function", "ndarray": "an array"}
+
+
+def _with_article(name: str) -> str:
+    return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
+
+
+def _shown(value: object) -> str:
+    """A value that is short as it is, any other by its type."""
+    if value is None or isinstance(value, bool | int | float | str | bytes | Path):
+        return repr(value) if len(repr(value)) <= 60 else f"{repr(value)[:59]}…"
+    return _with_article(type(value).__name__)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, final
@@ -11,7 +11,7 @@ from typing import Any, final
 import torch
 
 from blockhole.data.dataset import DataSet
-from blockhole.errors import ConfigError, DataError, UndefinedPath, Unwritable
+from blockhole.errors import ConfigError, DamagedRun, DataError, UndefinedPath, Unwritable, checked
 from blockhole.evaluation.classification import ValidationAccuracy
 from blockhole.evaluation.path_ranking import subset, validation_ranking
 from blockhole.evaluation.truth import truth_of
@@ -21,7 +21,7 @@ from blockhole.models.catalogue import name_of
 from blockhole.models.contract import Model
 from blockhole.queries.paths import PathQueries
 from blockhole.runs.checkpoint import TrainingState
-from blockhole.runs.config import Metric, Settings, TrainConfig, flatten, gather, merge, read_preset, validate
+from blockhole.runs.config import Metric, Settings, TrainConfig, flatten, gather, overlay, read_preset, validate
 from blockhole.runs.run import Run, check_free, is_run, resumed_config
 from blockhole.runs.tracking import MlflowTracker, TensorBoardTracker, Tracker
 from blockhole.runs.writer import Writer, sole_writer
@@ -50,12 +50,13 @@ _SMALL = 2000
 """Entities of a graph, at most, that gets the preset `small` where none is named."""
 
 
+@checked
 def train(
     data: Data | None = None,
     *,
     model: str | type[Model] | None = None,
     preset: str | None = None,
-    config: Path | None = None,
+    config: Path | str | None = None,
     settings: Mapping[str, Any] | None = None,
     out: Path | str | None = None,
     mesh: str | None = None,
@@ -98,7 +99,7 @@ def plan_memory(
     *,
     model: str | type[Model] | None = None,
     preset: str | None = None,
-    config: Path | None = None,
+    config: Path | str | None = None,
     settings: Mapping[str, Any] | None = None,
     saved: bool = True,
 ) -> MemoryNeeded:
@@ -178,18 +179,25 @@ def _refuse_untrainable(data: DataSet, config: TrainConfig) -> None:
     if metric is not None and not len(data.split.valid):
         raise ConfigError(
             f"early_stop.metric = {metric!r} needs validation facts, and {data.name} has none; "
-            "to measure nothing, say --set early_stop.metric= or leave it out."
+            "leave it out, or unset it with --set early_stop.metric=."
         )
     if metric == "accuracy" and training.on == "base":
         raise ConfigError("early_stop.metric = 'accuracy' judges paths; train on them with training.on = 'paths'.")
 
 
 def _calibrate(run: Run, data: DataSet) -> None:
-    """Keep what turns scores into probabilities beside the weights, where the data has facts to learn it from."""
-    if not len(data.split.valid) or find_spec("scipy") is None:
+    """Keep what turns scores into probabilities beside the weights, where the data has facts to learn it from.
+
+    A calibration that these weights have, since nothing was trained, is left as it is.
+    """
+    if not len(data.split.valid) or find_spec("scipy") is None or run.folder is None:
         return
     from blockhole.answering.calibrating import calibrate
+    from blockhole.answering.calibration import load_calibration
 
+    with suppress(DamagedRun):
+        if load_calibration(run.folder) is not None:
+            return
     try:
         calibrate(run, data)
     except Unwritable:
@@ -210,7 +218,7 @@ def _suited(chosen: TrainConfig, data: DataSet, asked: Settings) -> TrainConfig:
     preset = read_preset("small")
     if asked.get("model", {}) not in ({}, {"name": "blockhole"}):
         del preset["model"]
-    return validate(merge(preset, asked))
+    return validate(overlay(preset, asked))
 
 
 def _overrides(data: Data | None, model: str | type[Model] | None, settings: Mapping[str, Any] | None) -> Settings:
@@ -224,7 +232,7 @@ def _overrides(data: Data | None, model: str | type[Model] | None, settings: Map
 
 
 def _chosen(
-    data: Data | None, preset: str | None, config: Path | None, overrides: Settings
+    data: Data | None, preset: str | None, config: Path | str | None, overrides: Settings
 ) -> tuple[TrainConfig, DataSet]:
     """The settings of a new run, and its data."""
     chosen = validate(gather(preset=preset or "fast", file=config, overrides=overrides))

@@ -41,18 +41,21 @@ def peak_bytes() -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-def explain_out_of_memory(failure: Exception) -> str | None:
+def explain_out_of_memory(failure: Exception, *, training: bool = True) -> str | None:
     """What to do about an exception of NumPy, or of torch on a CPU or a GPU, for want of memory; absent for others."""
     # torch.OutOfMemoryError by its name: torch need not be loaded to ask this. On a CPU torch has no class of its own.
     on_gpu = type(failure).__name__ == "OutOfMemoryError"
     if not (isinstance(failure, MemoryError) or on_gpu or "DefaultCPUAllocator" in str(failure)):
         return None
     asked = re.search(r"allocate ([\d.]*\d)\.? ([KMGT]iB|bytes)", str(failure))
-    wanted = f": {asked[1]} {asked[2]} more were asked for" if asked else ""
-    return (
-        f"there is not enough memory{' on the GPU' if on_gpu else ''}{wanted}; choose a narrower model or smaller "
-        "batches, or fewer processes at a time. What a training takes, `blockhole train --dry-run` says."
+    wanted = f": {asked[1]} {asked[2]} more needed" if asked else ""
+    remedy = (
+        "choose a narrower model or smaller batches, or fewer processes at a time. `blockhole train --dry-run` says "
+        "how much a training takes."
+        if training
+        else "close other programs, or use a machine with more."
     )
+    return f"there is not enough memory{' on the GPU' if on_gpu else ''}{wanted}; {remedy}"
 
 
 # Memory that the user allows.
@@ -105,7 +108,7 @@ def choose_device(name: str) -> torch.device:
         "mps": int(torch.backends.mps.is_available()),
     }
     if kind not in present or (colon and not number.isdecimal()):
-        raise ConfigError(f"{name!r} is no device; use auto, cpu, cuda, cuda:N or mps.")
+        raise ConfigError(f"{name!r} is not a device; use auto, cpu, cuda, cuda:N or mps.")
     if int(number or 0) >= present[kind]:
         raise ConfigError(f"the device {name!r} is not on this machine; use auto, or cpu.")
     return torch.device(name)

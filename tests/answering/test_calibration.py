@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +26,7 @@ from blockhole.answering.calibration import (
 )
 from blockhole.answering.engine import Engine
 from blockhole.data.dataset import DataSet, load
-from blockhole.errors import DamagedRun, DataError, RunError
+from blockhole.errors import BlockholeWarning, DataError, RunError
 from blockhole.evaluation.classification import reliability
 from blockhole.graph.knowledge_graph import SplitGraph
 from blockhole.queries.exact import answers
@@ -152,9 +155,35 @@ def test_a_calibration_is_kept_for_its_weights_only(own_clockwork: Path) -> None
     stored = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps({**stored, "weights": "others"}), encoding="utf-8")
     assert load_calibration(own_clockwork) is None
-    path.write_text("{", encoding="utf-8")
-    with pytest.raises(DamagedRun, match=f"make it again with: blockhole calibrate {own_clockwork}"):
-        load_calibration(own_clockwork)
+
+
+def _without_values(stored: dict[str, Any]) -> dict[str, Any]:
+    """A curve whose points have lost their values."""
+    curve = {"kind": "isotonic", "evidence": [0.0, 1.0], "value": [0.5]}
+    stored["calibration"]["lengths"]["1"]["curve"] = curve
+    return {**stored, "sha256": None}
+
+
+DAMAGES: dict[str, Callable[[dict[str, Any]], object]] = {
+    "cut short": lambda stored: [],
+    "another version": lambda stored: {**stored, "version": 7},
+    "another number": lambda stored: {**stored, "sha256": "0" * 64},
+    "fewer than none": lambda stored: json.loads(json.dumps(stored).replace('"positives": ', '"positives": -')),
+    "a curve without values": _without_values,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_calibration_is_said_once_and_not_used(own_clockwork: Path, damage: str) -> None:
+    path = own_clockwork / CALIBRATION
+    path.write_text(json.dumps(DAMAGES[damage](json.loads(path.read_text(encoding="utf-8")))), encoding="utf-8")
+    said = f"{path} is damaged: it is not what was saved; make it again with `blockhole calibrate {own_clockwork}`"
+    with pytest.warns(BlockholeWarning) as warned:
+        answers = Engine.open(own_clockwork).ask('"number 3"/next')
+    assert [str(each.message) for each in warned] == [f"{said}, or answers will have no probabilities."]
+    assert {answer.probability for answer in answers} == {None}
+    with pytest.raises(RunError, match=f"^{re.escape(said)}[.]$"):
+        Engine.open(own_clockwork, calibrated=True)
 
 
 def test_fitting_twice_gives_the_same(own_clockwork: Path) -> None:

@@ -71,5 +71,7 @@ def test_unknown_ends() -> None:
 
 
 def test_a_search_ends_at_its_deadline() -> None:
-    with pytest.raises(OutOfTime, match=r"^no answer was found within 0 s; ask for shorter paths, or again later\.$"):
+    with pytest.raises(
+        OutOfTime, match=r"^no answer was found within 0 s; ask for shorter paths, or try again later\.$"
+    ):
         paths(make_engine()[0], "e1", "e2", deadline=Deadline(0))

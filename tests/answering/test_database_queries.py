@@ -125,7 +125,7 @@ def test_what_cannot_be_asked(server: str) -> None:
         remote.ask("e1/r9")
     with pytest.raises(QueryError, match="a query may have 64 at most"):
         remote.ask("e1" + "/r0" * 65)
-    with pytest.raises(ConfigError, match="top is the number of answers"):
+    with pytest.raises(ConfigError, match="top must be a whole number"):
         remote.ask("e1/r0", top=0)
     with pytest.raises(ExportError, match=r"^the database cannot be asked \(.*none.*\); export the run to it first\.$"):
         DatabaseQueries(server, "none")

@@ -241,7 +241,7 @@ def test_models_without_paths_say_so() -> None:
 
 @pytest.mark.parametrize("top", [0, -3])
 def test_a_number_of_answers_that_is_none(top: int) -> None:
-    with pytest.raises(ConfigError, match=f"^top is the number of answers, at least 1; it cannot be {top}.$"):
+    with pytest.raises(ConfigError, match=f"^top must be a whole number of at least 1, not {top}.$"):
         make_engine()[0].ask("e1/r0", top=top)
 
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blockhole.answering.index import ExactIndex
+from blockhole.errors import RunError
 
 
 def _best(query: torch.Tensor, vectors: torch.Tensor, count: int, among: np.ndarray) -> set[int]:
@@ -100,6 +101,49 @@ def test_a_shortlist_is_short() -> None:
     queries = torch.from_numpy(rng.normal(size=(30, 20)))
     assert len(index.shortlists(queries[:1], 10)[0]) < 40
     assert len(index.shortlists(queries, 10)[0]) < 30 * 12
+
+
+@pytest.mark.parametrize(("candidates", "query"), [(-22, -22), (-43, 5), (5, -200), (19, 19), (37, 0), (0, 200)])
+@pytest.mark.parametrize("chosen", [False, True])
+def test_the_best_are_found_where_float32_ends(candidates: int, query: int, chosen: bool) -> None:
+    """Vectors of such powers of ten: their products in float32 would be infinite, zero, or have few digits left."""
+    rng = np.random.default_rng(5)
+    vectors = torch.from_numpy((rng.normal(size=(3000, 6)) * 10.0**candidates).astype(np.float32))
+    queries = torch.from_numpy(rng.normal(size=(5, 6)) * 10.0**query)
+    entities = np.arange(0, 3000, 2, dtype=np.int32) if chosen else np.arange(3000, dtype=np.int32)
+    index = ExactIndex(vectors)
+    row, column = (index.subset(entities) if chosen else index).shortlists(queries, 10)
+    for i in range(len(queries)):
+        best = _best(queries[i] / queries[i].abs().max(), vectors, 10, entities)
+        listed = set(entities[column[row == i]].tolist())
+        assert best <= listed
+        assert len(listed) < 20 or candidates < -40  # there the vectors themselves have few digits, so that many tie
+
+
+def test_products_have_full_precision_whatever_is_allowed_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only some processors multiply with fewer digits where they may, so it is looked at what they may."""
+    index, queries, product, allowed = ExactIndex(torch.ones(40, 3)), torch.ones(2, 3).double(), torch.mm, []
+
+    def spy(*factors: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+        allowed.append(torch.get_float32_matmul_precision())
+        return product(*factors, out=out)
+
+    monkeypatch.setattr(torch, "mm", spy)
+    torch.set_float32_matmul_precision("medium")
+    try:
+        index.shortlists(queries, 3)
+        assert torch.get_float32_matmul_precision() == "medium"
+    finally:
+        torch.set_float32_matmul_precision("highest")
+    assert allowed == ["highest"]
+
+
+@pytest.mark.parametrize("spoilt", [np.nan, np.inf])
+def test_vectors_that_are_not_finite_are_refused(spoilt: float) -> None:
+    vectors = torch.ones(40, 3)
+    vectors[7, 1] = spoilt
+    with pytest.raises(RunError, match=r"^the vectors of some entities are not finite: the run has diverged; train it"):
+        ExactIndex(vectors).shortlists(torch.ones(1, 3, dtype=torch.float64), 3)
 
 
 def test_each_query_has_a_number_of_its_own() -> None:

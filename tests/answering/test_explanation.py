@@ -108,7 +108,7 @@ def test_bad_questions_are_explained() -> None:
     engine, _ = make_engine()
     with pytest.raises(UnknownName, match="unknown entity 'nobody'"):
         explain(engine, "e1/r0", "nobody")
-    with pytest.raises(ConfigError, match="it cannot be 0"):
+    with pytest.raises(ConfigError, match="top must be a whole number of at least 1, not 0"):
         explain(engine, "e1/r0", "e2", top=0)
     uncalibrated, _ = make_engine(calibrated=False)
     answer = uncalibrated.ask("e1/r0", only="predicted")[0]

@@ -11,10 +11,16 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+import torch
+from torch import Tensor, nn
 
 from blockhole.answering.engine import Engine
 from blockhole.answering.export import _require_pgvector, export_file, export_postgres
+from blockhole.answering.vectors import Vectors
 from blockhole.errors import DataError, ExportError, MissingExtra
+from blockhole.models.catalogue import ModelSettings
+from blockhole.models.contract import Model
+from blockhole.models.distmult import DistMult
 from tests.answering.toys import make_engine
 from tests.postgres import postgres
 
@@ -111,7 +117,9 @@ def test_an_export_replaces_an_earlier_one_and_nothing_else(server: str) -> None
     assert _rows(server, "SELECT count(*) FROM mine") == [(10,)]
     with psycopg.connect(server) as connection:
         connection.execute("CREATE TABLE theirs (id integer)")
-    with pytest.raises(ExportError, match="the database has a table theirs that is no export of a run; choose another"):
+    with pytest.raises(
+        ExportError, match="the database has a table theirs that is not an export of a run; choose another"
+    ):
         export_postgres(make_engine()[0], server, table="theirs")
     assert _rows(server, "SELECT count(*) FROM theirs") == [(0,)]
 
@@ -139,6 +147,46 @@ def test_without_a_driver_an_export_says_what_to_install(monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingExtra, match=r"^talking to PostgreSQL needs .* pip install 'blockhole\[postgres\]'$"):
         export_postgres(make_engine()[0], "postgresql://127.0.0.1:9/none")
+
+
+class _Squared(DistMult):  # type: ignore[misc]  # final, and named here to be unlike it
+    """A model whose candidates do not hold the rows they were made of."""
+
+    def finish_candidate(self, vector: Tensor) -> Tensor:
+        return vector.square()
+
+
+class _Halved(DistMult):  # type: ignore[misc]
+    """A model whose candidates hold their rows in a way of its own."""
+
+    def finish_candidate(self, vector: Tensor) -> Tensor:
+        return vector.flip(1) / 2
+
+    def restore_row(self, candidate: Tensor) -> Tensor:
+        return 2 * candidate.flip(1)
+
+
+class _Biased(DistMult):  # type: ignore[misc]
+    """A model with a parameter that no table is for."""
+
+    def __init__(self, *sizes: int, **settings: Any) -> None:
+        super().__init__(*sizes, **settings)
+        self.bias = nn.Parameter(torch.ones(1))
+
+
+@pytest.mark.parametrize(
+    ("model", "refusal"),
+    [
+        (_Squared, "the candidate vectors of _Squared do not hold the rows of its entities, from which a database wa"),
+        (_Biased, "_Biased has parameters beside those of entities and relations (bias), for which a database has no"),
+        (_Halved, "cannot reach the database"),
+    ],
+)
+def test_a_model_that_a_database_cannot_walk_is_refused_by_name(model: type[Model], refusal: str) -> None:
+    operators, rows = model(1, 3, dim=4).double(), torch.randn(30, 4)
+    engine = Engine(Vectors(ModelSettings(name="distmult", dim=4), rows, operators), make_engine()[0].graph)
+    with pytest.raises(ExportError, match=f"^{re.escape(refusal)}"):
+        export_postgres(engine, "postgresql://127.0.0.1:9/none")
 
 
 def test_a_database_that_is_down() -> None:

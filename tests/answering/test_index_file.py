@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 
+from blockhole.answering.calibrating import calibrate
 from blockhole.answering.engine import Engine
 from blockhole.answering.index import (
     INDEX,
@@ -21,23 +26,29 @@ from blockhole.answering.index import (
     load_index,
 )
 from blockhole.answering.vectors import Vectors
-from blockhole.errors import DamagedRun, MissingExtra, RunError
+from blockhole.errors import BlockholeWarning, MissingExtra
+from blockhole.fitting import train
 from blockhole.runs.checkpoint import TrainingState, commit_shards, weights_id
 from blockhole.runs.run import Run
 from tests.answering.toys import make_engine
 
 
 def _build(folder: Path, kind: IndexKind) -> None:
-    engine = Engine.open(folder)
-    build_index(folder, Vectors.of(Run.open(folder)), engine.graph, kind)
+    run = Run.open(folder)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".* index will not be used")
+        build_index(folder, Vectors.of(run), run.graph, kind)
 
 
 @pytest.mark.parametrize("kind", ["exact", "hnsw", "ivf"])
-def test_answers_with_an_index_are_those_without(own_clockwork: Path, kind: IndexKind) -> None:
+def test_answers_with_an_index_are_those_without(
+    own_clockwork: Path, kind: IndexKind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("blockhole.answering.search.MANY", 10)
     query = '"number 3"/next/double'
     before = Engine.open(own_clockwork).ask(query, candidates="all")
     _build(own_clockwork, kind)
-    loaded = load_index(own_clockwork)
+    loaded = load_index(own_clockwork, Vectors.of(Run.open(own_clockwork)))
     assert loaded is not None
     assert (loaded.exact is None, loaded.approximate is None) == (kind != "exact", kind == "exact")
     assert Engine.open(own_clockwork).ask(query, candidates="all") == before
@@ -80,31 +91,133 @@ def test_an_approximate_index_keeps_to_the_candidates(kind: ApproximateKind) -> 
 
 
 def test_large_candidate_sets_are_searched_approximately(monkeypatch: pytest.MonkeyPatch) -> None:
-    engine, _ = make_engine()
+    """More than `MANY` candidates are, typed or not, also beside others of the same batch that have fewer."""
+    engine, _ = make_engine(facts=40)
     asked: list[int] = []
 
     class Spy:
         def shortlist(self, query: torch.Tensor, count: int, candidates: np.ndarray | None = None) -> np.ndarray:
-            asked.append(count)
+            asked.append(30 if candidates is None else len(candidates))
             return np.array([4, 2])
 
+    exactly = engine.ask("e1/r0", top=3)
     monkeypatch.setattr(engine, "approximate", Spy())
+    assert engine.ask("e1/r0", top=3, candidates="all")
+    assert asked == []
+    typed = {name: len(engine.known.candidates(engine.encode(f"e1/{name}")[2][0])) for name in ("r0", "r1", "^r2")}
+    few, middle, many = sorted(typed, key=lambda name: typed[name])
+    monkeypatch.setattr("blockhole.answering.search.MANY", typed[middle])
     assert {answer.entity for answer in engine.ask("e1/r0", top=3, candidates="all")} == {"e2", "e4"}
-    assert len(engine.ask("e1/r0", top=3)) == 3
-    assert asked == [3]
-    many = engine.ask_many(["e1/r0", "e2/r1"], top=3, candidates="all")
-    assert many == [engine.ask(query, top=3, candidates="all") for query in ("e1/r0", "e2/r1")]
-    assert asked == [3] * 5
+    together = engine.ask_many([f"e1/{name}" for name in (many, few, middle)], top=3)
+    assert asked == [30, typed[many]]
+    assert {answer.entity for answer in together[0]} == {"e2", "e4"}
+    monkeypatch.setattr("blockhole.answering.search.MANY", 30)
+    assert together[1:] == engine.ask_many([f"e1/{name}" for name in (few, middle)], top=3)
+    assert engine.ask("e1/r0", top=3) == exactly
 
 
-def test_an_index_older_than_its_run_is_refused(own_clockwork: Path) -> None:
+# An index that cannot be used: answers are searched for without it, and the warning names the command
+
+
+def _replace_in_record(folder: Path, **fields: object) -> None:
+    path = folder / INDEX
+    path.write_text(json.dumps({**json.loads(path.read_text(encoding="utf-8")), **fields}), encoding="utf-8")
+
+
+def _flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def _cut(file: Path, left: int) -> None:
+    """So many bytes are left, and no sum, as 0.1.0 kept none."""
+    file.write_bytes(file.read_bytes()[:left])
+    _replace_in_record(file.parent, sha256=None)
+
+
+def _of_other_vectors(file: Path) -> None:
+    """An index of 7 vectors."""
+    vectors = torch.zeros(7, 32)
+    if file.suffix == ".safetensors":
+        save_file({"candidates": vectors}, file)
+    else:
+        index, _ = ApproximateIndex.build("hnsw", vectors, vectors.double())
+        index.save(file)
+    _replace_in_record(file.parent, sha256=None)
+
+
+FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "other weights": (
+        lambda file: _replace_in_record(file.parent, weights="others"),
+        "the index of {run} was built from other weights than it has",
+    ),
+    "missing": (Path.unlink, "{file} is missing"),
+    "cut short": (
+        lambda file: file.write_bytes(file.read_bytes()[:200]),
+        "{file} is damaged: its bytes are not those that were saved",
+    ),
+    "a flipped bit": (_flip, "{file} is damaged: its bytes are not those that were saved"),
+    "cut short, no sum": (lambda file: _cut(file, 200), "{file} cannot be read"),
+    "empty, no sum": (lambda file: _cut(file, 0), "{file} cannot be read"),
+    "other vectors": (_of_other_vectors, "{file} does not fit the weights of {run}"),
+    "another version": (
+        lambda file: _replace_in_record(file.parent, version=7),
+        "{run}/index.json is damaged: it is not what was saved",
+    ),
+    "no record": (
+        lambda file: (file.parent / INDEX).write_text("[", encoding="utf-8"),
+        "{run}/index.json is damaged: it is not what was saved",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ["exact", "hnsw"])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_an_index_that_cannot_be_used_is_said_once_and_done_without(
+    own_clockwork: Path, kind: IndexKind, fault: str
+) -> None:
+    query = '"number 3"/next/double'
+    before = Engine.open(own_clockwork).ask(query, candidates="all")
+    _build(own_clockwork, kind)
+    (file,) = own_clockwork.glob("index-*")
+    spoil, wrong = FAULTS[fault]
+    spoil(file)
+    with pytest.warns(BlockholeWarning) as warned:
+        engine = Engine.open(own_clockwork)
+    assert engine.ask(query, candidates="all") == before
+    assert engine.check(query, before[0].entity).holds
+    assert [str(each.message) for each in warned] == [
+        f"answers are searched for without the index: {wrong.format(run=own_clockwork, file=file)}; "
+        f"build it again with: blockhole index {own_clockwork} --kind {kind}"
+    ]
+
+
+def test_training_nothing_leaves_the_index_in_use(own_clockwork: Path) -> None:
+    calibrate(own_clockwork, seed=5)  # which is of these weights too
+    _build(own_clockwork, "exact")
+    before = {path.name: path.read_bytes() for path in own_clockwork.iterdir()}
+    train(out=own_clockwork, resume=True)
+    assert {path.name: path.read_bytes() for path in own_clockwork.iterdir()} == before
+
+
+@pytest.mark.parametrize("kind", ["hnsw", "ivf"])
+def test_an_index_that_no_question_will_use_says_so(own_clockwork: Path, kind: ApproximateKind) -> None:
+    said = (
+        f"{own_clockwork} has 66 entities, and questions over 50,000 candidates or fewer are searched exactly, in "
+        f"milliseconds, so its {kind} index will not be used."
+    )
+    with pytest.warns(BlockholeWarning, match=f"^{re.escape(said)}$"):
+        build_index(own_clockwork, Vectors.of(Run.open(own_clockwork)), Engine.open(own_clockwork).graph, kind)
+
+
+def test_an_index_whose_library_is_gone_is_done_without(own_clockwork: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _build(own_clockwork, "hnsw")
-    path = own_clockwork / INDEX
-    record = json.loads(path.read_text(encoding="utf-8"))
-    path.write_text(json.dumps({**record, "weights": "others"}), encoding="utf-8")
-    expected = f"^the index of {own_clockwork} is older than its weights; build it again with: blockhole index .* hnsw$"
-    with pytest.raises(RunError, match=expected):
-        Engine.open(own_clockwork)
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    with pytest.warns(
+        BlockholeWarning, match=r"^answers are searched for without the index: .* pip install 'blockhole"
+    ):
+        assert Engine.open(own_clockwork).approximate is None
 
 
 def test_without_faiss_an_approximate_index_says_what_to_install(
@@ -114,30 +227,6 @@ def test_without_faiss_an_approximate_index_says_what_to_install(
     with pytest.raises(MissingExtra, match=r"^an approximate index needs an optional dependency; install it with: pip"):
         _build(own_clockwork, "hnsw")
     assert not list(own_clockwork.glob("index*"))
-
-
-@pytest.mark.parametrize("kind", ["hnsw", "ivf"])
-@pytest.mark.parametrize("left", [0, 3, 200])
-def test_damage_of_an_approximate_index_is_said(own_clockwork: Path, kind: ApproximateKind, left: int) -> None:
-    _build(own_clockwork, kind)
-    (file,) = own_clockwork.glob("index-*")
-    file.write_bytes(file.read_bytes()[:left])
-    with pytest.raises(DamagedRun, match=f"^{file} cannot be read; build it again with: .* --kind {kind}$"):
-        load_index(own_clockwork)
-
-
-def test_damage_is_said(own_clockwork: Path) -> None:
-    _build(own_clockwork, "exact")
-    (file,) = own_clockwork.glob("index-*")
-    file.write_bytes(file.read_bytes()[:40])
-    with pytest.raises(DamagedRun, match=f"^{file} cannot be read .* build it again with: blockhole index"):
-        load_index(own_clockwork)
-    file.unlink()
-    with pytest.raises(DamagedRun, match=f"^{file} is missing; build it again with: blockhole index .* --kind exact$"):
-        load_index(own_clockwork)
-    (own_clockwork / INDEX).write_text("[]", encoding="utf-8")
-    with pytest.raises(DamagedRun, match=f"^{own_clockwork / INDEX} cannot be read"):
-        load_index(own_clockwork)
 
 
 def test_weights_in_shards_are_told_apart_too(tmp_path: Path) -> None:

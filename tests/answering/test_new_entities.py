@@ -72,9 +72,7 @@ def test_placing_is_reproducible() -> None:
 
 def test_an_entity_that_nothing_places_is_refused() -> None:
     engine, _ = make_engine()
-    expected = (
-        "nothing says where 'newer' belongs: none of its facts is with an entity that the run knows; add such a fact."
-    )
+    expected = "'newer' cannot be placed: none of its facts is about an entity that the run knows; add one that is."
     with pytest.raises(DataError, match=f"^{re.escape(expected)}$"):
         with_facts(engine, _graph(("new", "r0", "e3"), ("newer", "r1", "new")))
 

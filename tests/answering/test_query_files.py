@@ -9,8 +9,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from blockhole.answering.query_files import check_queries, read_queries, write_answers
+from blockhole.answering.engine import Engine
+from blockhole.answering.query_files import read_queries, write_answers
 from blockhole.errors import BlockholeError, ConfigError
+from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.graph.vocabulary import Vocabulary
 from tests.answering.toys import make_engine
 
 
@@ -20,14 +23,19 @@ def _file(folder: Path, name: str, text: str) -> Path:
     return path
 
 
-def test_tsv_holds_queries_or_columns(tmp_path: Path) -> None:
-    path = _file(tmp_path, "q.tsv", "e1/r0/^r1\n\ne 2\tr0\t^r1\t**r2\n")
-    assert {line: str(query) for line, query in read_queries(path).items()} == {1: "e1/r0/^r1", 3: '"e 2"/r0/^r1/^r2'}
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    return make_engine()[0]
 
 
-def test_json_lines_hold_objects_or_texts(tmp_path: Path) -> None:
+def test_tsv_holds_queries_or_columns(tmp_path: Path, engine: Engine) -> None:
+    path = _file(tmp_path, "q.tsv", "e1/r0/^r1\n\ne2\tr0\t^r1\t**r2\n")
+    assert list(map(str, read_queries(path, engine))) == ["e1/r0/^r1", "e2/r0/^r1/^r2"]
+
+
+def test_json_lines_hold_objects_or_texts(tmp_path: Path, engine: Engine) -> None:
     path = _file(tmp_path, "q.jsonl", '{"query": "e1/r0", "more": 1}\n"e2/^r1"\n')
-    assert [str(query) for query in read_queries(path).values()] == ["e1/r0", "e2/^r1"]
+    assert list(map(str, read_queries(path, engine))) == ["e1/r0", "e2/^r1"]
 
 
 @pytest.mark.parametrize(
@@ -37,47 +45,47 @@ def test_json_lines_hold_objects_or_texts(tmp_path: Path) -> None:
         ("q.jsonl", '{"query": "\\"e\u2028 1\\"/r0"}\r\n{"query": "\\"e\x85\\"/r0"}\n'),
     ],
 )
-def test_only_ends_of_lines_end_lines(tmp_path: Path, name: str, text: str) -> None:
+def test_only_ends_of_lines_end_lines(tmp_path: Path, name: str, text: str, engine: Engine) -> None:
+    names = ["e\u2028 1", "e\x85", *(f"e{i}" for i in range(28))]
+    graph = KnowledgeGraph(Vocabulary(names), engine.graph.relations, engine.graph.triples)
     path = tmp_path / name
     path.write_bytes(text.encode())
-    assert {line: query.source for line, query in read_queries(path).items()} == {1: "e\u2028 1", 2: "e\x85"}
+    assert [query.source for query in read_queries(path, Engine(engine.vectors, graph))] == names[:2]
 
 
 @pytest.mark.parametrize(
     ("name", "text", "expected"),
     [
-        ("q.tsv", "", "it holds no queries; write one query a line, such as William/^fatherOf."),
+        ("q.tsv", "", "it holds no queries; write one query per line, such as William/^fatherOf."),
         ("q.tsv", "e1/r0\ne1\n", "line 2: a query needs at least one hop: write source/relation"),
-        ("q.tsv", "e1\t\tr0\n", "line 1: a column is empty; write one query a line, such as William/^fatherOf."),
-        ("q.jsonl", "e1/r0\n", 'line 1: this is no JSON; write {"query": "William/^fatherOf"}.'),
+        ("q.tsv", "e1\t\tr0\n", "line 1: a column is empty; write one query per line, such as William/^fatherOf."),
+        ("q.jsonl", "e1/r0\n", 'line 1: this is not JSON; write {"query": "William/^fatherOf"}.'),
         ("q.jsonl", '{"q": 1}\n', 'line 1: there is no text under "query"; write {"query": "William/^fatherOf"}.'),
     ],
 )
-def test_bad_files_are_explained(tmp_path: Path, name: str, text: str, expected: str) -> None:
+def test_bad_files_are_explained(tmp_path: Path, name: str, text: str, expected: str, engine: Engine) -> None:
     with pytest.raises(BlockholeError, match=re.escape(expected)):
-        read_queries(_file(tmp_path, name, text))
+        read_queries(_file(tmp_path, name, text), engine)
 
 
-def test_queries_that_cannot_be_answered_are_named_by_line(tmp_path: Path) -> None:
-    engine, _ = make_engine()
+def test_queries_that_cannot_be_answered_are_named_by_line(tmp_path: Path, engine: Engine) -> None:
     path = _file(tmp_path, "q.tsv", "e1/r0\n\ne1\tr0\nE1/r0\n")
     with pytest.raises(BlockholeError, match=re.escape(f"{path}, line 4: unknown entity 'E1'; did you mean")):
-        check_queries(path, read_queries(path), engine)
+        read_queries(path, engine)
     path = _file(tmp_path, "long.tsv", "e1/r0\ne1" + 65 * "/r0" + "\n")
     with pytest.raises(BlockholeError, match=re.escape(f"{path}, line 2: the query has 65 hops")):
-        check_queries(path, read_queries(path), engine)
+        read_queries(path, engine)
 
 
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+def test_files_that_cannot_be_read(tmp_path: Path, engine: Engine) -> None:
     with pytest.raises(BlockholeError, match="No such file or directory"):
-        read_queries(tmp_path / "none.tsv")
+        read_queries(tmp_path / "none.tsv", engine)
     (tmp_path / "latin.tsv").write_bytes("é/r0".encode("latin-1"))
     with pytest.raises(BlockholeError, match="it is not text in UTF-8; save it as UTF-8"):
-        read_queries(tmp_path / "latin.tsv")
+        read_queries(tmp_path / "latin.tsv", engine)
 
 
-def test_answers_as_parquet_and_as_json_lines(tmp_path: Path) -> None:
-    engine, _ = make_engine()
+def test_answers_as_parquet_and_as_json_lines(tmp_path: Path, engine: Engine) -> None:
     answers = engine.ask_many(["e1/r0", "e2/r1"], top=3)
     write_answers(tmp_path / "a.parquet", answers)
     frame = pl.read_parquet(tmp_path / "a.parquet")

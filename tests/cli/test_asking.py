@@ -142,8 +142,8 @@ def test_a_bad_query_in_a_file_leaves_no_output(blockhole: Blockhole, run: Path,
         ([""], "the query is empty: write source/relation"),
         (["a" + "/next" * 10_000], "the query has 10,000 hops; a query may have 64 at most."),
         (['"number 3"/next | "number 3"/double'], "only the answers to paths are ranked so far"),
-        ([QUERY, "--top", "0"], "top is the number of answers, at least 1; it cannot be 0."),
-        ([QUERY, "--top", "-1"], "top is the number of answers, at least 1; it cannot be -1."),
+        ([QUERY, "--top", "0"], "top must be a whole number of at least 1, not 0."),
+        ([QUERY, "--top", "-1"], "top must be a whole number of at least 1, not -1."),
     ],
 )
 def test_bad_questions_are_one_clear_error(
@@ -229,7 +229,26 @@ def test_index_says_its_recall(blockhole: Blockhole, own_run: Path) -> None:
     report = blockhole("index", own_run, "--kind", "hnsw", "--json").json()
     assert report["recall_at_10"] >= 0.95
     assert blockhole("ask", own_run, QUERY, "--candidates", "all", "--json").json()["answers"] == before
-    assert "recall@10" in blockhole("index", own_run, "--kind", "ivf").out
+    outcome = blockhole("index", own_run, "--kind", "ivf")
+    assert "recall@10" in outcome.out
+    assert outcome.err.startswith(f"warning: {own_run} has 66 entities, and questions over 50,000 candidates or fewer")
+
+
+def test_without_the_file_of_its_index_a_run_answers(blockhole: Blockhole, own_run: Path, tmp_path: Path) -> None:
+    (tmp_path / "queries").write_text(QUERY + "\n", encoding="utf-8")
+    (own_run / blockhole("index", own_run, "--json").json()["file"]).unlink()
+    for arguments in (
+        ["ask", own_run, QUERY],
+        ["ask", own_run, "--file", tmp_path / "queries", "--out", tmp_path / "answers.jsonl"],
+        ["check", own_run, QUERY, "number 4"],
+        ["explain", own_run, QUERY, "number 4"],
+        ["paths", own_run, "number 3", "number 4"],
+    ):
+        outcome = blockhole(*arguments)
+        assert outcome.status == 0
+        assert outcome.err.startswith("warning: answers are searched for without the index: ")
+        assert outcome.err.endswith(f" is missing; build it again with: blockhole index {own_run} --kind exact\n")
+        assert outcome.err.count("\n") == 1
 
 
 @pytest.mark.parametrize("kind", ["parquet", "npz", "faiss"])

@@ -226,7 +226,7 @@ def test_split_refuses_what_is_split_and_shares_that_leave_nothing(run: Run, fol
         f"{folder} has facts for validation or test already; train on it as it is."
     )
     assert run("split", folder / "train.tsv", "--out", out, "--valid", "0.6", "--test", "0.5").failure() == (
-        "shares of 0.6 for valid and 0.5 for test cannot be taken; give two numbers from 0 on whose sum is below 1."
+        "shares of 0.6 for valid and 0.5 for test cannot be taken; give two numbers of at least 0 with a sum below 1."
     )
     assert not out.exists()
 

@@ -195,8 +195,8 @@ def test_a_comparison_needs_one_data_set(refusal: Command, runs: tuple[Path, Pat
 
 def test_a_run_on_other_data(refusal: Command, runs: tuple[Path, Path]) -> None:
     shown = refusal("evaluate", runs[0], "--data", "family")
-    assert shown.startswith("error: the model was trained on other data: it knows 0 of the ")
-    assert " relations of family; evaluate it on the data it was trained on" in shown
+    assert shown.startswith("error: the model was trained on other data than family: of its entities it knows 0 of ")
+    assert "; evaluate it on the data it was trained on" in shown
 
 
 def test_options_that_do_not_fit(refusal: Command, runs: tuple[Path, Path], tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_options_that_do_not_fit(refusal: Command, runs: tuple[Path, Path], tmp_
         "error: completion takes the split base (the test facts) or valid, not all.\n"
     )
     assert refused("--order", "knows/livesIn") == (
-        "error: an order (--order) is judged by the task classification; leave it out, or choose that.\n"
+        "error: an order (--order) is judged by classification; leave it out, or add --task classification.\n"
     )
     assert refused("--report", tmp_path / "report.pdf").endswith("end its name in .md or .json.\n")
     assert "there is no run" in refusal("evaluate", tmp_path / "none")
@@ -257,9 +257,9 @@ NO_PAIR = ("knows", "knows/", "/knows", "knows/knows/knows", "")
             (order, f"an order (--order) is two relations, such as parents/religion, not {order!r}.")
             for order in NO_PAIR
         ),
-        ("nows/knows", "unknown relation 'nows'; did you mean 'knows'?\n  nows\n  ^"),
-        ("knows/^nows", "unknown relation 'nows'; did you mean 'knows'?\n  ^nows\n   ^"),
-        ("^knows/^", "a relation is missing at the end\n  ^\n   ^"),
+        ("nows/knows", "unknown relation 'nows'; did you mean 'knows'?\n  nows/knows\n  ^"),
+        ("knows/^nows", "unknown relation 'nows'; did you mean 'knows'?\n  knows/^nows\n         ^"),
+        ("^knows/^", "a relation is missing at the end\n  ^knows/^\n          ^"),
     ],
 )
 def test_what_is_wrong_with_an_order_is_said_of_what_was_typed(order: str, said: str) -> None:

@@ -83,7 +83,7 @@ def test_a_seed_below_0_is_refused_before_anything_is_done(command: str, capsys:
     shown = capsys.readouterr().err
     if command == "train":  # its options are settings, and checked as these are
         assert status == 1
-        assert shown.startswith("error: training.seed = -1 cannot be used: it should be greater than or equal to 0")
+        assert shown.startswith("error: training.seed = -1 cannot be used: it must be at least 0")
     else:
         assert status == 2
         assert "Invalid value for '--seed'" in shown
@@ -128,7 +128,7 @@ def test_a_model_that_memory_has_no_room_for_is_one_line(tmp_path: Path) -> None
     )
     assert done.returncode == 1
     assert re.fullmatch(
-        r"error: there is not enough memory: \d+ GiB more were asked for; choose a narrower model or .*\n", done.stderr
+        r"error: there is not enough memory: \d+ GiB more needed; choose a narrower model or .*\n", done.stderr
     )
 
 
@@ -138,14 +138,14 @@ def test_a_model_that_memory_has_no_room_for_is_one_line(tmp_path: Path) -> None
         (MemoryError("std::bad_alloc"), "there is not enough memory; choose"),
         (
             torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.50 GiB. GPU 0 has a total of …"),
-            "there is not enough memory on the GPU: 20.50 GiB more were asked for; choose",
+            "there is not enough memory on the GPU: 20.50 GiB more needed; choose",
         ),
         (
             RuntimeError(
                 "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: "
                 "you tried to allocate 11504000000 bytes. Error code 12 (Cannot allocate memory)"
             ),
-            "there is not enough memory: 11504000000 bytes more were asked for; choose",
+            "there is not enough memory: 11504000000 bytes more needed; choose",
         ),
         (RuntimeError("shapes differ"), None),
     ],
@@ -153,3 +153,15 @@ def test_a_model_that_memory_has_no_room_for_is_one_line(tmp_path: Path) -> None
 def test_what_is_said_for_want_of_memory(failure: Exception, expected: str | None) -> None:
     said = explain_out_of_memory(failure)
     assert said is None if expected is None else said is not None and said.startswith(expected)
+
+
+@pytest.mark.parametrize(("verb", "about_models"), [("train", True), ("data", False), ("answers", False)])
+def test_advice_for_want_of_memory_fits_the_verb(
+    verb: str, about_models: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(arguments: list[str], prog_name: str) -> None:
+        raise MemoryError
+
+    with pytest.raises(SystemExit):
+        run(fail, [verb], "blockhole")
+    assert ("model" in capsys.readouterr().err) == about_models

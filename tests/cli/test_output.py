@@ -11,15 +11,17 @@ import pytest
 
 from blockhole.answering.answers import Answer, Answers
 from blockhole.cli.main import main
-from blockhole.cli.output import counted, plain_table, print_answers, print_tables, print_whole, stdout
+from blockhole.cli.output import plain_table, print_answers, print_tables, print_whole, stdout
+from blockhole.errors import counted
 from blockhole.evaluation.report import Table
+from tests.runs.kept import KEPT
 
 AWKWARD = "a [bold]b[/bold] [/c] :dog: [type]"
 """What rich would take for styles, for the end of one that never began, and for an animal."""
 
 
 def test_names_are_printed_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
-    stdout().print(AWKWARD, soft_wrap=True)
+    stdout().print(AWKWARD)
     assert capsys.readouterr().out == f"{AWKWARD}\n"
     print_tables([Table(AWKWARD, ("relation", "MQ"), ((AWKWARD, 1.0),))])
     assert capsys.readouterr().out.count(AWKWARD) == 2
@@ -40,6 +42,25 @@ def test_no_name_or_figure_is_cut_short_in_a_narrow_window(
     assert shown.count(name) == 4  # one is a title
     for figure in ("0.125", "12345.6", "-1234.500"):
         assert figure in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "whole"),
+    [
+        ("show run", "50 entities, 7 relations"),
+        ("paths run Adam Hugo --max-length 1", "fatherOf    1.000        known"),
+        ("data list", "kinship terms of the Alyawarra"),
+    ],
+)
+def test_no_verb_cuts_or_breaks_what_it_prints(
+    arguments: str, whole: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    monkeypatch.chdir(KEPT)
+    with pytest.raises(SystemExit):
+        main(arguments.split())
+    assert whole in (shown := capsys.readouterr().out)
+    assert "…" not in shown
 
 
 @pytest.mark.parametrize(

@@ -122,19 +122,19 @@ def test_options_go_over_the_config_file(blockhole: Command, facts: Path, tmp_pa
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--learning-rate", "-1"), "optimizer.learning_rate = -1.0 cannot be used: it should be greater than 0"),
-        (("--learning-rate", "nan"), "optimizer.learning_rate = nan cannot be used: it should be a finite number"),
-        (("--set", "penalty.l2=-1"), "penalty.l2 = -1 cannot be used: it should be greater than or equal to 0"),
-        (("--set", "penalty.l2=nan"), "penalty.l2 = nan cannot be used: it should be a finite number"),
+        (("--learning-rate", "-1"), "optimizer.learning_rate = -1.0 cannot be used: it must be more than 0"),
+        (("--learning-rate", "nan"), "optimizer.learning_rate = nan cannot be used: it must be a finite number"),
+        (("--set", "penalty.l2=-1"), "penalty.l2 = -1 cannot be used: it must be at least 0"),
+        (("--set", "penalty.l2=nan"), "penalty.l2 = nan cannot be used: it must be a finite number"),
         (("--model", "blokhole"), "unknown model 'blokhole'; did you mean blockhole?"),
         (("--dim", "7"), "b·m does not fit dim: 2 blocks of size 3 make 6, not 7; leave one of the three out."),
         (("--set", "optimizer.rate=1"), "there is no setting optimizer.rate; "),
         (("--preset", "quick"), "unknown preset 'quick'; the presets are paper, small, fast, best, best-wn11, best-"),
         (("--config", "none.toml"), "cannot read the config file none.toml: No such file or directory."),
         (("--track", "wandb"), "cannot log to 'wandb'; the trackers are tensorboard and mlflow."),
-        (("--threads", "100000"), "training.threads = 100000 cannot be used: it should be less than or equal to 1024"),
-        (("--threads", "0"), "training.threads = 0 cannot be used: it should be greater than or equal to 1"),
-        (("--device", "gpu"), "'gpu' is no device; use auto, cpu, cuda, cuda:N or mps."),
+        (("--threads", "100000"), "training.threads = 100000 cannot be used: it must be at most 1024"),
+        (("--threads", "0"), "training.threads = 0 cannot be used: it must be at least 1"),
+        (("--device", "gpu"), "'gpu' is not a device; use auto, cpu, cuda, cuda:N or mps."),
     ],
 )
 def test_bad_options(options: tuple[str, ...], said: str, blockhole: Command, facts: Path, tmp_path: Path) -> None:

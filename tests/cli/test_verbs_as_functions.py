@@ -123,7 +123,7 @@ def test_answers(folder: Path, printed: Printed) -> None:
             shown["negation"],
         )
     assert blockhole.answers(blockhole.load(data), query).entities == blockhole.answers(data, query).entities
-    with pytest.raises(ConfigError, match="known facts are all or those of train; known cannot be 'half'"):
+    with pytest.raises(ConfigError, match="known must be 'all' or 'train', not 'half'"):
         blockhole.answers(data, query, known="half")  # type: ignore[arg-type]
 
 

@@ -116,7 +116,7 @@ def test_a_corrupted_file_is_removed_and_both_sums_are_named(site: Site, partial
 
 
 def test_a_missing_file_is_not_asked_for_twice(site: Site, partial: Path) -> None:
-    with pytest.raises(FetchError, match=r"/facts\.txt answered 404 Not Found: the file is not there"):
+    with pytest.raises(FetchError, match=r"/facts\.txt answered 404 Not Found: the file is no longer there"):
         download(site, partial)
     assert len(site.requests) == 1
     assert list(partial.parent.iterdir()) == []

@@ -83,7 +83,7 @@ def test_dense_facts_give_exactly_the_shares() -> None:
 def test_shares_that_leave_no_train_are_refused() -> None:
     text = (
         r"^shares of 0\.5 for valid and 0\.5 for test cannot be taken; "
-        r"give two numbers from 0 on whose sum is below 1\.$"
+        r"give two numbers of at least 0 with a sum below 1\.$"
     )
     with pytest.raises(DataError, match=text):
         split(np.array([[0, 0, 1]], dtype=np.int32), 0, 0.5, 0.5)

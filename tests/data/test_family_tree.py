@@ -148,7 +148,9 @@ def test_impossible_sizes_are_refused(people: int) -> None:
 
 
 def test_negative_seeds_are_refused() -> None:
-    with pytest.raises(DataError, match=r"^the seed of a family tree cannot be -1; give a number from 0 on\.$"):
+    with pytest.raises(
+        DataError, match=r"^the seed of a family tree cannot be -1; give a whole number of at least 0\.$"
+    ):
         generate_family(10, -1)
 
 

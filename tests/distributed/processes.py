@@ -15,6 +15,10 @@ from functools import cache
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 
+# What trainings import late is imported here once: it would take each of a hundred children two seconds of processor.
+import numba  # noqa: F401
+import scipy.optimize  # noqa: F401
+import torch._dynamo  # noqa: F401
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 

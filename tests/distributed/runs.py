@@ -31,6 +31,7 @@ PATIENT = SETTINGS | {"training.checkpoint_seconds": 60}
 """The same with a checkpoint at the end alone: those of shards take longer than the training of so small a graph."""
 AVERAGED = PATIENT | {"training.average_epochs": 3}
 PACKED = {key: value for key, value in SETTINGS.items() if not key.startswith("early_stop.")} | {
+    "training.epochs": 2,
     "training.on": "paths",
     "training.walks": "fresh",
 }

@@ -21,7 +21,7 @@ def test_a_mesh_is_data_times_entities() -> None:
 
 @pytest.mark.parametrize("text", ["4", "2x", "ax2", "0x4", "2x2x1", "-2x-2", ""])
 def test_other_texts_are_no_mesh(text: str) -> None:
-    with pytest.raises(ConfigError, match=r"is no DATAxENTITIES; write two numbers such as 2x4\.$"):
+    with pytest.raises(ConfigError, match=r"is not of the form DATAxENTITIES; write two numbers, such as 2x4\.$"):
         MeshShape.parse(text, 4)
 
 

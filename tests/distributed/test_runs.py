@@ -130,10 +130,10 @@ TEXTS = {
     "missing_file": "process 1: ",
     "wrong_mesh": "the mesh 2x2 needs 4 processes, and there are 3; start it with torchrun --nproc-per-node 4 "
     "--no-python blockhole train …, or choose another mesh.",
-    "no_validation": "early_stop.metric = 'mq' needs validation facts, and the graph has none; to measure nothing, say "
-    "--set early_stop.metric= or leave it out.",
+    "no_validation": "early_stop.metric = 'mq' needs validation facts, and the graph has none; leave it out, or "
+    "unset it with --set early_stop.metric=.",
     "other_optimizer": "{folder}/other-0/optimizer.safetensors does not fit the optimizer that config.json names; "
-    "these files are not of one run.",
+    "these files do not belong to one run.",
     "no_folder": "cannot save the run in {folder}/blocked: Not a directory; nothing was saved. "
     "Choose a path that does not lead through a file and begin again.",
 }

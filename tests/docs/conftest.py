@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from blockhole.cli.main import main
 
@@ -35,9 +36,13 @@ def one_core() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def family_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run that `FAMILY` makes."""
-    folder = tmp_path_factory.mktemp("family") / "run"
-    with _pinned(), pytest.raises(SystemExit) as ended:
-        main([*FAMILY.replace("runs/family", str(folder)).split()[1:]])
-    assert not ended.value.code
+    """The run that `FAMILY` makes, trained once for all workers."""
+    own = tmp_path_factory.getbasetemp()
+    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "family" / "run"
+    folder.parent.mkdir(exist_ok=True)
+    with FileLock(folder.parent / "lock"), _pinned():
+        if not folder.exists():
+            with pytest.raises(SystemExit) as ended:
+                main([*FAMILY.replace("runs/family", str(folder)).split()[1:]])
+            assert not ended.value.code
     return folder

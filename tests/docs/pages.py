@@ -1,9 +1,13 @@
-"""The pages of the documentation, and the examples in them."""
+"""The pages of the documentation, the examples in them, and how those of a guide run in a package that it changes."""
 
 from __future__ import annotations
 
+import json
+import os
 import re
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,3 +88,45 @@ def apply_changes(changes: str, root: Path) -> None:
             old = line[1:] + "\n"
         else:
             new += line[1:] + "\n"
+
+
+_STEPS = """
+import contextlib, io, json, os, sys
+from blockhole.cli.main import main
+printed = []
+for step in json.load(sys.stdin):
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        if isinstance(step, dict):
+            os.environ.update(step)
+        elif isinstance(step, str):
+            exec(compile(step, "the guide", "exec"), {"__name__": "__main__"})
+        else:
+            try:
+                main(step[1:])
+            except SystemExit as end:
+                if end.code:
+                    raise
+    printed.append(out.getvalue())
+json.dump(printed, sys.stdout)
+"""
+
+
+def run_steps(steps: Sequence[str | Sequence[str] | Mapping[str, str]], folder: Path, source: Path) -> list[str]:
+    """What each step prints: a program, the words of a command of ours, or variables to export.
+
+    All run in one process, which finds the package, or a module of its own, in `source`; importing torch for each would
+    take most of the time.
+    """
+    path = os.pathsep.join((str(source), *filter(None, [os.environ.get("PYTHONPATH")])))
+    ended = subprocess.run(
+        [sys.executable, "-c", _STEPS],
+        input=json.dumps(steps),
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": path, "COLUMNS": "160"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    printed: list[str] = json.loads(ended.stdout)
+    return printed

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import ROOT, apply_changes, commands, examples
+from tests.docs.pages import ROOT, apply_changes, commands, examples, run_steps
 
 GUIDE = ROOT / "docs" / "how-to" / "new-loss.md"
-PROGRAM = "import sys; from blockhole.cli.main import main; main(sys.argv[1:])"
 BY_HAND = """
 import torch
 from blockhole.runs.config import LossConfig
@@ -38,14 +34,8 @@ def test_the_new_loss_trains_and_answers(tmp_path: Path, one_core: None) -> None
     assert text.count(table) == 1
     losses.write_text(text.replace(table, f"{_block('python')}\n\n{table}"), encoding="utf-8")
     apply_changes(_block("diff"), tmp_path)
-    environment = os.environ | {"PYTHONPATH": str(tmp_path / "src"), "COLUMNS": "120"}
     (console,) = [example for example in examples(GUIDE) if example.language == "console"]
-    runs = [["-c", PROGRAM, *command.text.split()[1:]] for command in commands(console.text)]
-    for words in [["-c", BY_HAND], *runs]:
-        ended = subprocess.run(
-            [sys.executable, *words], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-        )
-        assert ended.returncode == 0, ended.stderr
+    run_steps([BY_HAND, *(command.text.split() for command in commands(console.text))], tmp_path, tmp_path / "src")
 
 
 def test_the_guide_is_short_and_touches_two_files() -> None:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from blockhole.evaluation.ranking import COMPLETION_METRICS, PATH_METRICS
 from tests.docs.conftest import FAMILY
-from tests.docs.pages import ROOT, apply_changes, commands, examples
+from tests.docs.pages import ROOT, apply_changes, commands, examples, run_steps
 
 GUIDE = ROOT / "docs" / "how-to" / "new-metric.md"
-PROGRAM = "import sys; from blockhole.cli.main import main; main(sys.argv[1:])"
 
 
 @pytest.mark.slow
@@ -24,21 +20,12 @@ def test_the_new_metric_is_measured(tmp_path: Path, family_run: Path, one_core: 
     changes, test, console = (e.text for e in examples(GUIDE) if e.language in ("diff", "python", "console"))
     shutil.copytree(ROOT / "src", tmp_path / "src")
     apply_changes(changes, tmp_path)
-    environment = os.environ | {"PYTHONPATH": str(tmp_path / "src"), "COLUMNS": "160"}
-
-    def run(*words: str) -> str:
-        ended = subprocess.run(
-            [sys.executable, "-c", *words], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-        )
-        assert ended.returncode == 0, ended.stderr
-        return ended.stdout
-
-    run(test)
     train, shown, printed = (command.text for command in commands(console))
     assert train == FAMILY
     shutil.copytree(family_run, tmp_path / "runs" / "family")
-    assert "MRR" in run(PROGRAM, *shown.split()[1:])
-    result = json.loads(run(PROGRAM, *printed.split()[1:]))
+    _, table, report = run_steps([test, shown.split(), printed.split()], tmp_path, tmp_path / "src")
+    assert "MRR" in table
+    result = json.loads(report)
     low, high = result["intervals"]["mrr"]
     assert 0 < low <= result["mrr"] <= high <= 100
     assert all(part["mrr"] > 0 for part in result["by_length"].values())

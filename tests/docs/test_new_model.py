@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import ROOT, commands, examples
+from tests.docs.pages import ROOT, commands, examples, run_steps
 
 GUIDE = ROOT / "docs" / "how-to" / "new-model.md"
-PROGRAM = "import sys; from blockhole.cli.main import main; main(sys.argv[1:])"
 
 
 def _block(language: str) -> str:
@@ -22,21 +21,13 @@ def _block(language: str) -> str:
 @pytest.mark.slow
 def test_the_new_model_trains_and_answers(tmp_path: Path, one_core: None) -> None:
     (tmp_path / "quate.py").write_text(_block("python"), encoding="utf-8")
-    environment = os.environ | {"COLUMNS": "120"}
     passed, console = [example.text for example in examples(GUIDE) if example.not_run]
+    exported, *asked = [command.text.split() for command in commands(console)]
+    assert exported[0] == "export"
+    variables = dict(word.split("=", 1) for word in exported[1:])
+    run_steps([passed, variables, *asked], tmp_path, tmp_path)
     path = os.pathsep.join((str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])))
-    script = [sys.executable, "-c", passed]
-    here = environment | {"PYTHONPATH": path}
-    ended = subprocess.run(script, cwd=tmp_path, env=here, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stderr
-    for command in commands(console):
-        name, *words = command.text.split()
-        if name == "export":
-            environment |= dict(word.split("=", 1) for word in words) | {"PYTHONPATH": path}
-            continue
-        run = [sys.executable, "-c", PROGRAM, *words]
-        ended = subprocess.run(run, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-        assert ended.returncode == 0, ended.stderr
+    environment = os.environ | variables | {"PYTHONPATH": path}
     options = f"-q -p no:cacheprovider --basetemp {tmp_path / 'pytest'} -k quate"
     files = "tests/models/test_contract.py tests/models/test_gradients.py"
     contract = [sys.executable, "-m", "pytest", *options.split(), *files.split()]

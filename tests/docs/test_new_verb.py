@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.docs.pages import ROOT, commands, examples
+from tests.docs.pages import ROOT, commands, examples, run_steps
 
 GUIDE = ROOT / "docs" / "how-to" / "new-verb.md"
 
@@ -21,23 +21,21 @@ def test_the_new_verb_is_one_function_in_one_file(family_run: Path, tmp_path: Pa
     with chapter.open("a", encoding="utf-8") as file:
         file.write(f"\n\n{function}")
     shutil.copytree(family_run, tmp_path / "runs" / "family")
-    environment = os.environ | {"PYTHONPATH": str(tmp_path / "src"), "COLUMNS": "120"}
-
-    def printed(*arguments: str) -> str:
-        command = [sys.executable, "-m", *arguments]
-        ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-        assert ended.returncode == 0, ended.stderr or ended.stdout
-        return ended.stdout
-
     (console,) = [example.text for example in examples(GUIDE) if example.language == "console"]
-    table, report = (printed(*command.text.split()) for command in commands(console))
+    steps = [*(command.text.split() for command in commands(console)), ["blockhole", "--help"]]
+    table, report, usage = run_steps(steps, tmp_path, tmp_path / "src")
     assert [line.split()[-1] for line in table.splitlines()[1:]] == sorted(
         (line.split()[-1] for line in table.splitlines()[1:]), key=int, reverse=True
     )
     assert len(table.splitlines()) == 1 + 3
     relations = json.loads(report)["relations"]
     assert list(relations)[:3] == [line.split()[0] for line in table.splitlines()[1:]]
-    assert "The relations of a run, and how many facts each has." in printed("blockhole", "--help")
+    assert "The relations of a run, and how many facts each has." in usage
     tests = ROOT / "tests" / "cli" / "test_main.py"
-    options = f"-q -p no:cacheprovider --basetemp {tmp_path / 'pytest'} -k relations {tests}"
-    assert " passed" in printed("pytest", *options.split())
+    command = f"-m pytest -q -p no:cacheprovider --basetemp {tmp_path / 'pytest'} -k relations {tests}"
+    environment = os.environ | {"PYTHONPATH": str(tmp_path / "src")}
+    ended = subprocess.run(
+        [sys.executable, *command.split()], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stdout
+    assert " passed" in ended.stdout

@@ -41,7 +41,7 @@ def test_names_the_model_does_not_know_are_counted() -> None:
     with pytest.raises(EvaluationError) as refused:
         align(world.split, entities, relations, "wn11")
     assert str(refused.value) == (
-        "the model was trained on other data: it knows 15 of the 20 entities and 2 of the 3 relations of wn11; "
+        "the model was trained on other data than wn11: of its entities it knows 15 of 20, of its relations 2 of 3; "
         "evaluate it on the data it was trained on, or train a model on this."
     )
 

@@ -78,9 +78,9 @@ def test_overrides_of_what_is_declared_beside_the_settings() -> None:
     overrides = {"words": 3, "lean": 0.5, "members": 2}
     (found,) = find_experiments(["ranking/wn11/complex-50-seed0"], overrides=overrides)
     assert (found.words, found.lean, found.members) == (3, 0.5, 2)
-    with pytest.raises(ConfigError, match=r"^members = 0 cannot be used: it should be greater than or equal to 1 \("):
+    with pytest.raises(ConfigError, match=r"^members = 0 cannot be used: it must be at least 1 \("):
         find_experiments(["ranking/wn11/complex-50"], overrides={"members": 0})
-    with pytest.raises(ConfigError, match=r"^lean = 'far' cannot be used: it should be a valid number"):
+    with pytest.raises(ConfigError, match=r"^lean = 'far' cannot be used: it must be a number"):
         find_experiments(["ranking/wn11/complex-50"], overrides={"words": 1, "lean": "far"})
     with pytest.raises(ConfigError, match=r"^rows can lean on the words of names only where words are trained on"):
         find_experiments(["ranking/wn11/complex-50"], overrides={"lean": 1.0})

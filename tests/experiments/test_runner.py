@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from blockhole.fitting import fit
-from blockhole.models.merging import merge
+from blockhole.models.merging import merge_models
 from blockhole.runs.config import TrainConfig
 from experiments import records
 from experiments.declared import Experiment, find_experiments, read_declaration
@@ -98,7 +98,7 @@ def test_members_are_trained_from_their_seeds_and_merged(tmp_path: Path) -> None
     for seed in (2, 3):
         training = both.config.training.model_copy(update={"seed": seed, "threads": 1})
         models.append(fit(data, both.config.model_copy(update={"training": training})).model)
-    merged = merge(models, [0.5, 0.5])
+    merged = merge_models(models, [0.5, 0.5])
     assert record.parameters == merged.parameter_count() == 2 * models[0].parameter_count()
     assert record.figures == measure("completion", merged, data, "dev", torch.device("cpu"))
 

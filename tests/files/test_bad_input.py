@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blockhole.data.packing import pack
-from blockhole.errors import DataError, MalformedFile
+from blockhole.errors import ConfigError, DataError, MalformedFile
 from blockhole.files.readers import read_graph, read_split
 from blockhole.files.tables import panics_as_errors
 from blockhole.files.writers import write_graph
@@ -42,8 +42,8 @@ TEXT = {
         b'"a\n",r,b\na,b\n',
         ", line 3: 2 columns instead of 3; write source, relation and target, separated by commas.",
     ),
-    "empty file": ("f.tsv", b"", ": the file holds no facts; write one fact a line, or leave the file out."),
-    "blank file": ("f.tsv", b"\n\r\n", ": the file holds no facts; write one fact a line, or leave the file out."),
+    "empty file": ("f.tsv", b"", ": the file holds no facts; write one fact per line, or leave the file out."),
+    "blank file": ("f.tsv", b"\n\r\n", ": the file holds no facts; write one fact per line, or leave the file out."),
     "empty source": ("f.tsv", GOOD + b"\tr\tb\n", f", line 2: the source is empty; {NAME}"),
     "empty relation": ("f.tsv", GOOD + b"\na\t\tb\n", f", line 3: the relation is empty; {NAME}"),
     "empty target": ("f.tsv", b"a\tr\t\r\n", f", line 1: the target is empty; {NAME}"),
@@ -95,7 +95,7 @@ TEXT = {
         ", line 3: not valid RDF (ill-formed document: expected `</rdf:Description>`, but `</rdf:RDF>` was found); "
         "correct the statement there.",
     ),
-    "no RDF": ("f.ttl", b"# nothing\n", ": the file holds no facts; write one fact a line, or leave the file out."),
+    "no RDF": ("f.ttl", b"# nothing\n", ": the file holds no facts; write one fact per line, or leave the file out."),
 }  # fmt: skip
 
 
@@ -210,7 +210,7 @@ def test_bad_lists_of_names(tmp_path: Path) -> None:
     with pytest.raises(MalformedFile) as failure:
         read_split(tmp_path)
     assert (
-        str(failure.value) == f"{tmp_path / 'entities.txt'}, line 2: a tab in a list of names; write one name a line."
+        str(failure.value) == f"{tmp_path / 'entities.txt'}, line 2: a tab in a list of names; write one name per line."
     )
 
 
@@ -246,7 +246,9 @@ def test_what_others_print_while_parquet_is_read_is_passed_on(capsys: pytest.Cap
 
 def test_a_split_is_not_a_graph(tmp_path: Path) -> None:
     (tmp_path / "f.tsv").write_bytes(GOOD)
-    with pytest.raises(DataError, match=r"a graph is wanted, not a SplitGraph; .* split\.graph\('train'"):
+    with pytest.raises(
+        ConfigError, match=r"graph must be a KnowledgeGraph, not a SplitGraph; .* split\.graph\('train'"
+    ):
         write_graph(read_split(tmp_path / "f.tsv"), tmp_path / "g.tsv")  # type: ignore[arg-type]
     assert not (tmp_path / "g.tsv").exists()
 
@@ -263,7 +265,7 @@ def test_a_split_is_not_a_graph(tmp_path: Path) -> None:
             {"source": ["x"], "relation": ["r"], "target": ["y"], "label": [2]},
             "label '2' of row 1 is neither 1 nor -1; write 1 for a fact and -1 for a false one.",
         ),
-        ({"a": [], "b": [], "c": []}, "the file holds no facts; write one fact a line, or leave the file out."),
+        ({"a": [], "b": [], "c": []}, "the file holds no facts; write one fact per line, or leave the file out."),
     ],
 )
 def test_bad_parquet(tmp_path: Path, table: dict[str, list[object]], expected: str) -> None:

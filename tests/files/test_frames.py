@@ -67,7 +67,7 @@ def test_networkx_graphs_that_are_no_knowledge_graphs() -> None:
 
 
 def test_frames_with_holes() -> None:
-    expected = "the target of row 1 of the frame, from 0, is empty; give it a name or drop the row."
+    expected = "the target of row 1 of the frame (counted from 0) is empty; give it a name or drop the row."
     table = {"source": ["a", "b"], "relation": ["r", "r"], "target": ["b", None]}
     with pytest.raises(DataError) as failure:
         from_polars(pl.DataFrame(table))

@@ -92,13 +92,13 @@ def test_openke_writes_the_relation_last(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "expected"),
     [
-        ("train2id", "3\n0 1 0\n", "line 1: the first line says '3', but 1 lines follow; "
+        ("train2id", "3\n0 1 0\n", "line 1: the first line says '3', but the number of lines after it is 1; "
          "write how many lines follow, or fetch the file again."),
         ("train2id", "2\n0 1 0\n0 1\n", "line 3: '0 1' is not three ids; write three ids, separated by a tab."),
         ("train2id", "1\n\n0 0 2\n", "line 3: an id that entity2id.txt or relation2id.txt does not have; "
          "write source, target, relation, in this order."),
-        ("train2id", "", "the file is empty; write the number of lines, then three ids a line."),
-        ("train2id", "0\n", "the file holds no facts; write one fact a line, or leave the file out."),
+        ("train2id", "", "the file is empty; write the number of lines, then three ids per line."),
+        ("train2id", "0\n", "the file holds no facts; write one fact per line, or leave the file out."),
         ("entity2id", "2\na\t0\nb\t2\n", "line 3: id 2 where the ids should be 0 to 1, each once; "
          "number the names from 0 without gaps."),
         ("entity2id", "2\na\t0\na\t1\n", "line 3: 'a' is listed twice; keep one of the lines."),

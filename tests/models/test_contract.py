@@ -98,6 +98,11 @@ def test_candidates_of_a_subset_are_rows_of_all(model: Model) -> None:
     torch.testing.assert_close(model.candidates(subset), model.candidates()[subset])
 
 
+def test_candidates_hold_the_rows_of_their_entities(model: Model) -> None:
+    """What a database walks from; a model that can do without one need not."""
+    torch.testing.assert_close(model.restore_row(model.candidates()), model.entity)
+
+
 def test_an_empty_batch_gives_an_empty_answer(model: Model) -> None:
     none = torch.empty(0, dtype=torch.long)
     path = torch.empty(0, 1, dtype=torch.long)

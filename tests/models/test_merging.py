@@ -13,7 +13,7 @@ from blockhole.models.blockhole import BlockHolE
 from blockhole.models.complex import ComplEx
 from blockhole.models.contract import Model
 from blockhole.models.distmult import DistMult
-from blockhole.models.merging import merge, merged_settings
+from blockhole.models.merging import merge_models, merged_settings
 from blockhole.models.rescal import RESCAL
 from blockhole.models.transe import TransE
 
@@ -58,7 +58,7 @@ def test_the_score_is_the_sum_of_the_scores(
 ) -> None:
     parts = [build(kind, blocks, size, tied=tied, seed=seed + k) for k, size in enumerate(sizes)]
     weights = [0.3 + k for k in range(len(parts))] if weighted else None
-    merged = merge(parts, weights)
+    merged = merge_models(parts, weights)
     expected = sum(
         (
             weight * scores(part, lengths, seed)
@@ -78,14 +78,14 @@ def test_a_golden_of_two_complex_numbers() -> None:
     with torch.no_grad():
         first.entity.copy_(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
         second.entity.copy_(torch.tensor([[5.0, 6.0], [7.0, 8.0]]))
-    merged = merge([first, second])
+    merged = merge_models([first, second])
     assert merged.entity.tolist() == [[1.0, 5.0, 2.0, 6.0], [3.0, 7.0, 4.0, 8.0]]
 
 
 def test_parts_are_left_as_they_are() -> None:
     parts = [build("blockhole", 2, 3, tied=False, seed=k) for k in range(2)]
     before = [part.entity.detach().clone() for part in parts]
-    merge(parts, [2.0, 3.0])
+    merge_models(parts, [2.0, 3.0])
     assert all(torch.equal(part.entity, rows) for part, rows in zip(parts, before, strict=True))
 
 
@@ -100,7 +100,7 @@ def test_the_settings_of_the_sum() -> None:
 def test_what_cannot_be_merged() -> None:
     def said(models: list[Model], weights: list[float] | None = None) -> str:
         with pytest.raises(ConfigError) as caught:
-            merge(models, weights)
+            merge_models(models, weights)
         return str(caught.value)
 
     two = [build("blockhole", 2, 3, tied=False, seed=k) for k in range(2)]

@@ -66,7 +66,7 @@ def test_a_class_of_ones_own_is_found_where_it_is_trusted(tmp_path: Path, monkey
             "on PYTHONPATH."
         )
         for wrong in ("number", "absent", "Model"):
-            message = f"still_model has no model {wrong}; it is to be a class that completes Model."
+            message = f"still_model has no model {wrong}; it must be a class that implements Model."
             assert refused(f"still_model:{wrong}") == message
         assert refused("?").endswith("analogy, simple, absent_model:Absent, still_model:Still.")
         monkeypatch.delenv(OWN_MODELS)
@@ -123,14 +123,14 @@ def test_other_models_have_fifty_dimensions_unless_told() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"dim": 51}, "b·m does not fit dim: 51 cannot be cut into 2 blocks; choose a dim that divides."),
+        ({"dim": 51}, "b·m does not fit dim: 51 cannot be cut into 2 blocks; choose a multiple."),
         (
             {"dim": 50, "blocks": 3},
-            "b·m does not fit dim: 50 cannot be cut into 3 blocks; choose a dim that divides.",
+            "b·m does not fit dim: 50 cannot be cut into 3 blocks; choose a multiple.",
         ),
         (
             {"dim": 50, "block_size": 60},
-            "b·m does not fit dim: 50 cannot be cut into blocks of size 60; choose a dim that divides.",
+            "b·m does not fit dim: 50 cannot be cut into blocks of size 60; choose a multiple.",
         ),
         (
             {"dim": 50, "blocks": 2, "block_size": 24},
@@ -144,7 +144,7 @@ def test_other_models_have_fifty_dimensions_unless_told() -> None:
         ({"name": "ComplEx"}, "unknown model 'ComplEx'; did you mean complex?"),
         (
             {"name": "?"},
-            "unknown model '?'; known are blockhole, blockhole-spatial, rescal, distmult, complex, hole, transe, "
+            "unknown model '?'; the models are blockhole, blockhole-spatial, rescal, distmult, complex, hole, transe, "
             "analogy, simple.",
         ),
     ],

@@ -76,7 +76,7 @@ def test_a_hub_that_does_not_fit_is_named_with_the_memory_it_needs(tmp_path: Pat
     with GrowingArray(tmp_path / "train.npy", np.int32, (3,)) as file:
         file.append(np.array([[0, 0, target] for target in range(1000)], dtype=np.int32))
     memory = resident_bytes() + 10**6
-    with pytest.raises(DataError, match=r"too few for the edges of one entity; allow \d+\.\d GB with --memory\.$"):
+    with pytest.raises(DataError, match=r"too little for the edges of one entity; allow \d+\.\d GB with --memory\.$"):
         write_adjacency(tmp_path / "train.npy", tmp_path, 1000, 1, memory)
 
 
@@ -113,7 +113,7 @@ def test_splits_and_their_negatives_are_packed(tmp_path: Path) -> None:
 
 def test_train_facts_labelled_false_are_left_out_with_a_word(tmp_path: Path) -> None:
     (tmp_path / "facts.tsv").write_text("a\tr\tb\t1\nb\tr\ta\t-1\n", encoding="utf-8")
-    with pytest.warns(NegativesLeftOut, match=r"facts\.tsv: 1 lines labelled -1 are left out"):
+    with pytest.warns(NegativesLeftOut, match=r"facts\.tsv: 1 line labelled -1 left out"):
         assert pack(tmp_path / "facts.tsv", tmp_path / "packed").facts == 1
     assert len(read_split(tmp_path / "packed").train) == 1
 
@@ -192,7 +192,7 @@ def test_damage_is_told(tmp_path: Path) -> None:
     (folder / "packed.json").write_text(json.dumps(record))
     with pytest.raises(DataError, match=r"target.npy: cannot be read \(.*\); pack the graph again\.$"):
         read_split(folder)
-    with pytest.raises(DataError, match=r": is packed already\.$"):
+    with pytest.raises(DataError, match=r": is packed already; use it as it is\.$"):
         pack(folder, tmp_path / "again")
 
 

@@ -79,7 +79,9 @@ def test_what_is_written(tmp_path: Path) -> None:
 
 
 entity_names = st.text(st.characters(exclude_characters="\t\n\r", exclude_categories=["Cs"]), min_size=1)
-relation_names = st.text(st.characters(exclude_characters="\t\n\r,*", exclude_categories=["Cs"]), min_size=1)
+relation_names = st.text(
+    st.sampled_from('^*"<> \t\\/ab') | st.characters(exclude_characters=",", exclude_categories=["Cs"]), min_size=1
+)
 
 
 @st.composite
@@ -125,9 +127,9 @@ def test_published_files_come_back_byte_for_byte(data_root: Path, tmp_path: Path
     [
         ("anna\tknows\tbob\nanna\tknows\n", "line 2: 2 columns instead of 3"),
         ("anna\tknows\tbob\t1\n", "4 columns instead of 3; write source, r1,**r2 and target, separated by tabs"),
-        ("anna\tknows\tbob\n\nana\tknows\tbob\n", "line 3: unknown entity 'ana'; did you mean 'anna'."),
+        ("anna\tknows\tbob\n\nana\tknows\tbob\n", "line 3: unknown entity 'ana'; did you mean 'anna'?"),
         ("anna\tknows\tzzzzzz\n", "line 1: unknown entity 'zzzzzz'; it must be one of the data set's 3."),
-        ("anna\tknows\tbob\nanna\tlikes,**knws\tbob\n", "line 2: unknown relation 'knws'; did you mean 'knows'."),
+        ("anna\tknows\tbob\nanna\tlikes,**knws\tbob\n", "line 2: unknown relation 'knws'; did you mean 'knows'?"),
         ("anna\tknows,,likes\tbob\n", "line 1: path 'knows,,likes' has an empty hop; write r1,**r2,r3 without gaps."),
         ("anna\tknows,**\tbob\n", "line 1: path 'knows,**' has an empty hop; write r1,**r2,r3 without gaps."),
         ("anna\t\tbob\n", "line 1: the relation is empty"),
@@ -173,7 +175,7 @@ def test_formats_without_path_queries_are_refused(tmp_path: Path) -> None:
         write_paths(one_query(), tmp_path / "paths.csv", ENTITIES, RELATIONS)
 
 
-@pytest.mark.parametrize("name", ["a,b", "**a", "a\tb", "a\nb", ""])
+@pytest.mark.parametrize("name", ["a,b", ""])
 @pytest.mark.parametrize("suffix", ["tsv", "parquet"])
 def test_relation_names_that_would_not_come_back_are_refused(tmp_path: Path, name: str, suffix: str) -> None:
     relations = Vocabulary([name, "fine"], "relation")

@@ -223,7 +223,7 @@ def test_weights_of_other_shapes(run_folder: Path) -> None:
         _ = Run.open(run_folder).model
     assert str(caught.value) == (
         f"{run_folder}: the saved entity has shape [20, 12], but config.json and vocabulary.parquet ask for [20, 16]; "
-        "these files are not of one run."
+        "these files do not belong to one run."
     )
 
 
@@ -239,7 +239,7 @@ def test_a_folder_with_something_else(tmp_path: Path) -> None:
     (tmp_path / "thesis.docx").write_text("years of work", encoding="utf-8")
     with pytest.raises(NotARun) as caught:
         train(random_data(), settings=SMALL, out=tmp_path)
-    assert str(caught.value) == f"{tmp_path} holds something else than a run (thesis.docx); choose another folder."
+    assert str(caught.value) == f"{tmp_path} holds something other than a run (thesis.docx); choose another folder."
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.docx"]
 
 
@@ -294,7 +294,7 @@ def test_a_file_too_large_loses_nothing(run_folder: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert str(caught.value) == (
         f"cannot save the run in {run_folder}: File too large; the checkpoint of epoch 1 is intact. "
-        "Make room and continue with --resume."
+        f"Make room and continue with `blockhole train --out {run_folder} --resume`."
     )
     after = load_checkpoint(run_folder)
     assert after.state == before.state
@@ -336,7 +336,7 @@ def small_disk(tmp_path: Path) -> Any:
 def test_a_full_disk_is_one_error_also_for_what_is_written_line_by_line(small_disk: Path) -> None:
     (small_disk / "ballast").write_bytes(b"x" * (os.statvfs(small_disk).f_bavail * os.statvfs(small_disk).f_bsize))
     with (
-        pytest.raises(RunError, match=r"metrics\.jsonl: No space left on device; make room and continue with --resume"),
+        pytest.raises(RunError, match=r"metrics\.jsonl: No space left on device; make room and continue with `.*`"),
         closing(MetricsFile(small_disk / "metrics.jsonl")) as metrics,
     ):
         metrics.log("epoch", {"loss": 1.0})

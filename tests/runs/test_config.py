@@ -55,7 +55,7 @@ def test_file_formats(tmp_path: Path, name: str, text: str) -> None:
 
 
 def test_as_many_threads_as_no_machine_has() -> None:
-    with pytest.raises(ConfigError, match=r"training\.threads = 100000 cannot be used: it should be less than"):
+    with pytest.raises(ConfigError, match=r"training\.threads = 100000 cannot be used: it must be at most"):
         validate({"training": {"threads": 100_000}})
 
 
@@ -97,25 +97,24 @@ def test_missing_file(tmp_path: Path) -> None:
 BAD: list[tuple[dict[str, Any], str]] = [
     (
         {"optimizer.learning_rate": -0.1},
-        "optimizer.learning_rate = -0.1 cannot be used: it should be greater than 0 (step size).",
+        "optimizer.learning_rate = -0.1 cannot be used: it must be more than 0 (step size).",
     ),
     (
         {"optimizer.learning_rate": float("nan")},
-        "optimizer.learning_rate = nan cannot be used: it should be a finite number (step size).",
+        "optimizer.learning_rate = nan cannot be used: it must be a finite number (step size).",
     ),
     (
         {"penalty.l2": -1},
-        "penalty.l2 = -1 cannot be used: it should be greater than or equal to 0 "
+        "penalty.l2 = -1 cannot be used: it must be at least 0 "
         "(weight of the squared norm of a positive's parameters (λ in the paper)).",
     ),
     (
         {"penalty.dura": float("nan")},
-        "penalty.dura = nan cannot be used: it should be a finite number "
-        "(weight of ‖e_s‖² + ‖query vector‖² + ‖e_o‖²).",
+        "penalty.dura = nan cannot be used: it must be a finite number (weight of ‖e_s‖² + ‖query vector‖² + ‖e_o‖²).",
     ),
     (
         {"training.on": "edges"},
-        "training.on = 'edges' cannot be used: it should be 'base' or 'paths' "
+        "training.on = 'edges' cannot be used: it must be 'base' or 'paths' "
         "(base: the train edges; paths: the train edges and paths over them).",
     ),
     ({"learning_rate": 1}, "there is no setting learning_rate; did you mean optimizer.learning_rate?"),
@@ -138,7 +137,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"loss.kind": "softmax", "loss.balanced": True},
-        "loss: balanced needs kind = 'logistic'; the scores of softmax are no log odds.",
+        "loss: balanced needs kind = 'logistic'; the scores of softmax are not log odds.",
     ),
     (
         {"loss.kind": "softmax", "loss.typed_share": 0.5},
@@ -150,7 +149,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"model.name": "transe", "model.dim": 4, "penalty.dura_back": 0.1},
-        "penalty.dura_back needs one of the models blockhole, complex, distmult, rescal; transe is none of them.",
+        "penalty.dura_back needs one of the models blockhole, complex, distmult, rescal, not transe.",
     ),
 ]
 
@@ -196,7 +195,7 @@ def test_an_assignment_takes_a_setting_of_the_preset_back() -> None:
     assert validate(gather(preset="best")).early_stop.metric == "mq"
     config = validate(gather(preset="best", overrides=dict([parse_assignment("early_stop.metric=")])))
     assert config.early_stop == TrainConfig().early_stop.model_copy(update={"patience": 3})
-    with pytest.raises(ConfigError, match=r"^training\.batch_size = None cannot be used: it should be a valid integer"):
+    with pytest.raises(ConfigError, match=r"^training\.batch_size = None cannot be used: it must be a whole number"):
         validate(gather(overrides=dict([parse_assignment("training.batch_size=")])))
 
 

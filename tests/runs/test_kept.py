@@ -20,9 +20,11 @@ import blockhole
 from blockhole.answering.engine import Engine
 from blockhole.answering.export import FileKind, export_file
 from blockhole.answering.index import load_index
+from blockhole.answering.vectors import Vectors
 from blockhole.cli.main import main
 from blockhole.errors import RunError
 from blockhole.runs.merging import merge_runs
+from blockhole.runs.run import Run
 from tests.runs.kept import copy_kept
 
 
@@ -73,7 +75,7 @@ def test_they_answer_with_their_calibration(name: str, kept: Path) -> None:
 
 
 def test_they_answer_by_their_indexes(kept: Path) -> None:
-    exact, approximate = load_index(kept / "run"), load_index(kept / "part")
+    exact, approximate = (load_index(kept / name, Vectors.of(Run.open(kept / name))) for name in ("run", "part"))
     assert exact is not None
     assert exact.exact is not None
     assert approximate is not None

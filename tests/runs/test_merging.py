@@ -116,7 +116,7 @@ def test_what_is_refused(parts: list[Path], tmp_path: Path) -> None:
         merge_runs(parts[:1], tmp_path / "sum")
     with pytest.raises(ConfigError, match="2 models to merge need 2 weights, not 3"):
         merge_runs(parts, tmp_path / "sum", weights=[1, 2, 3])
-    with pytest.raises(NotARun, match="already holds a run"):
+    with pytest.raises(NotARun, match=r"already holds a run, at epoch \d+; choose another folder\.$"):
         merge_runs(parts, parts[0])
     with pytest.raises(NotARun, match="there is no run"):
         merge_runs([parts[0], tmp_path / "nowhere"], tmp_path / "sum")

@@ -9,6 +9,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from blockhole.answering.index import build_index
+from blockhole.answering.vectors import Vectors
+from blockhole.runs.run import Run
 from tests.answering.toys import train_clockwork
 from tests.serving.processes import ServerProcess, serving
 
@@ -38,10 +41,11 @@ def own_run(run: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def bare_run(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same run without its calibration."""
+    """The same run without its calibration, and with an index whose file is gone."""
     folder = tmp_path_factory.mktemp("bare") / "bare"
     shutil.copytree(run, folder)
     (folder / "calibration.json").unlink()
+    (folder / build_index(folder, Vectors.of(Run.open(folder)), Run.open(folder).graph, "exact").file).unlink()
     return folder
 
 

@@ -76,6 +76,14 @@ def test_ask_says_how_long_it_took(client: httpx.Client) -> None:
     assert client.post("/api/ask", json={"query": QUERY}).json()["result"]["milliseconds"] > 0
 
 
+def test_what_a_run_lacks_is_logged_once_and_the_run_is_served(server: ServerProcess, bare_run: Path) -> None:
+    lacking = [line["event"] for line in server.log_lines() if line.get("category") == "BlockholeWarning"]
+    assert len(lacking) == 2
+    assert lacking[0].startswith("answers are searched for without the index: ")
+    assert lacking[0].endswith(f" is missing; build it again with: blockhole index {bare_run} --kind exact")
+    assert lacking[1].startswith(f"{bare_run} has no calibration for its weights")
+
+
 def test_runs_are_named_by_their_folders_and_chosen_by_name(client: httpx.Client) -> None:
     runs = _result(client.get("/api/runs"))
     assert client.get("/api/runs").json()["run"] is None

@@ -44,7 +44,7 @@ def test_a_port_in_use(refused: Callable[..., str], run: Path) -> None:
 
 def test_an_address_of_another_machine(refused: Callable[..., str], run: Path) -> None:
     assert refused(run, "--host", "no such host", "--port", 0) == (
-        "'no such host' is no address of this machine; name one with --host, such as 127.0.0.1."
+        "'no such host' is not an address of this machine; name one with --host, such as 127.0.0.1."
     )
     assert refused(run, "--host", "192.0.2.1", "--port", 8000).startswith("port 8000 of 192.0.2.1 cannot be opened (")
 
@@ -59,7 +59,7 @@ def test_a_missing_run(refused: Callable[..., str], tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"cut short", None])
 @pytest.mark.parametrize(
     "name",
-    ["config.json", "vocabulary.parquet", "facts.parquet", "weights.safetensors", "state.json", "calibration.json"],
+    ["config.json", "vocabulary.parquet", "facts.parquet", "weights.safetensors", "state.json"],
 )
 def test_a_corrupted_run(refused: Callable[..., str], own_run: Path, name: str, content: bytes | None) -> None:
     path = own_run / name
@@ -79,7 +79,8 @@ def test_weights_of_another_run(refused: Callable[..., str], own_run: Path, tmp_
     state = json.loads((own_run / "state.json").read_text(encoding="utf-8"))
     (own_run / "state.json").write_text(json.dumps(state | {"sha256": {}}), encoding="utf-8")  # as 0.1.0 kept it
     assert refused(own_run, "--port", 0) == (
-        f"{own_run}: the saved weights do not fit config.json and vocabulary.parquet; these files are not of one run."
+        f"{own_run}: the saved weights do not fit config.json and vocabulary.parquet; "
+        "these files do not belong to one run."
     )
 
 
@@ -88,10 +89,10 @@ def test_weights_of_another_run(refused: Callable[..., str], own_run: Path, tmp_
     [
         (["--max-length", 0], "--max-length is a number of hops from 1 to 64; it cannot be 0."),
         (["--max-length", 65], "--max-length is a number of hops from 1 to 64; it cannot be 65."),
-        (["--timeout", 0], "--timeout is more than zero; it cannot be 0."),
-        (["--timeout", "nan"], "--timeout is more than zero; it cannot be nan."),
-        (["--queue", 0], "--queue is more than zero; it cannot be 0."),
-        (["--threads", -1], "--threads is more than zero; it cannot be -1."),
+        (["--timeout", 0], "--timeout must be a number above zero."),
+        (["--timeout", "nan"], "--timeout must be a number above zero."),
+        (["--queue", 0], "--queue must be a number above zero."),
+        (["--threads", -1], "--threads must be a number above zero."),
         (
             ["--allowed-host", "https://kg.example.org"],
             "--allowed-host is a name without scheme and port, such as kg.example.org; "
@@ -99,7 +100,7 @@ def test_weights_of_another_run(refused: Callable[..., str], own_run: Path, tmp_
         ),
         (
             ["--trusted-proxy", "my-proxy"],
-            "--trusted-proxy is an address or network, as 127.0.0.1 or 10.0.0.0/8; it cannot be 'my-proxy'.",
+            "--trusted-proxy is an address or network, such as 127.0.0.1 or 10.0.0.0/8, not 'my-proxy'.",
         ),
     ],
 )

@@ -57,5 +57,5 @@ def test_counts_for_single_edges_alone(hops: int, adds: bool) -> None:
 
 def test_refuses_models_whose_scores_are_not_linear_in_a_relation() -> None:
     settings = {"model.name": "transe", "model.dim": 4, "loss.relation_weight": 0.5}
-    with pytest.raises(ConfigError, match=r"needs one of the models blockhole, complex, .*; transe is none of them"):
+    with pytest.raises(ConfigError, match=r"needs one of the models blockhole, complex, .*, not transe"):
         validate(gather(overrides=settings))

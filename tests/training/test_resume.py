@@ -164,7 +164,7 @@ def test_there_must_be_data() -> None:
 
 @pytest.mark.parametrize("name", ["gpu", "cuda:x", "cuda:", "tpu:0"])
 def test_unknown_devices(name: str) -> None:
-    with pytest.raises(ConfigError, match=f"^'{name}' is no device; use auto, cpu, cuda, cuda:N or mps\\.$"):
+    with pytest.raises(ConfigError, match=f"^'{name}' is not a device; use auto, cpu, cuda, cuda:N or mps\\.$"):
         choose_device(name)
 
 

@@ -215,7 +215,7 @@ def test_early_stopping_needs_validation_facts(on: str, tmp_path: Path) -> None:
         train(SPLIT.graph("train"), settings=settings, preset="best", out=tmp_path / "run")
     assert str(caught.value) == (
         "early_stop.metric = 'mq' needs validation facts, and the graph has none; "
-        "to measure nothing, say --set early_stop.metric= or leave it out."
+        "leave it out, or unset it with --set early_stop.metric=."
     )
     assert not (tmp_path / "run").exists()
     unmeasured = settings | dict([parse_assignment("early_stop.metric=")])

@@ -14,7 +14,7 @@ from blockhole.answering.engine import Engine
 from blockhole.answering.search import find_answers
 from blockhole.answering.vectors import Vectors
 from blockhole.data.dataset import DataSet, load
-from blockhole.errors import DataError, RunError, UndefinedPath
+from blockhole.errors import DataError, RunError, Seed, UndefinedPath, checked
 from blockhole.evaluation.classification import Reliability, reliability
 from blockhole.evaluation.completion import both_sides
 from blockhole.graph.knowledge_graph import KnowledgeGraph
@@ -26,7 +26,8 @@ from blockhole.runs.run import Run
 _HELD_OUT = 0.3
 
 
-def calibrate(run: Run | Path | str, data: DataSet | Path | str | None = None, *, seed: int = 0) -> Calibration:
+@checked
+def calibrate(run: Run | Path | str, data: DataSet | Path | str | None = None, *, seed: Seed = 0) -> Calibration:
     """Fit a calibration on validation facts, those of the run's own data unless other data is given or named.
 
     It is kept in the folder of the run, where there is one, and used whenever the run is asked. `seed` decides which
@@ -41,12 +42,13 @@ def calibrate(run: Run | Path | str, data: DataSet | Path | str | None = None, *
     return calibration
 
 
+@checked
 def measure_calibration(
     run: Run | Path | str,
     data: DataSet | Path | str | None = None,
     *,
     calibration: Calibration | None = None,
-    seed: int = 0,
+    seed: Seed = 0,
 ) -> dict[str, Reliability]:
     """How the probabilities of a run compare with what is true on test queries, as `measure` says.
 
@@ -68,7 +70,7 @@ def _data_for(run: Run, data: DataSet | Path | str | None) -> DataSet:
     return data
 
 
-def fit(engine: Engine, data: DataSet, *, per_length: int = 2000, seed: int = 0) -> Calibration:
+def fit(engine: Engine, data: DataSet, *, per_length: int = 2000, seed: Seed = 0) -> Calibration:
     """The calibration of `engine` by the validation facts of `data`; the curves' kind is chosen on queries held out."""
     queries = scored_queries(engine, calibration_queries(data, "dev", per_length, seed))
     pairs = collect_pairs(engine, queries, data.split.graph("train", "valid"), seed)

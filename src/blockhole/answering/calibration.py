@@ -11,13 +11,14 @@ that curves are fitted on; here are the curves, how they are fitted, and their f
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from hashlib import sha256
 from pathlib import Path
 from shlex import quote
-from typing import Annotated, Literal, final
+from typing import Annotated, Literal, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from blockhole.runs.checkpoint import weights_id
 from blockhole.runs.folder import read_derived
@@ -32,7 +33,7 @@ _ENOUGH = 20
 
 
 class _Stored(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 @final
@@ -53,8 +54,14 @@ class IsotonicCurve(_Stored):
     """A curve that never falls: straight between the points (evidence, value), level beyond them."""
 
     kind: Literal["isotonic"] = "isotonic"
-    evidence: tuple[float, ...]
-    value: tuple[float, ...]
+    evidence: tuple[float, ...] = Field(min_length=1)
+    value: tuple[Annotated[float, Field(ge=0, le=1)], ...]
+
+    @model_validator(mode="after")
+    def _is_a_curve(self) -> Self:
+        if len(self.evidence) != len(self.value):
+            raise ValueError("a point of a curve is an evidence and a value")
+        return self
 
     def probability(self, evidence: Floats) -> Floats:
         """Shape [N] → [N]."""
@@ -179,20 +186,34 @@ class _File(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     weights: str
+    sha256: str | None = Field(default=None, description="sum of the calibration; version 0.1 kept none")
     calibration: Calibration
+
+    @model_validator(mode="after")
+    def _is_intact(self) -> Self:
+        if self.sha256 not in (None, _sum(self.calibration)):
+            raise ValueError("the calibration is not the one that was saved")
+        return self
+
+
+def _sum(calibration: Calibration) -> str:
+    return sha256(calibration.model_dump_json().encode()).hexdigest()
 
 
 def save_calibration(calibration: Calibration, folder: Path) -> Path:
     """Keep a calibration beside the weights it was fitted for."""
     path = folder / CALIBRATION
-    text = _File(weights=weights_id(folder), calibration=calibration).model_dump_json(indent=1)
+    stored = _File(weights=weights_id(folder), sha256=_sum(calibration), calibration=calibration)
     with replacing(path) as temporary:
-        temporary.write_text(text + "\n", encoding="utf-8")
+        temporary.write_text(stored.model_dump_json(indent=1) + "\n", encoding="utf-8")
     return path
 
 
 def load_calibration(folder: Path) -> Calibration | None:
-    """The calibration of the run in `folder`; None where there is none, or one of other weights."""
-    remedy = f"make it again with: blockhole calibrate {quote(str(folder))}"
+    """The calibration of the run in `folder`; None where there is none, or one of other weights.
+
+    One that is damaged is refused.
+    """
+    remedy = f"make it again with `blockhole calibrate {quote(str(folder))}`"
     stored = read_derived(folder / CALIBRATION, _File, remedy)
     return stored.calibration if stored is not None and stored.weights == weights_id(folder) else None

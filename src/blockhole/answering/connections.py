@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from blockhole.answering.answers import Status
-from blockhole.answering.engine import Engine, check_top, open_engine
+from blockhole.answering.engine import Engine, open_engine
 from blockhole.answering.vectors import norms
-from blockhole.errors import ConfigError, OutOfTime
-from blockhole.queries.language import Hop
+from blockhole.errors import ConfigError, Count, OutOfTime, checked
+from blockhole.queries.language import Hop, encode_entity
 from blockhole.runs.run import Run
 
 LONGEST = 4
@@ -59,19 +59,22 @@ class Deadline:
     def check(self) -> None:
         """Raise `OutOfTime` when the moment has passed."""
         if monotonic() > self._end:
-            raise OutOfTime(f"no answer was found within {self.seconds:g} s; ask for shorter paths, or again later.")
+            raise OutOfTime(
+                f"no answer was found within {self.seconds:g} s; ask for shorter paths, or try again later."
+            )
 
 
 UNLIMITED = Deadline(inf)
 
 
+@checked
 def paths(
     run: Engine | Run | Path | str,
     source: str,
     target: str,
     *,
     max_length: int = 3,
-    top: int = 20,
+    top: Count = 20,
     deadline: Deadline | None = None,
 ) -> list[Connection]:
     """The relation paths of up to `max_length` hops between two entities: known ones first, then as the model ranks.
@@ -80,11 +83,24 @@ def paths(
     their last hop is known from the source. A search that passes its deadline ends with `OutOfTime`. The run must be
     calibrated.
     """
-    check_top(top)
+    return list(report_paths(run, source, target, max_length=max_length, top=top, deadline=deadline).paths)
+
+
+@checked
+def report_paths(
+    run: Engine | Run | Path | str,
+    source: str,
+    target: str,
+    *,
+    max_length: int = 3,
+    top: Count = 20,
+    deadline: Deadline | None = None,
+) -> PathsReport:
+    """The same with the names of both entities, however they were written."""
     if not 1 <= max_length <= LONGEST:
         raise ConfigError(f"the longest path may have 1 to {LONGEST} hops, not {max_length}.")
     engine = open_engine(run, calibrated=True)
-    start, goal = engine.graph.entities.id(source), engine.graph.entities.id(target)
+    start, goal = (encode_entity(name, engine.graph.entities) for name in (source, target))
     row = engine.vectors.rows(np.array([start]))[0]
     deadline = deadline or UNLIMITED
     prefixes = [_Prefix((), np.array([start], dtype=np.int32), row)]
@@ -94,7 +110,8 @@ def paths(
         if length < max_length:
             prefixes = _extend(engine, prefixes, deadline)
     found.sort(key=lambda each: (not each.known, -each.probability, len(each.path), each.path))
-    return [_named(engine, each) for each in found[:top]]
+    names = engine.graph.entities
+    return PathsReport(names[start], names[goal], tuple(_named(engine, each) for each in found[:top]))
 
 
 class _Prefix(NamedTuple):

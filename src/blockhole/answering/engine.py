@@ -19,9 +19,20 @@ from blockhole.answering.index import ExactIndex, LoadedIndex, load_index
 from blockhole.answering.known import KnownFacts
 from blockhole.answering.search import Found, find_answers
 from blockhole.answering.vectors import Vectors, norms
-from blockhole.errors import BlockholeWarning, ConfigError, QueryError, RunError
+from blockhole.errors import (
+    BlockholeWarning,
+    ConfigError,
+    Count,
+    DamagedRun,
+    MissingExtra,
+    QueryError,
+    RunError,
+    check_argument,
+    checked,
+    counted,
+)
 from blockhole.graph.knowledge_graph import KnowledgeGraph
-from blockhole.queries.language import Query, encode_chain, parse
+from blockhole.queries.language import Query, encode_chain, encode_entity, parse
 from blockhole.queries.paths import PathQueries
 from blockhole.runs.run import Run
 
@@ -38,7 +49,7 @@ class Question:
     """A query and what is wanted of its answers, as `Engine.ask` takes it."""
 
     query: str | Query
-    top: int = 10
+    top: Count = 10
     candidates: Candidates = "typed"
     only: Status | None = None
 
@@ -54,11 +65,12 @@ class Verdict:
     status: Status
 
 
+@checked
 def ask(
     run: Engine | Run | Path | str,
     query: str | Query,
     *,
-    top: int = 10,
+    top: Count = 10,
     candidates: Candidates = "typed",
     only: Status | None = None,
 ) -> Answers:
@@ -70,6 +82,7 @@ def ask(
     return open_engine(run).ask(query, top=top, candidates=candidates, only=only)
 
 
+@checked
 def check(run: Engine | Run | Path | str, query: str | Query, entity: str) -> Verdict:
     """Whether the path leads from its source to `entity`, as check("runs/family", "William/^fatherOf", "Charles").
 
@@ -92,6 +105,7 @@ class Engine:
     approximate index in `loaded` shortlists queries over many candidates; all else is searched exactly.
     """
 
+    @checked
     def __init__(
         self,
         vectors: Vectors,
@@ -100,7 +114,8 @@ class Engine:
         loaded: LoadedIndex | None = None,
     ) -> None:
         if vectors.num_entities != graph.num_entities:
-            raise ValueError(f"{vectors.num_entities} vectors do not fit {graph.num_entities} entities")
+            entities = counted(graph.num_entities, "entity", "entities")
+            raise ConfigError(f"the graph has {entities}, but there are vectors of {vectors.num_entities:,}.")
         self.vectors = vectors
         self.graph = graph
         self.calibration = calibration
@@ -109,6 +124,7 @@ class Engine:
         self.approximate = loaded.approximate if loaded else None
 
     @classmethod
+    @checked
     def open(
         cls,
         run: Run | Path | str,
@@ -120,47 +136,54 @@ class Engine:
     ) -> Engine:
         """The engine of a run, or of the run in a folder, with the calibration kept there unless another is given.
 
-        A run that has none is warned about, or refused where it has to be `calibrated`. Vectors are views of the run's
-        files, or copies of their own `in_memory`, which outlive files that are overwritten.
+        A run that has none is warned about, or refused where it has to be `calibrated`; one whose index cannot be used
+        is warned about and searched without it. Vectors are views of the run's files, or copies of their own
+        `in_memory`, which outlive files that are overwritten.
         """
         if not isinstance(run, Run):
             run = Run.open(run)
-        if calibration is None and run.folder is not None:
-            calibration = load_calibration(run.folder)
-            if calibration is None and calibrated:
-                raise RunError(not_calibrated(run.folder) + ".")
+        vectors, loaded = Vectors.of(run), None
+        if run.folder is not None:
+            try:
+                loaded = load_index(run.folder, vectors)
+            except (RunError, MissingExtra) as failure:
+                warnings.warn(f"answers are searched for without the index: {failure}", BlockholeWarning, stacklevel=3)
             if calibration is None:
-                message = not_calibrated(run.folder) + ", or answers will have no probabilities."
-                warnings.warn(message, BlockholeWarning, stacklevel=2)
-        loaded = load_index(run.folder) if run.folder is not None else None
-        vectors = Vectors.of(run)
+                calibration, lacking = _kept_calibration(run.folder)
+                if calibration is None and calibrated:
+                    raise RunError(lacking + ".")
+                if calibration is None:
+                    message = f"{lacking}, or answers will have no probabilities."
+                    warnings.warn(message, BlockholeWarning, stacklevel=3)
         if in_memory:
             vectors, loaded = vectors.copied(), loaded and loaded.copied()
         return cls(vectors, run.graph if graph is None else graph, calibration, loaded)
 
+    @checked
     def ask(
         self,
         query: str | Query,
         *,
-        top: int = 10,
+        top: Count = 10,
         candidates: Candidates = "typed",
         only: Status | None = None,
     ) -> Answers:
         """The `top` best answers to a query; `only` keeps those that are known, or those that are predicted."""
         return self.ask_together([Question(query, top, candidates, only)])[0]
 
+    @checked
     def ask_many(
         self,
         queries: Iterable[str | Query],
         *,
-        top: int = 10,
+        top: Count = 10,
         candidates: Candidates = "typed",
         only: Status | None = None,
     ) -> list[Answers]:
         """What `ask` gives for each query, in order, found for all of them together."""
-        check_top(top)
         return self.ask_together([Question(query, top, candidates, only) for query in queries])
 
+    @checked
     def ask_together(self, questions: Sequence[Question]) -> list[Answers]:
         """The answers to any number of questions, which may all differ, in order.
 
@@ -183,16 +206,18 @@ class Engine:
                 answers[i] = Answers(str(encoded[i][0]), named[first:last])
         return [answers[i] for i in range(len(questions))]
 
+    @checked
     def check(self, query: str | Query, entity: str) -> Verdict:
         """Whether the path leads from its source to `entity`."""
         _, source, path = self.encode(query)
-        target = self.graph.entities.id(entity)
+        target = encode_entity(entity, self.graph.entities)
         known = bool(np.isin(target, self.known.answers(source, path)))
         vector = self.vectors.query(source, path)
         score = float((vector * self.vectors.candidates(np.array([target]))).sum())
         probability = 1.0 if known else float(self.probability(score / norms(vector), len(path))[0])
         return Verdict(probability >= 0.5, probability, score, "known" if known else "predicted")
 
+    @checked
     def encode(self, query: str | Query) -> tuple[Query, int, list[int]]:
         """A query as names, as the id of its source, and as relation ids in the space of 2R."""
         parsed = parse(query) if isinstance(query, str) else query
@@ -200,12 +225,14 @@ class Engine:
         source, path = encode_chain(parsed, self.graph)
         return parsed, source, path
 
+    @checked
     def query_vector(self, query: str | Query) -> NDArray[np.float32]:
         """The vector whose inner products with exported vectors are the scores; shape [width]."""
         _, source, path = self.encode(query)
         vector: NDArray[np.float32] = self.vectors.query(source, path)[0].float().numpy()
         return vector
 
+    @checked
     def scores(self, queries: PathQueries) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """φ(s, p, o) of each query and its target, and the evidence for it; shapes [N], [N]."""
         scores, evidence = np.zeros(len(queries)), np.zeros(len(queries))
@@ -217,6 +244,7 @@ class Engine:
             evidence[rows] = scores[rows] / norms(vector)
         return scores, evidence
 
+    @checked
     def probability(self, evidence: NDArray[np.float64], length: int) -> NDArray[np.float64]:
         """The probabilities of predicted answers to a query of `length` hops; shape [N] → [N]."""
         if self.calibration is None:
@@ -228,7 +256,7 @@ class Engine:
         probability: list[float] | list[None] = [None] * len(found.row)
         if self.calibration is not None:
             certain = found.known.astype(np.float64)  # what follows from the facts needs no model to be believed
-            for k in np.unique(length).tolist():
+            for k in set(length.tolist()):
                 rows = ~found.known & (length == k)
                 certain[rows] = self.calibration.probability(found.evidence[rows], k)
             probability = certain.tolist()
@@ -253,12 +281,19 @@ def check_ranked(query: Query) -> None:
 
 
 def check_top(top: int) -> None:
-    """Refuse a number of answers that is no number of answers."""
-    if top < 1:
-        raise ConfigError(f"top is the number of answers, at least 1; it cannot be {top}.")
+    """Refuse a number of answers that is not one."""
+    check_argument("top", top, Count)
 
 
 _REMEDY = "make it with: blockhole calibrate RUN"
+
+
+def _kept_calibration(folder: Path) -> tuple[Calibration | None, str]:
+    """The calibration in a run's folder, and what to say where there is none that can be used."""
+    try:
+        return load_calibration(folder), not_calibrated(folder)
+    except DamagedRun as failure:
+        return None, str(failure)
 
 
 def not_calibrated(folder: Path | str) -> str:

@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from blockhole.answering.answers import Status
 from blockhole.answering.connections import UNLIMITED, Deadline
-from blockhole.answering.engine import Engine, check_top, open_engine
+from blockhole.answering.engine import Engine, open_engine
 from blockhole.answering.known import KnownFacts
 from blockhole.answering.vectors import norms
-from blockhole.queries.language import Query
+from blockhole.errors import Count, checked
+from blockhole.queries.language import Query, encode_entity
 from blockhole.runs.run import Run
 
 Ids = NDArray[np.int64]
@@ -60,13 +61,14 @@ class Explanation:
     best: float
 
 
+@checked
 def explain(
     run: Engine | Run | Path | str,
     query: str | Query,
     entity: str,
     *,
-    top: int = 5,
-    beam: int = 32,
+    top: Count = 5,
+    beam: Count = 32,
     deadline: Deadline | None = None,
 ) -> Explanation:
     """The `top` best chains of intermediate entities along the query's path to `entity`.
@@ -75,10 +77,9 @@ def explain(
     together: at each hop the `beam` best entities seen from the source and the `beam` best seen from the answer. A
     search that passes its deadline ends with `OutOfTime`. The run must be calibrated.
     """
-    check_top(top)
     engine = open_engine(run, calibrated=True)
     parsed, source, path = engine.encode(query)
-    target = engine.graph.entities.id(entity)
+    target = encode_entity(entity, engine.graph.entities)
     deadline = deadline or UNLIMITED
     known = list(islice(known_chains(engine.known, source, path, target, deadline), top))
     if known:
@@ -89,7 +90,7 @@ def explain(
     chains = [_named(engine, relations, path, *each) for each in found]
     return Explanation(
         query=str(parsed),
-        entity=entity,
+        entity=engine.graph.entities[target],
         chains=tuple(chain for chain in chains if chain.probability >= PLAUSIBLE),
         best=max((chain.probability for chain in chains), default=0.0),
     )

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from blockhole.answering.engine import Engine, check_ranked, check_top
 from blockhole.answering.vectors import Vectors
-from blockhole.errors import ExportError, MissingExtra, UnknownName
+from blockhole.errors import Count, ExportError, MissingExtra, UnknownName, checked
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.models.catalogue import ModelSettings
 from blockhole.queries.language import encode_hops, parse
@@ -41,13 +41,14 @@ class Exported(NamedTuple):
     width: int
 
 
+@checked
 def export(
     run: Engine | Run | Path | str,
     path: Path | str,
     *,
     kind: FileKind | None = None,
     table: str = TABLE,
-    partitions: int = 1,
+    partitions: Count = 1,
 ) -> Exported:
     """Write the names and vectors of all entities of a run to a file, or to the database at a postgresql:// address.
 
@@ -187,6 +188,7 @@ def export_postgres(engine: Engine, address: str, table: str = TABLE, partitions
     tables until the new ones are complete, and a failure leaves the old ones.
     """
     vectors = engine.index.vectors.numpy()
+    _refuse_unwalkable(engine)
     if vectors.shape[1] > _WIDEST:
         raise ExportError(f"pgvector holds vectors of {_WIDEST:,} numbers at most; these have {vectors.shape[1]:,}.")
     with connected(address, "the database refused the export ({}); it is as it was before.") as connection:
@@ -212,6 +214,23 @@ def export_postgres(engine: Engine, address: str, table: str = TABLE, partitions
         _write_relations(connection, table + RELATIONS, engine)
         _write_model(connection, table + MODEL, engine)
     return len(vectors)
+
+
+def _refuse_unwalkable(engine: Engine) -> None:
+    """Refuse a model whose queries cannot be made out of what a database holds: candidates, relations and settings."""
+    model, rows = engine.vectors.operators, engine.vectors.entity
+    name, others = type(model).__name__, sorted(set(model.state_dict()) - {"entity", "relation"})
+    if others:
+        raise ExportError(
+            f"{name} has parameters beside those of entities and relations ({others[0]}), for which a database has no "
+            "table; export it to a file instead."
+        )
+    restored = model.restore_row(engine.index.vectors)
+    if restored.shape != rows.shape or not torch.allclose(restored, rows, rtol=1e-5):
+        raise ExportError(
+            f"the candidate vectors of {name} do not hold the rows of its entities, from which a database walks; "
+            "give it a restore_row that undoes its finish_candidate, or export it to a file instead."
+        )
 
 
 def _create_entities(connection: Connection[Any], table: str, width: int, partitions: int) -> None:
@@ -286,7 +305,9 @@ def _drop_earlier(connection: Connection[Any], table: str, columns: list[str]) -
         (table,),
     ).fetchall()
     if [name for (name,) in found] not in ([], columns):
-        raise ExportError(f"the database has a table {table} that is no export of a run; choose another with --table.")
+        raise ExportError(
+            f"the database has a table {table} that is not an export of a run; choose another with --table."
+        )
     connection.execute(SQL("DROP TABLE IF EXISTS {}").format(Identifier(table)))
 
 
@@ -326,7 +347,7 @@ class DatabaseQueries:
                 SQL("SELECT name, inverse, parameters FROM {} ORDER BY id").format(Identifier(table + RELATIONS))
             ).fetchall()
         if settings is None or not rows:
-            raise ExportError(f"table {table} is no complete export of a run; export it again.")
+            raise ExportError(f"table {table} is not a complete export of a run; export it again.")
         self._relations = Vocabulary((name for name, inverse, _ in rows if not inverse), "relation")
         relation = torch.tensor([parameters for _, _, parameters in rows])
         chosen = ModelSettings.model_validate(settings[0])
@@ -362,8 +383,7 @@ class DatabaseQueries:
         ).fetchone()
         if found is None:
             raise UnknownName("entity", parsed.source)
-        # The numbers of an entity come first in its candidate vector, for every model.
-        row = torch.tensor([found[0]], dtype=torch.float64)[:, : self._operators.entity.shape[1]]
+        row = self._operators.operators.restore_row(torch.tensor(found, dtype=torch.float64))
         vector: NDArray[np.float32] = self._operators.walk(row, path)[0].float().numpy()
         return vector
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, final, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from blockhole.data.dataset import DataSet, load
-from blockhole.errors import ConfigError
+from blockhole.errors import checked
 from blockhole.graph.knowledge_graph import EdgesByRelation, KnowledgeGraph, edges_by_relation
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.queries.exact import (
@@ -24,7 +24,7 @@ from blockhole.queries.exact import (
     targets,
     typed_candidates,
 )
-from blockhole.queries.language import Hop, Query, encode_tree, parse, write_name
+from blockhole.queries.language import Hop, Query, encode_entity, encode_tree, parse, write_name
 from blockhole.queries.paths import PathQueries
 from blockhole.queries.plans import Both, Either, Follow, Plan, Start
 
@@ -101,6 +101,7 @@ class KnownAnswers:
     negation: Literal["over known facts"] | None
 
 
+@checked
 def answers_from_facts(
     data: DataSet | str | Path, query: str | Query, *, known: Known = "all", facts: KnowledgeGraph | None = None
 ) -> KnownAnswers:
@@ -110,8 +111,6 @@ def answers_from_facts(
     added to them.
     """
     parsed = parse(query) if isinstance(query, str) else query  # what cannot be read should not wait for the graph
-    if known not in get_args(Known):
-        raise ConfigError(f"known facts are all or those of train; known cannot be {known!r}.")
     split = (data if isinstance(data, DataSet) else load(data)).split
     graph = split.graph("train") if known == "train" else split.graph("train", "valid", "test")
     if facts is not None:
@@ -161,7 +160,8 @@ def neighbourhood(
     graph: KnowledgeGraph, entity: str, *, limit: int = 20, relation: int | None = None, offset: int = 0
 ) -> Neighbourhood:
     """The facts about `entity`, at most `limit` of each relation; of one `relation` alone where it is given."""
-    number = graph.entities.id(entity)
+    number = encode_entity(entity, graph.entities)
+    entity = graph.entities[number]
     relations = graph.adjacency.relations(number).tolist()
     found = {each: graph.adjacency.neighbours(number, each) for each in relations}
     shown = relations if relation is None else [relation]

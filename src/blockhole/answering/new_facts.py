@@ -73,8 +73,7 @@ class _Placer:
         """The row of an entity with the given facts (r, t) [N, 2]: [entity width]."""
         if not len(facts):
             raise DataError(
-                f"nothing says where {name!r} belongs: none of its facts is with an entity that the run knows; "
-                "add such a fact."
+                f"{name!r} cannot be placed: none of its facts is about an entity that the run knows; add one that is."
             )
         from scipy.optimize import minimize
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from blockhole.answering.answers import Status
-from blockhole.answering.index import ExactIndex
+from blockhole.answering.index import MANY, ApproximateIndex, ExactIndex
 from blockhole.answering.vectors import norms
 from blockhole.queries.exact import AnswerSets
 from blockhole.queries.paths import PathQueries
@@ -26,8 +26,6 @@ from blockhole.queries.paths import PathQueries
 if TYPE_CHECKING:
     from blockhole.answering.engine import Candidates, Engine
 
-MANY = 50_000
-"""Candidates that an approximate index is worth its errors for; fewer are searched exactly in a few milliseconds."""
 _QUERIES = 512
 _NUMBERS = 2**25
 """What a block of queries may hold at once: known answers, or numbers in the vectors of its shortlists."""
@@ -55,7 +53,7 @@ class Found:
 
     def take(self, index: NDArray[np.intp]) -> Found:
         """The answers at these positions."""
-        return Found(*(getattr(self, field.name)[index] for field in fields(self)))
+        return Found(self.row[index], self.entity[index], self.score[index], self.evidence[index], self.known[index])
 
     def starts(self, count: int) -> NDArray[np.int64]:
         """Where the answers of each of `count` queries begin, and where the last end; shape [count + 1]."""
@@ -76,28 +74,41 @@ def find_answers(
 
     `only` keeps those that are known, or those that are predicted.
     """
-    entities, width = engine.index.vectors.shape
     wanted = np.empty(len(queries), dtype=np.int64)
-    wanted[:] = np.maximum(1, np.minimum(top, entities))
+    wanted[:] = np.maximum(1, np.minimum(top, engine.graph.num_entities))
     pool = _pools(engine, queries.last_relation) if candidates == "typed" else np.full(len(queries), _EVERYONE)
+    if len(queries) == 1:
+        return _find_in_order(engine, queries, wanted, pool, candidates, only)
     # Queries that share a product come together; blocks of one length need no masks, like paths make like answer sets.
     order = np.lexsort((queries.source, *queries.path.T[::-1], queries.length, pool))
-    ordered, wanted, pool = queries.take(order), wanted[order], pool[order]
-    size = max(1, min(_QUERIES, _NUMBERS // max(entities, int(wanted.max(initial=1)) * width, 1)))
-    parts = [_NOTHING]
+    found = _find_in_order(engine, queries.take(order), wanted[order], pool[order], candidates, only)
+    found.row[:] = order[found.row]
+    return found.take(np.argsort(found.row, kind="stable"))
+
+
+def _find_in_order(
+    engine: Engine,
+    queries: PathQueries,
+    top: NDArray[np.int64],
+    pool: NDArray[np.integer],
+    candidates: Candidates,
+    only: Status | None,
+) -> Found:
+    """The same for queries in an order in which those of one `pool` [N] come together."""
+    entities, width = engine.index.vectors.shape
+    size = max(1, min(_QUERIES, _NUMBERS // max(entities, int(top.max(initial=1)) * width, 1)))
+    parts = []
     shared, shared_by = _Shared(engine.index), _EVERYONE
-    for sets in engine.known.answer_sets(ordered, size):
+    for sets in engine.known.answer_sets(queries, size):
         for part in _split(sets, pool):
             if pool[part.first] != shared_by:
                 shared_by = int(pool[part.first])
                 own = engine.known.candidates(shared_by)
                 shared = _Shared(engine.index.subset(own), own)
             rows = slice(part.first, part.first + len(part))
-            block = _Block(ordered.take(rows), wanted[rows], candidates, only, part)
-            parts.append(_answer_block(engine, block, shared))
-    joined = parts[1] if len(parts) == 2 else _join(parts)
-    joined.row[:] = order[joined.row]
-    return joined.take(np.argsort(joined.row, kind="stable"))
+            members = queries if len(part) == len(queries) else queries.take(rows)
+            parts.append(_answer_block(engine, _Block(members, top[rows], candidates, only, part), shared))
+    return parts[0] if len(parts) == 1 else _join([_NOTHING, *parts])
 
 
 class _Block(NamedTuple):
@@ -151,15 +162,17 @@ def _split(sets: AnswerSets, pool: NDArray[np.integer]) -> Iterator[AnswerSets]:
 
 def _answer_block(engine: Engine, block: _Block, shared: _Shared) -> Found:
     vector = engine.vectors.queries(block.queries)
+    norm = norms(vector)
     row, entity = _shortlist(engine, block, shared, vector)
-    score = (vector[torch.from_numpy(row)] * engine.vectors.candidates(entity)).sum(dim=1).numpy()
+    each = vector if len(vector) == 1 else vector.index_select(0, torch.from_numpy(row))
+    score = (each * engine.vectors.candidates(entity)).sum(dim=1).numpy()
     best = _best_of_rows(row, entity, score, block.top)
     row, entity, score = row[best], entity[best], score[best]
     return Found(
         row=block.known.first + row,
         entity=entity,
         score=score,
-        evidence=score / norms(vector)[row],
+        evidence=score / norm[row],
         known=_among(block.known, row, entity, engine.graph.num_entities),
     )
 
@@ -167,15 +180,15 @@ def _answer_block(engine: Engine, block: _Block, shared: _Shared) -> Found:
 def _shortlist(
     engine: Engine, block: _Block, shared: _Shared, vector: Tensor
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows and entities among which the best answers are, by row; shapes [S], [S]."""
+    """Rows and entities among which the best answers are; shapes [S], [S]."""
     known = block.known
     if block.only == "known":
         return known.row.astype(np.int64), known.entities.astype(np.int64)
     hidden = _hidden(engine, block, shared)
-    if engine.approximate is None:
-        row, column = shared.vectors.shortlists(vector, block.top, hidden)
-        return row, shared.entity(column)
-    return _approximate_shortlist(engine, block, shared, vector, hidden)
+    if engine.approximate is not None and len(shared.vectors.vectors) > MANY:
+        return _partly_approximate(engine.approximate, block, shared, vector, hidden)
+    row, column = shared.vectors.shortlists(vector, block.top, hidden)
+    return row, shared.entity(column)
 
 
 def _hidden(engine: Engine, block: _Block, shared: _Shared) -> NDArray[np.bool_] | None:
@@ -193,23 +206,19 @@ def _hidden(engine: Engine, block: _Block, shared: _Shared) -> NDArray[np.bool_]
     return hidden
 
 
-def _approximate_shortlist(
-    engine: Engine, block: _Block, shared: _Shared, vector: Tensor, hidden: NDArray[np.bool_] | None
+def _partly_approximate(
+    index: ApproximateIndex, block: _Block, shared: _Shared, vector: Tensor, hidden: NDArray[np.bool_] | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The same where queries of many candidates are looked for in an approximate index, each by itself."""
-    assert engine.approximate is not None
-    row, entity = [], []
-    for i in range(len(vector)):
-        own = slice(i, i + 1)
-        among = None if hidden is None else hidden[own]
-        allowed = shared.entities if among is None else shared.entity(np.flatnonzero(~among[0])).astype(np.int32)
-        if allowed is None or len(allowed) > MANY:
-            found = engine.approximate.shortlist(vector[i], int(block.top[i]), allowed)
-        else:
-            found = shared.entity(shared.vectors.shortlists(vector[own], block.top[own], among)[1])
-        row.append(np.full(len(found), i))
-        entity.append(found)
-    return np.concatenate(row), np.concatenate(entity)
+    count = len(shared.vectors.vectors) - (np.zeros(len(vector)) if hidden is None else hidden.sum(axis=1))
+    few = np.flatnonzero(count <= MANY)
+    row, column = shared.vectors.shortlists(vector[few], block.top[few], None if hidden is None else hidden[few])
+    rows, entities = [few[row]], [shared.entity(column)]
+    for i in np.flatnonzero(count > MANY).tolist():
+        allowed = shared.entities if hidden is None else shared.entity(np.flatnonzero(~hidden[i])).astype(np.int32)
+        entities.append(index.shortlist(vector[i], int(block.top[i]), allowed))
+        rows.append(np.full(len(entities[-1]), i))
+    return np.concatenate(rows), np.concatenate(entities)
 
 
 def _best_of_rows(

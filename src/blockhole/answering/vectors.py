@@ -21,6 +21,8 @@ _LANES = 8
 _NUMBERS = 2**15
 """Rows are walked in whole multiples of 8, and never so many that torch would share them out among threads: the vector
 instructions for complex products round what is left over at an end otherwise than what is not (HolE shows it)."""
+_ROWS = 2**14
+"""Rows that are finished at a time."""
 
 
 @final
@@ -50,7 +52,7 @@ class Vectors:
         if vectors is None or vectors.num_entities != len(run.entities):
             raise DamagedRun(
                 f"{run.folder}: the saved weights do not fit config.json and vocabulary.parquet; "
-                "these files are not of one run."
+                "these files do not belong to one run."
             )
         return vectors
 
@@ -82,13 +84,18 @@ class Vectors:
         return len(self.entity)
 
     @property
+    def width(self) -> int:
+        """How many numbers a query vector and a candidate vector have."""
+        return self._operators.finish_candidate(self.entity[:1]).shape[1]
+
+    @property
     def operators(self) -> Model:
         """The model behind the hops, in float64; it holds no entities."""
         return self._operators
 
     def rows(self, entities: NDArray[np.integer]) -> Tensor:
         """The parameters of entities in float64: [count, entity width]."""
-        return self.entity[torch.from_numpy(entities.astype(np.int64))].double()
+        return self.entity.index_select(0, torch.from_numpy(entities.astype(np.int64))).double()
 
     def queries(self, queries: PathQueries) -> Tensor:
         """The vectors of path queries: [N, width] float64, each the same bit for bit whatever others come with it."""
@@ -126,21 +133,32 @@ class Vectors:
         return self._operators.finish_candidate(self.rows(entities))
 
     def all_candidates(self) -> Tensor:
-        """The candidate vectors of all entities in float32: [E, width]; no copy where rows are taken as they are."""
-        return self._operators.finish_candidate(self.entity)
+        """The candidate vectors of all entities in float32: [E, width]; no copy where rows are taken as they are.
+
+        Others are computed in float64 like those of `candidates`, so that they are rounded once.
+        """
+        if type(self._operators).finish_candidate is Model.finish_candidate:
+            return self.entity
+        parts = torch.split(self.entity, _ROWS)
+        return torch.cat([self._operators.finish_candidate(part.double()).float() for part in parts])
 
 
 def _finite(vector: Tensor) -> Tensor:
     """The query vectors, where they are numbers."""
-    if not torch.isfinite(vector).all():
-        raise RunError(
-            "the model's scores for this query are not finite: the run has diverged; "
-            "train it again with a lower learning rate or a stronger penalty."
-        )
+    if not np.isfinite(vector.numpy()).all():  # which is twice as fast as torch where there is one vector
+        raise diverged("the model's scores for this query")
     return vector
+
+
+def diverged(what: str) -> RunError:
+    """That `what` is not finite, and what to do."""
+    return RunError(
+        f"{what} are not finite: the run has diverged; train it again with a lower learning rate or a stronger penalty."
+    )
 
 
 def norms(query: Tensor) -> NDArray[np.float64]:
     """The norm of each query vector, 1 for a vector of zeros: [N, width] → [N]."""
-    norm = query.norm(dim=1).numpy()
-    return np.where(norm > 0, norm, 1.0)
+    norm: NDArray[np.float64] = torch.linalg.vector_norm(query, dim=1).numpy()
+    norm[norm == 0] = 1.0
+    return norm

@@ -11,7 +11,8 @@ import typer
 
 import blockhole
 from blockhole.cli.options import QueryArgument, RunArgument, TableOption, TopOption
-from blockhole.cli.output import JsonFlag, counted, plain_table, print_answers, print_json, print_whole, stderr, stdout
+from blockhole.cli.output import JsonFlag, plain_table, print_answers, print_json, print_whole, stderr, stdout
+from blockhole.errors import counted
 
 if TYPE_CHECKING:
     from blockhole.answering.answers import Status
@@ -52,10 +53,9 @@ def ask(
     if json and file is None and query is None:
         raise typer.BadParameter("--json needs a query or a file of queries", param_hint="--json")
     from blockhole.answering.engine import Engine, check_top
-    from blockhole.answering.query_files import check_answers_file, check_queries, read_queries
+    from blockhole.answering.query_files import check_answers_file, read_queries
 
     check_top(top)
-    queries = read_queries(file) if file is not None else {}
     if out is not None:
         check_answers_file(out)
     engine = Engine.open(run)
@@ -64,8 +64,7 @@ def ask(
 
         engine = with_facts(engine, blockhole.read_graph(facts))
     if file is not None and out is not None:
-        check_queries(file, queries, engine)
-        _answer_file(engine, list(queries.values()), out, top, candidates, only, json)
+        _answer_file(engine, read_queries(file, engine), out, top, candidates, only, json)
     elif query is not None:
         _answer(engine, query, top, candidates, only, json)
     else:
@@ -107,7 +106,7 @@ def _answer_file(
         print_json({"queries": len(queries), "answers": count, "out": str(out), "milliseconds": milliseconds})
     else:
         asked = counted(len(queries), "query", "queries")
-        stdout().print(f"{counted(count, 'answer')} to {asked} in {seconds:.2f} s: {out}", soft_wrap=True)
+        stdout().print(f"{counted(count, 'answer')} to {asked} in {seconds:.2f} s: {out}")
 
 
 @app.command(short_help="Whether a path holds between two entities.")
@@ -153,7 +152,7 @@ def _print_chains(explanation: Explanation) -> None:
         for hop in chain.hops:
             mark = "" if hop.status == "known" else f" ({hop.probability:.3f})"
             line += f" → {hop.relation}{mark} → {hop.target}"
-        stdout().print(f"{chain.probability:.3f}  {line}", soft_wrap=True)
+        stdout().print(f"{chain.probability:.3f}  {line}")
     if not explanation.chains:
         stdout().print(f"no chain is plausible: the best has probability {explanation.best:.2g}")
 
@@ -168,12 +167,14 @@ def paths(
     json: JsonFlag = False,
 ) -> None:
     """Print the relation paths that lead from one entity to another: known ones first, then as the model ranks them."""
-    found = blockhole.paths(run, source, target, max_length=max_length, top=top)
+    from blockhole.answering.connections import report_paths
+
+    found = report_paths(run, source, target, max_length=max_length, top=top)
     if json:
-        print_json({"source": source, "target": target, "paths": [asdict(each) for each in found]})
+        print_json(asdict(found))
         return
     table = plain_table("path", "probability", "status")
-    for each in found:
+    for each in found.paths:
         table.add_row(each.path, f"{each.probability:.3f}", each.status)
     print_whole(table)
 
@@ -204,7 +205,7 @@ def answers(
         return
     for name in found.entities:
         typer.echo(name)
-    stderr().print(f"{counted(len(found.entities), 'answer')} to {found.query}", soft_wrap=True)
+    stderr().print(f"{counted(len(found.entities), 'answer')} to {found.query}")
     if found.negation:
         stderr().print("negation is over known facts: a fact that is missing may exclude some of these")
 
@@ -225,4 +226,4 @@ def ask_database(
         print_json({"query": query, "answers": [answer._asdict() for answer in ranked]})
         return
     for entity, score in ranked:
-        stdout().print(f"{score:10.3f}  {entity}", soft_wrap=True)
+        stdout().print(f"{score:10.3f}  {entity}")

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from blockhole.cli.output import JsonFlag, counted, plain_table, print_json, print_whole, stderr, stdout
+from blockhole.cli.output import JsonFlag, plain_table, print_json, print_whole, stderr, stdout
+from blockhole.errors import counted
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -52,7 +53,9 @@ def list_data_sets(json: JsonFlag = False) -> None:
     for row in rows:
         table.add_row(row["name"], *(f"{row[size]:,}" for size in SIZES), "yes" if row["folder"] else "no")
         notes.add_row(row["name"], row["title"], row["licence"])
-    stdout().print(table, notes, sep="\n\n")
+    print_whole(table)
+    stdout().print()
+    print_whole(notes)
 
 
 @app.command("fetch")
@@ -67,7 +70,7 @@ def fetch_data_set(
     if json:
         print_json({"name": name, "folder": str(folder)})
     else:
-        stdout().print(f"{name} is in {folder}", soft_wrap=True)
+        stdout().print(f"{name} is in {folder}")
 
 
 @app.command("stats")
@@ -143,7 +146,7 @@ def build_path_queries(
         print_json({"folder": str(out), "paths": paths.counts(), "seconds": seconds})
     else:
         print_whole(_path_table(paths.counts(), {part: getattr(paths, part).lengths() for part in PATH_PARTS}))
-        stdout().print(f"written to {out} in {seconds:.1f} s", soft_wrap=True)
+        stdout().print(f"written to {out} in {seconds:.1f} s")
 
 
 @app.command("convert")
@@ -159,7 +162,7 @@ def convert_graph(
     if json:
         print_json(written)
     else:
-        stdout().print(f"{counted(int(str(written['facts'])), 'fact')} written to {out}", soft_wrap=True)
+        stdout().print(f"{counted(int(str(written['facts'])), 'fact')} written to {out}")
 
 
 @app.command("pack")
@@ -185,7 +188,6 @@ def pack_graph(
             f"{counted(packed.facts, 'fact')} over {counted(packed.entities, 'entity', 'entities')} and "
             f"{counted(packed.relations, 'relation')}, {counted(packed.edges, 'edge')} both ways, packed into {out} "
             f"in {report['seconds']:.1f} s",
-            soft_wrap=True,
         )
 
 
@@ -222,7 +224,7 @@ def _report_written(split: SplitGraph, out: Path, json: bool) -> None:
         print_json({"folder": str(out), **sizes})
     else:
         print_whole(_size_table(sizes))
-        stdout().print(f"written to {out}", soft_wrap=True)
+        stdout().print(f"written to {out}")
 
 
 def _parse_lengths(text: str) -> tuple[int, int]:
@@ -232,7 +234,7 @@ def _parse_lengths(text: str) -> tuple[int, int]:
     except ValueError:
         raise typer.BadParameter(f"{text!r} is not a range such as 2-5", param_hint="--lengths") from None
     if not 1 <= shortest <= longest:
-        raise typer.BadParameter(f"{text!r} does not rise from 1 or more", param_hint="--lengths")
+        raise typer.BadParameter(f"{text!r} must start at 1 or more and not fall", param_hint="--lengths")
     return shortest, longest
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import blockhole
-from blockhole.cli.output import JsonFlag, print_json, stderr, stdout
+from blockhole.cli.output import JsonFlag, print_json, print_whole, stderr, stdout
 from blockhole.cli.serve import SERVER_PACKAGES
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def _print(report: dict[str, Any]) -> None:
             for letter in QUERIES
         ]
         table.add_row(person, *cells)
-    console.print(table)
+    print_whole(table)
     for name in MODELS:
         result = report["models"][name]
         console.print(
@@ -170,9 +170,9 @@ def _print(report: dict[str, Any]) -> None:
         )
     program = command_name()
     runs = [quote(result["run"]) for result in report["models"].values()]
-    console.print(f"ask more: {program} ask {runs[0]}", soft_wrap=True)
+    console.print(f"ask more: {program} ask {runs[0]}")
     if all(find_spec(package) for package in SERVER_PACKAGES):
-        console.print(f"in the browser: {program} serve {' '.join(runs)}", soft_wrap=True)
+        console.print(f"in the browser: {program} serve {' '.join(runs)}")
 
 
 def command_name() -> str:

@@ -9,7 +9,8 @@ import typer
 
 import blockhole
 from blockhole.cli.options import RunArgument, TableOption
-from blockhole.cli.output import JsonFlag, counted, print_json, stdout
+from blockhole.cli.output import JsonFlag, print_json, stdout
+from blockhole.errors import counted
 
 app = typer.Typer(add_completion=False)
 
@@ -26,7 +27,8 @@ def index(
     """Build the search index of a run in its folder, shared by every process that opens the run.
 
     hnsw and ivf need the extra faiss and pay off from about a million entities. They are made wide enough to find
-    95 % of the true best ten; the recall reached is printed.
+    95 % of the true best ten; the recall reached is printed. Questions over 50,000 candidates or fewer are searched
+    exactly all the same.
     """
     from time import perf_counter
 
@@ -72,10 +74,10 @@ def export(
     kind = next((kind for kind in FILE_KINDS if kind == to), None)
     if not database and kind is None:
         raise typer.BadParameter(
-            f"{to!r} is none of {', '.join(FILE_KINDS)} and no postgresql:// address", param_hint="--to"
+            f"{to!r} is neither {', '.join(FILE_KINDS)} nor a postgresql:// address", param_hint="--to"
         )
     if database and out is not None:
-        raise typer.BadParameter("a database is written to, not a file", param_hint="--out")
+        raise typer.BadParameter("vectors go to a file or to a database, not both", param_hint="--out")
     if partitions > 1 and not database:
         raise typer.BadParameter("only a database has partitions", param_hint="--partitions")
     path = to if database else out or run / f"vectors.{to}"
@@ -83,4 +85,4 @@ def export(
     if json:
         print_json({"run": str(run), "to": to.partition(":")[0], "place": place, "entities": count, "width": width})
     else:
-        stdout().print(f"wrote {counted(count, 'vector')} of {counted(width, 'number')} to {place}", soft_wrap=True)
+        stdout().print(f"wrote {counted(count, 'vector')} of {counted(width, 'number')} to {place}")

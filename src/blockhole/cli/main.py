@@ -18,6 +18,9 @@ MOVED = {
 }
 """Verbs of version 0.1.0 that are elsewhere now."""
 
+TRAINING = ("train", "demo", "reproduce", "grid")
+"""Verbs that train, here and in the experiments, and so may run out of memory for the size of a model."""
+
 app = typer.Typer(name="blockhole", no_args_is_help=True, add_completion=False)
 for chapter in (demo, data, train, measure, ask, serve, export):
     app.add_typer(chapter.app)
@@ -90,7 +93,7 @@ def run(app: Callable[..., object], arguments: list[str], name: str) -> None:
     except (MemoryError, RuntimeError) as failure:
         from blockhole.machine import explain_out_of_memory
 
-        explanation = explain_out_of_memory(failure)
+        explanation = explain_out_of_memory(failure, training=bool(arguments) and arguments[0] in TRAINING)
         if explanation is None:
             raise
         sys.stderr.write(f"error: {explanation}\n")

@@ -210,4 +210,4 @@ def _print_calibration(report: dict[str, Any]) -> None:
             bins.add_row(f"{row['probability']:.3f}", f"{row['true']:.3f}", f"{row['pairs']:,}")
         print_whole(bins)
     for path in report.get("plots", ()):
-        stdout().print(f"wrote {path}", soft_wrap=True)
+        stdout().print(f"wrote {path}")

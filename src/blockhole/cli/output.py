@@ -36,15 +36,13 @@ def stderr() -> Console:
 
 
 def _console(*, to_stderr: bool) -> Console:
-    """A console that prints text as it is: a name may hold [brackets] or :colons:, which rich would interpret."""
+    """A console that prints text as it is: a name may hold [brackets] or :colons:, which rich would interpret.
+
+    Lines are left to the window to break, so that whoever reads a pipe gets them whole.
+    """
     from rich.console import Console
 
-    return Console(stderr=to_stderr, highlight=False, markup=False, emoji=False)
-
-
-def counted(number: int, one: str, many: str | None = None) -> str:
-    """A number of things: 1 fact, 2,000 facts."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+    return Console(stderr=to_stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 def plain_table(*columns: str, right: Sequence[str] = ()) -> RichTable:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, final
 
 from blockhole.cli.output import print_answers, stderr, stdout
-from blockhole.errors import BlockholeError
+from blockhole.errors import BlockholeError, counted
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import NameIndex, Vocabulary
 from blockhole.queries.language import pieces, write_name
@@ -31,8 +31,8 @@ def open_prompt(engine: Engine, top: int, candidates: Candidates, only: Status |
     """Read queries until the end of input and print the answers; why a query has none is said."""
     graph = engine.graph
     stderr().print(
-        f"{graph.num_entities:,} entities, {graph.num_relations:,} relations. A query is a source and then relations, "
-        "such as William/^fatherOf; Tab completes a name, Ctrl-D ends."
+        f"{counted(graph.num_entities, 'entity', 'entities')}, {counted(graph.num_relations, 'relation')}. "
+        "A query is a source and then relations, such as William/^fatherOf; Tab completes a name, Ctrl-D ends."
     )
     with _line_editing(Completer(graph)):
         while True:
@@ -49,7 +49,7 @@ def _answer(engine: Engine, line: str, top: int, candidates: Candidates, only: S
     try:
         print_answers(engine.ask(line, top=top, candidates=candidates, only=only))
     except BlockholeError as failure:  # a query that this run has no answer to does not end the prompt
-        stderr().print(str(failure), soft_wrap=True)
+        stderr().print(str(failure))
 
 
 @contextmanager
@@ -72,7 +72,9 @@ def _line_editing(completer: Completer) -> Iterator[None]:
         """The names alone, and below them the line as it stands; readline would repeat the line for each."""
         line, behind = readline.get_line_buffer(), readline.get_endidx()
         print()
-        stdout().print(Columns([escape(each[pieces(each)[-1].column :]) for each in found], padding=(0, 2)))
+        stdout().print(
+            Columns([escape(each[pieces(each)[-1].column :]) for each in found], padding=(0, 2)), soft_wrap=False
+        )
         print(_PROMPT + line, end="\b" * (len(line) - behind), flush=True)
 
     history = history_file()

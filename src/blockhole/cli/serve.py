@@ -29,11 +29,11 @@ def serve(
         Path | None, typer.Option(help=f"File with a key that requests must carry; it can also be in ${KEY_VARIABLE}.")
     ] = None,
     allowed_host: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="A name that the server has besides its own; repeatable.")
+        list[str] | None, typer.Option(metavar="NAME", help="Another host name that the server answers to; repeatable.")
     ] = None,
     trusted_proxy: Annotated[
         list[str] | None,
-        typer.Option(metavar="ADDRESS", help="A proxy that is believed which client it asks for; repeatable."),
+        typer.Option(metavar="ADDRESS", help="A proxy that is trusted to name the client; repeatable."),
     ] = None,
     max_length: Annotated[int, typer.Option(help="Hops of the longest query.")] = 16,
     timeout: Annotated[float, typer.Option(help="Seconds that a request may take.")] = 10.0,
@@ -81,6 +81,6 @@ def _announce(json: bool) -> Callable[[str, tuple[str, ...]], None]:
         if json:
             print_json({"url": url, "runs": list(names)})
         else:
-            stdout().print(f"serving {', '.join(names)} at {url}", soft_wrap=True)
+            stdout().print(f"serving {', '.join(names)} at {url}")
 
     return announce

@@ -11,7 +11,8 @@ import typer
 
 import blockhole
 from blockhole.cli.options import RunArgument
-from blockhole.cli.output import JsonFlag, print_json, stdout
+from blockhole.cli.output import JsonFlag, print_json, print_whole, stdout
+from blockhole.errors import counted
 
 if TYPE_CHECKING:
     from blockhole.runs.run import Run
@@ -142,9 +143,9 @@ def _print_memory(needed: MemoryNeeded, json: bool) -> None:
 def _print_outcome(run: Run, report: dict[str, Any]) -> None:
     loss = "none yet" if report["loss"] is None else f"{report['loss']:.4f}"
     stdout().print(
-        f"{report['model']} with {report['parameters']:,} parameters: {run.state} in {report['seconds']:.1f} s, "
-        f"{report['paths_per_second'] or 0:,} paths per second, loss {loss}\nrun: {report['run']}",
-        soft_wrap=True,
+        f"{report['model']} with {counted(report['parameters'], 'parameter')}: {run.state} in "
+        f"{report['seconds']:.1f} s, {report['paths_per_second'] or 0:,} paths per second, loss {loss}\n"
+        f"run: {report['run']}",
     )
 
 
@@ -162,7 +163,7 @@ def merge(
     The merged run can be evaluated, asked, calibrated and served like any other, but not resumed.
     """
     merged = blockhole.merge(runs, out, None if weights is None else _numbers(weights))
-    report = {
+    report: dict[str, Any] = {
         "run": str(out),
         "model": merged.config.model.name,
         "dim": merged.config.model.dimension,
@@ -172,7 +173,7 @@ def merge(
     if json:
         print_json(report)
         return
-    typer.echo(f"{out}: {report['model']} with n = {report['dim']}, {report['parameters']:,} parameters")
+    typer.echo(f"{out}: {report['model']} with n = {report['dim']}, {counted(report['parameters'], 'parameter')}")
     typer.echo(f"fit its probabilities with: blockhole calibrate {quote(str(out))}", err=True)
 
 
@@ -210,7 +211,7 @@ def _verify(place: Path, json: bool) -> None:
         print_json({"place": str(place), "files": found})
         return
     for name, state in found.items():
-        stdout().print(f"{name}: {state}", soft_wrap=True)
+        stdout().print(f"{name}: {state}")
 
 
 def _description(run: Run) -> dict[str, Any]:
@@ -244,10 +245,10 @@ def _print_description(report: dict[str, Any]) -> None:
     epochs, wanted = report["epochs"], report["config"]["training"]["epochs"]
     status = "stopped early" if report["stopped_early"] else "complete" if report["complete"] else "can be resumed"
     rows = {
-        "model": f"{report['model']}, {report['parameters']:,} parameters",
-        "data": f"{report['data'] or 'a graph in memory'}, {report['entities']:,} entities, "
-        f"{report['relations']:,} relations",
-        "epochs": f"{epochs} of {wanted} ({status}), {report['paths']:,} paths in {report['seconds']:,.1f} s",
+        "model": f"{report['model']}, {counted(report['parameters'], 'parameter')}",
+        "data": f"{report['data'] or 'a graph in memory'}, "
+        f"{counted(report['entities'], 'entity', 'entities')}, {counted(report['relations'], 'relation')}",
+        "epochs": f"{epochs} of {wanted} ({status}), {counted(report['paths'], 'path')} in {report['seconds']:,.1f} s",
     }
     if report["best_figure"] is not None:
         metric = report["config"]["early_stop"]["metric"]
@@ -256,13 +257,12 @@ def _print_description(report: dict[str, Any]) -> None:
         rows[name] = f"{sparkline(values)} {values[0]:.4g} → {values[-1]:.4g}"
     for name, text in rows.items():
         table.add_row(name, text)
-    console = stdout()
-    console.print(table)
-    console.print("settings", style="bold")
+    print_whole(table)
+    stdout().print("settings", style="bold")
     settings = Table(show_header=False, box=None)
     for key, value in flatten(report["config"]).items():
         settings.add_row(key, "–" if value is None else str(value))
-    console.print(settings)
+    print_whole(settings)
 
 
 def curves(metrics: Sequence[dict[str, Any]]) -> dict[str, list[float]]:

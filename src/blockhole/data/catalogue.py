@@ -150,7 +150,7 @@ class ResumingDownloader:
                 return True  # nothing is left to send; the checksum decides whether that is right
             if response.status_code in (requests.codes.not_found, requests.codes.gone, requests.codes.forbidden):
                 raise FetchError(
-                    f"{url} answered {response.status_code} {response.reason}: the file is not there (any more). "
+                    f"{url} answered {response.status_code} {response.reason}: the file is no longer there. "
                     f"Install a newer version, {OTHER_WAY}."
                 )
             response.raise_for_status()

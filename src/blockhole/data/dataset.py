@@ -9,19 +9,13 @@ from shlex import quote
 from typing import TYPE_CHECKING, final
 
 from blockhole.data.catalogue import NamedDataSet, catalogue, locate
-from blockhole.errors import DataError, UnknownDataSet, nearest_or_all
+from blockhole.errors import DataError, UnknownDataSet, checked, counted, nearest_or_all
 from blockhole.files.formats import split_files
 from blockhole.files.readers import Encoder, read_facts, read_split
 from blockhole.files.writers import write_split
 from blockhole.graph.knowledge_graph import SplitGraph
-from blockhole.queries.path_sets import (
-    HOP_SEPARATOR,
-    INVERSE,
-    PATH_PARTS,
-    PathSplits,
-    find_part_files,
-    write_path_splits,
-)
+from blockhole.queries.language import hop_in_column
+from blockhole.queries.path_sets import PATH_PARTS, PathSplits, cut_path, find_part_files, write_path_splits
 from blockhole.queries.paths import PathQueries
 from blockhole.saving import replacing_folder
 
@@ -73,9 +67,10 @@ class DataSet:
 
     def __repr__(self) -> str:
         paths = "with" if self.has_paths else "without"
-        return f"DataSet({self.name!r}, {len(self.split.train)} train facts, {paths} path queries)"
+        return f"DataSet({self.name!r}, {counted(len(self.split.train), 'train fact')}, {paths} path queries)"
 
 
+@checked
 def load(source: str | Path) -> DataSet:
     """Load a data set by name, from a folder, or from one file, whose facts then are all train.
 
@@ -126,11 +121,17 @@ def split_of_parts(part_files: Mapping[str, Path]) -> SplitGraph:
 def _facts(files: Iterator[Path]) -> Iterator[pl.DataFrame]:
     import polars as pl
 
-    path = pl.col("relation")
     for file in files:
         for block in read_facts(file):
-            several = path.str.contains(HOP_SEPARATOR, literal=True)
-            yield block.filter(~(several | path.str.starts_with(INVERSE)))
+            hops = {text: _named_relation(text) for text in block["relation"].unique()}
+            named = block["relation"].replace_strict(hops, return_dtype=pl.String)
+            yield block.with_columns(relation=named).filter(named.is_not_null())
+
+
+def _named_relation(path: str) -> str | None:
+    """The relation that a path is, unless it is longer or an inverse."""
+    hop, *more = map(hop_in_column, cut_path(path))
+    return None if more or hop.inverse else hop.relation
 
 
 # Data sets written to a folder, so that the folder can be given wherever a data set is wanted.

@@ -55,7 +55,7 @@ def check_shares(valid: float, test: float) -> None:
     if not (0 <= valid < 1 and 0 <= test < 1 and valid + test < 1):
         raise DataError(
             f"shares of {valid:g} for valid and {test:g} for test cannot be taken; "
-            "give two numbers from 0 on whose sum is below 1."
+            "give two numbers of at least 0 with a sum below 1."
         )
 
 

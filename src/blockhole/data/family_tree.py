@@ -116,7 +116,7 @@ def generate_family(people: int, seed: int, *, valid: float = 0.075, test: float
             f"a family tree of {people} people cannot be made; ask for {MIN_PEOPLE} to {MAX_PEOPLE} people."
         )
     if seed < 0:
-        raise DataError(f"the seed of a family tree cannot be {seed}; give a number from 0 on.")
+        raise DataError(f"the seed of a family tree cannot be {seed}; give a whole number of at least 0.")
     check_shares(valid, test)
     rng = np.random.default_rng(seed)
     places = math.ceil(math.sqrt(people))

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockhole.data.dataset import ORIGIN, check_destination
-from blockhole.errors import DataError
+from blockhole.errors import DataError, counted
 from blockhole.files.formats import (
     Layout,
     compressed_size,
@@ -77,7 +77,7 @@ def _files(source: Path) -> dict[SplitName, Path]:
     if source.is_file() and not source.name.endswith("2id.txt"):
         return {"train": source}
     if is_packed(source):
-        raise DataError(f"{source}: is packed already.")
+        raise DataError(f"{source}: is packed already; use it as it is.")
     if source.is_file() or openke_files(source):
         raise DataError(
             f"{source}: holds ids, not names; convert it with `blockhole data convert` and pack the result."
@@ -140,10 +140,10 @@ def _write_split(
                 negatives = folder / f"{split}_negatives.npy"
                 false = false or stack.enter_context(GrowingArray(negatives, np.int32, (3,)))
                 false.append(triples[~positive])
-            tell(f"reading {path.name}: {true.length:,} facts")
+            tell(f"reading {path.name}: {counted(true.length, 'fact')}")
             _require_memory(memory, path)
         if not true.length:
-            raise DataError(f"{path}: the file holds no facts; write one fact a line, or leave the file out.")
+            raise DataError(f"{path}: the file holds no facts; write one fact per line, or leave the file out.")
         warn_of_negatives(path, left_out)
         return true.length
 

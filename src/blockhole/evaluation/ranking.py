@@ -11,7 +11,6 @@ tolerance for the same reason, but at 1e-4 of the score; ours is far below what 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NamedTuple, final
@@ -26,7 +25,7 @@ from blockhole.evaluation.scorer import Columns, Scorer
 from blockhole.evaluation.truth import Truth
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.machine import resident_bytes, rows_within
-from blockhole.models.contract import Model
+from blockhole.models.contract import Model, full_float32
 from blockhole.queries.answer_masks import AnswerMasks
 from blockhole.queries.exact import AnswerSets, answer_sets, holds
 from blockhole.queries.paths import PathQueries
@@ -165,7 +164,7 @@ def rank(
         raise EvaluationError("there are no queries to rank; choose a split that has some.")
     ranking = _Ranking(Scorer(model, truth.graph, device), queries, truth, memory, batch)
     ranks = Ranks(*(np.empty(len(queries), dtype=np.int64) for _ in range(3)))
-    with torch.no_grad(), _full_float32():
+    with torch.no_grad(), full_float32():
         for rows, found in ranking.blocks(list(_groups(queries, truth, candidates))):
             ranks.better[rows], ranks.tied[rows], ranks.negatives[rows] = (counts.cpu().numpy() for counts in found)
             if progress is not None:
@@ -338,14 +337,3 @@ def _decide_on_cpu(rough: Tensor, low: Tensor, high: Tensor) -> tuple[Tensor, Te
     above = rough.numpy() > high.numpy()
     near = np.flatnonzero((rough.numpy() >= low.numpy()) != above)
     return torch.tensor([np.count_nonzero(row) for row in above]), torch.from_numpy(near)
-
-
-@contextmanager
-def _full_float32() -> Iterator[None]:
-    """No TF32 and no bfloat16 inside products: the bound on their error is that of float32."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)

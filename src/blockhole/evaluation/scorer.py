@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from blockhole.errors import EvaluationError
+from blockhole.errors import EvaluationError, counted
 from blockhole.graph.knowledge_graph import KnowledgeGraph
-from blockhole.models.contract import Model, float32_slack
+from blockhole.models.contract import Model, at_norm_1, float32_slack, longest_norm
 from blockhole.queries.language import Hop, write_name
 from blockhole.queries.paths import PathQueries
 
@@ -45,8 +45,9 @@ class Scorer:
     def __init__(self, model: Model, graph: KnowledgeGraph, device: torch.device | str = "cpu") -> None:
         if (model.num_entities, model.num_relations) != (graph.num_entities, graph.num_relations):
             raise EvaluationError(
-                f"the model has {model.num_entities} entities and {model.num_relations} relations, the data "
-                f"{graph.num_entities} and {graph.num_relations}; evaluate it on the data it was trained on."
+                f"the model has {counted(model.num_entities, 'entity', 'entities')} and "
+                f"{counted(model.num_relations, 'relation')}, the data {graph.num_entities} and {graph.num_relations}; "
+                "evaluate it on the data it was trained on."
             )
         # Apple's MPS has no float64; ranks must not depend on the device, so its models are evaluated on the CPU.
         device = torch.device(device)
@@ -83,16 +84,12 @@ class Scorer:
     def columns(self, entities: NDArray[np.int32]) -> Columns:
         """The candidate vectors of `entities`, to rank against."""
         exact = self._candidates(torch.from_numpy(entities.astype(np.int64)).to(self.device)) / self.unit
-        return Columns(exact, exact.float(), float32_slack(exact))
+        return Columns(exact, exact.float(), float32_slack(exact.shape[1], longest_norm(exact)))
 
     @torch.no_grad()
     def embed(self, queries: PathQueries) -> Tensor:
         """The query vectors at norm 1 (zero stays zero), to rank with; shape [N, width] float64."""
-        vector = self._embed(queries)
-        largest = vector.abs().amax(dim=1, keepdim=True)  # first, so that squaring cannot overflow
-        vector = vector / torch.where(largest > 0, largest, 1.0)
-        norm = vector.norm(dim=1, keepdim=True)
-        return vector / torch.where(norm > 0, norm, 1.0)
+        return at_norm_1(self._embed(queries))
 
     @torch.no_grad()
     def score(self, queries: PathQueries) -> NDArray[np.float64]:

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from blockhole.data.dataset import DataSet, load
-from blockhole.errors import EvaluationError
+from blockhole.errors import EvaluationError, Seed, checked
 from blockhole.evaluation.classification import ClassificationReport, evaluate_classification, evaluate_order
 from blockhole.evaluation.completion import evaluate_completion
 from blockhole.evaluation.path_ranking import evaluate_ranking
@@ -21,7 +21,7 @@ from blockhole.evaluation.triples import evaluate_triples
 from blockhole.evaluation.truth import Reading, Truth, align, build_truth, evaluated_facts, queries_of
 from blockhole.graph.knowledge_graph import KnowledgeGraph, SplitGraph
 from blockhole.machine import DEFAULT_MEMORY, choose_device, parse_size
-from blockhole.queries.language import encode_hop, last_part
+from blockhole.queries.language import encode_path, pieces
 from blockhole.queries.path_sets import read_paths
 from blockhole.queries.paths import PathQueries
 from blockhole.runs.run import Run
@@ -42,6 +42,7 @@ class _Material(NamedTuple):
     facts: NDArray[np.int32] | None
 
 
+@checked
 def evaluate(
     run: Run | Path | str,
     *,
@@ -53,7 +54,7 @@ def evaluate(
     memory: int | str = DEFAULT_MEMORY,
     order: str | None = None,
     device: str = "auto",
-    seed: int = 0,
+    seed: Seed = 0,
     progress: Progress | None = None,
 ) -> Report:
     """Measure a run, or the run in a folder, on test queries.
@@ -68,7 +69,9 @@ def evaluate(
     allowed = parse_size(memory) if isinstance(memory, str) else memory
     place = choose_device(device)
     if order is not None and task != "classification":
-        raise EvaluationError("an order (--order) is judged by the task classification; leave it out, or choose that.")
+        raise EvaluationError(
+            "an order (--order) is judged by classification; leave it out, or add --task classification."
+        )
     if task == "triples":
         return evaluate_triples(run.model, _labelled_split(run, data, split), device=place, seed=seed)
     material = _material(run, task, split, data, order)
@@ -87,6 +90,7 @@ def evaluate(
     )  # fmt: skip
 
 
+@checked
 def compare(
     runs: Sequence[Run | Path | str],
     *,
@@ -98,7 +102,7 @@ def compare(
     memory: int | str = DEFAULT_MEMORY,
     order: str | None = None,
     device: str = "auto",
-    seed: int = 0,
+    seed: Seed = 0,
     progress: Progress | None = None,
 ) -> Comparison:
     """Measure several runs on the same queries, and each one's difference from the first (paired bootstrap).
@@ -122,11 +126,10 @@ def compare(
 
 def relation_pair(text: str, graph: KnowledgeGraph) -> tuple[int, int]:
     """The ids of R1/R2, written as in a query."""
-    behind = last_part(text)
-    first, second = text[: max(behind - 1, 0)], text[behind:]
-    if not (first.strip() and second.strip()) or last_part(first):
+    if len(pieces(text)) != 2 or not all(text[piece.column : piece.end].strip() for piece in pieces(text)):
         raise EvaluationError(f"an order (--order) is two relations, such as parents/religion, not {text!r}.")
-    return encode_hop(first, graph), encode_hop(second, graph)
+    first, second = encode_path(text, graph.relations)
+    return first, second
 
 
 def _opened(run: Run | Path | str) -> Run:
@@ -163,7 +166,9 @@ def _load(run: Run, data: DataSet | Path | str | None) -> DataSet:
 
 def _labelled_split(run: Run, data: DataSet | Path | str | None, split: str | None) -> SplitGraph:
     if split not in (None, "base") or _query_file(data) is not None:
-        raise EvaluationError("triple classification takes the labelled test facts of a data set: no --split, no file.")
+        raise EvaluationError(
+            "triple classification takes the labelled test facts of a data set; leave --split out, and name no file."
+        )
     loaded = _load(run, data)
     return align(loaded.split, run.entities, run.relations, loaded.name).split(loaded.split)
 

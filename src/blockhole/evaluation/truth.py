@@ -134,9 +134,9 @@ def align(split: SplitGraph, entities: Vocabulary, relations: Vocabulary, name: 
     known_relations = _matching(split.relations, relations)
     if known_entities < len(split.entities) or known_relations < len(split.relations):
         raise EvaluationError(
-            f"the model was trained on other data: it knows {known_entities:,} of the {len(split.entities):,} entities "
-            f"and {known_relations:,} of the {len(split.relations):,} relations of {name}; evaluate it on the data it "
-            "was trained on, or train a model on this."
+            f"the model was trained on other data than {name}: of its entities it knows {known_entities:,} of "
+            f"{len(split.entities):,}, of its relations {known_relations:,} of {len(split.relations):,}; evaluate it "
+            "on the data it was trained on, or train a model on this."
         )
     named = relations.ids(split.relations)
     both = np.concatenate([named, named + np.int32(len(relations))])

@@ -291,7 +291,7 @@ def listed_names(path: Path) -> Sequence[str]:
         for line, text in enumerate(block.data.decode().split("\n")[:-1], block.first_line):
             name = text.removesuffix("\r")
             if "\t" in name:
-                raise MalformedFile(path, "a tab in a list of names", "write one name a line", line)
+                raise MalformedFile(path, "a tab in a list of names", "write one name per line", line)
             if name and names.setdefault(name, line) != line:
                 raise MalformedFile(
                     path, f"{name!r} is listed already, in line {names[name]}", "keep one of the lines", line

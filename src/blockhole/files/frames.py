@@ -121,7 +121,9 @@ def _graph(columns: dict[str, pl.Series], entities: list[str] | None = None) -> 
     facts = pl.DataFrame({name: column.cast(pl.String) for name, column in columns.items()})
     if empty := empty_name(facts):
         row, column = empty
-        raise DataError(f"the {column} of row {row} of the frame, from 0, is empty; give it a name or drop the row.")
+        raise DataError(
+            f"the {column} of row {row} of the frame (counted from 0) is empty; give it a name or drop the row."
+        )
     encoder = Encoder(entities or ())
     triples, _ = encoder.encode([facts])
     return KnowledgeGraph(*encoder.vocabularies(), triples)

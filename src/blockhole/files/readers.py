@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, final
 import numpy as np
 from numpy.typing import NDArray
 
-from blockhole.errors import BlockholeWarning, DataError, MalformedFile
+from blockhole.errors import BlockholeWarning, DataError, MalformedFile, checked, counted
 from blockhole.files.formats import Layout, format_of, listed_names, openke_files, split_files
 from blockhole.files.rdf import read_ntriples, read_rdf
 from blockhole.files.tables import ENTITIES, RELATIONS, read_delimited, read_ids, read_names, read_parquet
@@ -30,6 +30,7 @@ class NegativesLeftOut(BlockholeWarning):
     """Facts labelled -1 were found where only true facts belong; they are left out."""
 
 
+@checked
 def read_graph(path: Path | str) -> KnowledgeGraph:
     """The graph of the facts in one file.
 
@@ -41,6 +42,7 @@ def read_graph(path: Path | str) -> KnowledgeGraph:
     return read_split(path).graph("train")
 
 
+@checked
 def read_split(path: Path | str) -> SplitGraph:
     """The facts of a folder with train, valid (or dev) and test files, or of one file, which then are all train.
 
@@ -107,16 +109,16 @@ def _read_openke(folder: Path, files: Mapping[SplitName, Path]) -> SplitGraph:
 
 
 def _no_facts(path: Path) -> MalformedFile:
-    return MalformedFile(path, "the file holds no facts", "write one fact a line, or leave the file out")
+    return MalformedFile(path, "the file holds no facts", "write one fact per line, or leave the file out")
 
 
 def warn_of_negatives(path: Path, count: int) -> None:
     """Say that `count` lines of `path` are labelled -1 and left out, if there are any."""
     if count:
         warnings.warn(
-            f"{path}: {count:,} lines labelled -1 are left out: a graph holds true facts only.",
+            f"{path}: {counted(count, 'line')} labelled -1 left out: a graph holds true facts only.",
             NegativesLeftOut,
-            stacklevel=4,
+            stacklevel=5,
         )
 
 
@@ -132,18 +134,14 @@ def _warn_of_unseen(path: Path, split: SplitGraph) -> None:
     if triples:
         entities = len(np.unique(later[:, 0::2][unseen]))
         relations = len(np.unique(later[:, 1][unseen_relation]))
-        names = " and ".join([_count(entities, "entity", "entities")] * bool(entities) +
-                             [_count(relations, "relation", "relations")] * bool(relations))  # fmt: skip
+        names = " and ".join([counted(entities, "entity", "entities")] * bool(entities) +
+                             [counted(relations, "relation")] * bool(relations))  # fmt: skip
         warnings.warn(
-            f"{path}: {names} of valid and test, in {_count(triples, 'triple', 'triples')}, never occur in train; "
+            f"{path}: {names} of valid and test, in {counted(triples, 'triple')}, never occur in train; "
             "they are kept, but nothing can be learned about them.",
             UnseenEntities,
-            stacklevel=3,
+            stacklevel=4,
         )
-
-
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number:,} {one if number == 1 else many}"
 
 
 # Columns of names into ids, block by block: between blocks only ids and distinct names stay in memory.

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 from numpy.typing import NDArray
 
-from blockhole.errors import MalformedFile
+from blockhole.errors import MalformedFile, counted, why
 from blockhole.files.formats import (
     BYTE_ORDER_MARK,
     Block,
@@ -160,7 +160,7 @@ def _find_rows(path: Path, block: Block, separator: str, quoting: bool, width: i
 
 
 def _wrong_width(path: Path, line: int, found: int, wanted: int, quoting: bool) -> MalformedFile:
-    columns = f"{found} column{'s' * (found != 1)} instead of {wanted}"
+    columns = f"{counted(found, 'column')} instead of {wanted}"
     mark = "commas" if quoting else "tabs"
     labels = ", and the label 1 or -1" if wanted == 4 else ""
     return MalformedFile(path, columns, f"write source, relation and target{labels}, separated by {mark}", line)
@@ -241,10 +241,9 @@ def _parquet_of_names(path: Path) -> Iterator[None]:
         with panics_as_errors():
             yield
     except pl.exceptions.PolarsError as failure:
-        reason = str(failure).splitlines()[0]
         raise MalformedFile(
             path,
-            f"not a Parquet file of names ({reason})",
+            f"not a Parquet file of names ({why(failure)})",
             "write it again, with text columns source, relation, target",
         ) from None
 
@@ -281,7 +280,7 @@ def _column_names(path: Path, schema: pl.Schema) -> dict[str, str]:
     if len(names) < len(COLUMNS):
         raise MalformedFile(
             path,
-            f"{len(names)} column{'s' * (len(names) != 1)} ({', '.join(names)}) instead of 3",
+            f"{counted(len(names), 'column')} ({', '.join(names)}) instead of 3",
             "write columns source, relation and target",
         )
     found = next((header for header in HEADERS if set(header) <= set(names)), tuple(names[:3]))
@@ -347,7 +346,7 @@ def _body(path: Path, pattern: str, wanted: str) -> tuple[NDArray[np.int64], pl.
     blank = lines.str.contains(r"^\s*$")
     lines, number = lines.filter(~blank), number[~blank.to_numpy()]
     if not len(lines):
-        raise MalformedFile(path, "the file is empty", f"write the number of lines, then {wanted} a line")
+        raise MalformedFile(path, "the file is empty", f"write the number of lines, then {wanted} per line")
     rows = lines[1:].str.extract_groups(pattern).struct.unnest()
     wrong = rows["1"].is_null()
     if wrong.any():
@@ -358,7 +357,7 @@ def _body(path: Path, pattern: str, wanted: str) -> tuple[NDArray[np.int64], pl.
     if lines[0].strip() != str(len(rows)):
         raise MalformedFile(
             path,
-            f"the first line says {lines[0].strip()!r}, but {len(rows)} lines follow",
+            f"the first line says {lines[0].strip()!r}, but the number of lines after it is {len(rows):,}",
             "write how many lines follow, or fetch the file again",
             int(number[0]),
         )

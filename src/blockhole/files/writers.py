@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Annotated
 
 import numpy as np
 
-from blockhole.errors import DataError
+from blockhole.errors import DataError, checked
 from blockhole.files.formats import WRITABLE, FileFormat, Layout, format_of, open_compressed
 from blockhole.files.rdf import node_terms, relation_terms
 from blockhole.files.readers import read_split
@@ -22,20 +22,17 @@ if TYPE_CHECKING:
 
 ROWS = 1_000_000
 BYTE_ORDER_MARK = "\ufeff"  # at the start of a file it belongs to no name
+_MAKE_ONE = "one split, or several together, is a graph: split.graph('train', 'valid', 'test')"
 
 
-def write_graph(graph: KnowledgeGraph, path: Path | str) -> None:
+@checked
+def write_graph(graph: Annotated[KnowledgeGraph, _MAKE_ONE], path: Path | str) -> None:
     """Write the facts as Parquet, TSV, CSV or N-Triples; text formats may be compressed (`.tsv.gz`, `.nt.zst`).
 
     Names that are no IRIs become `urn:blockhole:` IRIs in N-Triples, and names again when read (see `terms`).
     Entities without facts appear in none of these formats.
     """
     path = Path(path)
-    if not isinstance(graph, KnowledgeGraph):
-        raise DataError(
-            f"{path}: a graph is wanted, not a {type(graph).__name__}; "
-            "one split, or several together, is a graph: split.graph('train', 'valid', 'test')."
-        )
     file_format = writable_format(path)
     with replacing(path) as temporary:
         if file_format.layout is Layout.PARQUET:

@@ -9,6 +9,7 @@ from typing import Literal, final
 import numpy as np
 from numpy.typing import NDArray
 
+from blockhole.errors import counted
 from blockhole.graph.vocabulary import Vocabulary
 
 SplitName = Literal["train", "valid", "test"]
@@ -90,7 +91,8 @@ class KnowledgeGraph:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"KnowledgeGraph({self.num_entities} entities, {self.num_relations} relations, {len(self)} facts)"
+        entities, relations = counted(self.num_entities, "entity", "entities"), counted(self.num_relations, "relation")
+        return f"KnowledgeGraph({entities}, {relations}, {counted(len(self), 'fact')})"
 
 
 def _no_triples() -> NDArray[np.int32]:

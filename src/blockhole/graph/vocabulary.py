@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, final, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from blockhole.errors import DataError, UnknownName
+from blockhole.errors import DataError, UnknownName, counted, why
 
 if TYPE_CHECKING:
     import polars as pl
@@ -71,7 +71,7 @@ class Vocabulary:
         return hash((len(self), *self._names[:1], *self._names[-1:]))
 
     def __repr__(self) -> str:
-        return f"Vocabulary({len(self)} {self.kind} names)"
+        return f"Vocabulary({counted(len(self), f'{self.kind} name')})"
 
     def id(self, name: str) -> int:
         """The id of `name`; raises `UnknownName` with suggestions."""
@@ -122,10 +122,11 @@ class StoredNames(Sequence[str]):
         try:
             column = pl.read_parquet(self._path, columns=["name"])["name"]
         except (OSError, pl.exceptions.PolarsError) as failure:
-            reason = str(failure).splitlines()[0]
-            raise DataError(f"{self._path}: cannot be read ({reason}); pack the graph again.") from None
+            raise DataError(f"{self._path}: cannot be read ({why(failure)}); pack the graph again.") from None
         if len(column) != self._count:
-            raise DataError(f"{self._path}: holds {len(column):,} names, not {self._count:,}; pack the graph again.")
+            raise DataError(
+                f"{self._path}: holds {counted(len(column), 'name')}, not {self._count:,}; pack the graph again."
+            )
         return column
 
     def __len__(self) -> int:

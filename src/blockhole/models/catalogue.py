@@ -132,7 +132,7 @@ def find_model(name: str) -> type[Model]:
     from blockhole.models.contract import Model
 
     if name not in MODELS and ":" not in name:
-        raise ConfigError(f"unknown model {name!r}; {nearest_or_all(name, known_models(), 'known are')}")
+        raise ConfigError(f"unknown model {name!r}; {nearest_or_all(name, known_models(), 'the models are')}")
     module, _, attribute = MODELS.get(name, name).partition(":")
     if name in known_models():
         try:
@@ -145,7 +145,7 @@ def find_model(name: str) -> type[Model]:
         raise ConfigError(f"the model {name} is not one of blockhole's; if you trust it, set {OWN_MODELS}={name}.")
     found = getattr(sys.modules[module], attribute, None)
     if not (isinstance(found, type) and issubclass(found, Model)) or isabstract(found):
-        raise ConfigError(f"{module} has no model {attribute}; it is to be a class that completes Model.")
+        raise ConfigError(f"{module} has no model {attribute}; it must be a class that implements Model.")
     return found
 
 
@@ -166,4 +166,4 @@ def _misfit(dim: int, blocks: int | None, block_size: int | None) -> str:
         product = f"{blocks} blocks of size {block_size} make {blocks * block_size}"
         return f"b·m does not fit dim: {product}, not {dim}; leave one of the three out."
     part = f"blocks of size {block_size}" if block_size else f"{blocks or DEFAULT_BLOCKS} blocks"
-    return f"b·m does not fit dim: {dim} cannot be cut into {part}; choose a dim that divides."
+    return f"b·m does not fit dim: {dim} cannot be cut into {part}; choose a multiple."

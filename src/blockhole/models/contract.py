@@ -7,6 +7,8 @@ a relation moves a vector by `hop`; the constructor is the one written here.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import sqrt
 from typing import Any, ClassVar, Literal, final
@@ -209,6 +211,15 @@ class Model(nn.Module, ABC):
         """The vector that a query's is multiplied with, of an entity's row; bilinear: the row itself."""
         return vector
 
+    def restore_row(self, candidate: Tensor) -> Tensor:
+        """The rows of entities from their candidate vectors: [count, candidate width] → [count, entity width].
+
+        The inverse of `finish_candidate`: a database holds candidate vectors alone, and a query walks from the row of
+        its source. As written here it takes the first numbers; a model whose candidates hold a row in another way
+        overrides it, and one whose candidates do not hold it cannot be exported to a database.
+        """
+        return candidate[:, : self.entity.shape[1]]
+
     def score(self, source: Tensor, path: Tensor, length: Tensor, target: Tensor) -> Tensor:
         """φ(s, p, o) of each row: [batch]."""
         return (self.embed_query(source, path, length) * self.candidates(target)).sum(dim=1)
@@ -239,19 +250,53 @@ class Model(nn.Module, ABC):
     def _refuse_paths(self, hops: int) -> None:
         if hops > 1 and self.why_no_paths is not None:
             raise UndefinedPath(
-                f"{type(self).__name__} scores single relations, not a path of {hops}: {self.why_no_paths}; "
+                f"{type(self).__name__} scores single relations, not a path of {hops} hops: {self.why_no_paths}; "
                 "use blockhole for paths."
             )
 
 
-def float32_slack(candidates: Tensor) -> float:
+# Scores in float32, for those who only need to know which ones float64 must decide
+
+
+def float32_slack(width: int, longest: float) -> float:
     """A bound on |float32 score - exact score| for a query vector of norm 1, whatever the order of summation.
 
     It is (width + 4) u max‖c‖ with u = 2⁻²⁴, of which 3 are for rounding the two vectors and what is compared with, and
-    1 for terms of second order. Shape [C, width].
+    1 for terms of second order. It holds within `full_float32`, for query vectors made by `at_norm_1`, and as long as
+    max‖c‖, `longest`, is far from where float32 ends, so that nothing overflows and nothing of weight vanishes.
     """
-    longest = max((float(part.norm(dim=1).max()) for part in torch.split(candidates, 2**16) if len(part)), default=0.0)
-    return (candidates.shape[1] + 4) * 2.0**-24 * longest
+    return (width + 4) * 2.0**-24 * longest
+
+
+def longest_norm(candidates: Tensor) -> float:
+    """max‖c‖; NaN or infinite where a candidate is. Shape [C, width]."""
+    norms = (float(part.double().norm(dim=1).max()) for part in torch.split(candidates, 2**14) if len(part))
+    return float(np.max([*norms], initial=0.0))  # which, unlike Python's, is NaN where one is
+
+
+def at_norm_1(vector: Tensor) -> Tensor:
+    """Vectors divided by their norms, zero left as it is: [N, width] → [N, width]."""
+    least = torch.finfo(vector.dtype).tiny
+    for order in (torch.inf, 2):  # by the largest number first, so that squaring cannot overflow
+        vector = vector / torch.linalg.vector_norm(vector, order, dim=1, keepdim=True).clamp_min(least)
+    return vector
+
+
+@contextmanager
+def full_float32() -> Iterator[None]:
+    """No TF32 and no bfloat16 inside products: the bound on their error is that of float32.
+
+    The setting is one for all threads, so it is touched only where somebody has changed it.
+    """
+    before = torch.get_float32_matmul_precision()
+    if before == "highest":
+        yield
+        return
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def rows(table: Tensor, index: Tensor) -> Tensor:

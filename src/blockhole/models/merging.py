@@ -16,7 +16,7 @@ from blockhole.models.contract import Model
 
 
 @torch.no_grad()
-def merge(models: Sequence[Model], weights: Sequence[float] | None = None) -> BlockBilinear:
+def merge_models(models: Sequence[Model], weights: Sequence[float] | None = None) -> BlockBilinear:
     """The model with φ(s, p, o) = Σ_k w_k φ_k(s, p, o) for paths of every length; each w_k is 1 unless given.
 
     Frequencies never meet in a hop, so models of one kind and one b stand side by side in a model of m = Σ m_k:
@@ -41,7 +41,7 @@ def merge(models: Sequence[Model], weights: Sequence[float] | None = None) -> Bl
 
 
 def merged_settings(models: Sequence[Model]) -> ModelSettings:
-    """The kind and size of the model that `merge` makes."""
+    """The kind and size of the model that `merge_models` makes."""
     parts = _alike(models)
     first = parts[0]
     inverses: Literal["own", "tied"] = "tied" if first.tied else "own"

@@ -104,7 +104,7 @@ def _ranges(facts: Path, num_entities: int, num_relations: int, memory: int) -> 
     if counts.max() > room:
         least = memory + (int(counts.max()) - room) * _KEY
         raise DataError(
-            f"{memory / 1e9:.2f} GB of memory are too few for the edges of one entity; "
+            f"{memory / 1e9:.2f} GB of memory is too little for the edges of one entity; "
             f"allow {least / 1e9 + 0.05:.1f} GB with --memory."
         )
     begin, held = 0, 0

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from blockhole.errors import DataError
+from blockhole.errors import DataError, why
 from blockhole.graph.knowledge_graph import Adjacency, SplitGraph
 from blockhole.graph.vocabulary import StoredNames, Vocabulary
 from blockhole.saving import READ_AT_ONCE, is_intact
@@ -80,7 +80,7 @@ def _read_record(folder: Path) -> _Record:
         version, counts = record["format"], {name: int(record[name]) for name in ("entities", "relations", "facts")}
         sha256 = {str(name): str(value) for name, value in record.get("sha256", {}).items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as failure:
-        raise DataError(f"{folder / RECORD}: is damaged ({failure}); pack the graph again.") from None
+        raise DataError(f"{folder / RECORD}: is damaged ({why(failure)}); pack the graph again.") from None
     if version != FORMAT:
         raise DataError(f"{folder}: was packed by another version (format {version}); pack the graph again.")
     return _Record(counts, sha256)

@@ -81,19 +81,28 @@ def typed_candidates(graph: KnowledgeGraph, edges: EdgesByRelation | None = None
     return TypedCandidates(start, np.concatenate([inverse, named]))
 
 
+_SOUGHT = 16
+"""Groups that are looked at one after the other in the time in which one is sought among them."""
+
+
 def targets(
     edges: EdgesByRelation, num_entities: int, sources: NDArray[np.integer] | list[int], relation: int
 ) -> NDArray[np.int32]:
     """⟦q/r⟧ of ⟦q⟧ = `sources`: every entity that an edge of r leads to from one of them, ascending and distinct."""
     first, last = edges.relation_start[relation], edges.relation_start[relation + 1]
     flags = np.zeros(num_entities, dtype=bool)
-    flags[sources] = True
-    groups = first + np.flatnonzero(flags[edges.group_source[first:last]])
+    among = edges.group_source[first:last]
+    if len(sources) * _SOUGHT < len(among):
+        place = np.minimum(among.searchsorted(sources), len(among) - 1)
+        groups = first + place[among[place] == sources]
+    else:
+        flags[sources] = True
+        groups = first + np.flatnonzero(flags[among])
+        flags[sources] = False
     begin, size = edges.edge_start[groups], edges.edge_start[groups + 1] - edges.edge_start[groups]
     # Edge j of a group stands at the group's start plus j.
     met = np.repeat(begin - (np.cumsum(size) - size), size) + np.arange(size.sum())
     # Flags find the distinct ones in less time than sorting or hashing.
-    flags[sources] = False
     flags[edges.target[met]] = True
     return np.flatnonzero(flags).astype(np.int32)
 

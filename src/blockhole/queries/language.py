@@ -24,6 +24,7 @@ Whoever completes what is being typed reads the same tokens through `pieces`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, NoReturn, final
 
 from blockhole.errors import QuerySyntaxError, UnknownName
@@ -40,7 +41,6 @@ from blockhole.queries.tokens import (
     glued,
     joins_nothing,
     lex,
-    strip_inverse_mark,
     unescape,
     write_name,
 )
@@ -77,8 +77,10 @@ __all__ = [
     "Query",
     "Union",
     "encode_chain",
+    "encode_entity",
     "encode_hop",
     "encode_hops",
+    "encode_path",
     "encode_prefix",
     "encode_tree",
     "hop_in_column",
@@ -135,18 +137,62 @@ def encode_hops(query: Query, relations: Vocabulary) -> list[int]:
         raise _pointed_at(unknown, query.root, query.text, None, relations) from None
 
 
-def encode_hop(text: str, graph: KnowledgeGraph) -> int:
-    """The id of a relation as queries write it, such as ^fatherOf."""
-    hop = _Parser(text).lone_hop()
+def encode_path(text: str, relations: Vocabulary) -> list[int]:
+    """The same for relations alone, such as ^fatherOf/brotherOf."""
+    return _hop_ids(_Parser(text).path(), text, relations)
+
+
+# Names that stand alone, in a column or an argument, need no quotes; who writes them as in a query is understood too.
+
+
+def encode_entity(text: str, entities: Vocabulary) -> int:
+    """The id of an entity by its name as it is, or as queries write it."""
+    if text not in entities and [token.kind in NAMES for token in lex(text)] == [True]:
+        text = _Parser(text).lone_name()
+    return entities.id(text)
+
+
+def encode_hop(text: str, relations: Vocabulary) -> int:
+    """The id of a hop in the space of 2R, by the name as it is behind its inverse marks, or as queries write it."""
+    inverse, name = _marks_and_name(text)
+    if name and name in relations:
+        return relations.id(name) + inverse * len(relations)
+    if name and text in relations:
+        return relations.id(text)
     try:
-        return graph.relation_id(hop.hop.relation, hop.hop.inverse)
-    except UnknownName as unknown:
-        raise _pointed_at(unknown, hop, text, None, graph.relations) from None
+        hop = _Parser(text).lone_hop()
+    except QuerySyntaxError:
+        if not name or name[0] in '"<':
+            raise
+        return relations.id(name)  # raises that it is unknown
+    return _hop_ids([hop], text, relations)[0]
 
 
 def hop_in_column(text: str) -> Hop:
-    """A hop as a column of a table holds it: ^ or ** where it is an inverse, and then the name as it is, unquoted."""
-    return Hop(*strip_inverse_mark(text))
+    """The same in names, where no vocabulary can tell what is a mark and what belongs to a name."""
+    try:
+        return _Parser(text).lone_hop().hop
+    except QuerySyntaxError:
+        inverse, name = _marks_and_name(text)
+        return Hop(name, inverse)
+
+
+def _marks_and_name(text: str) -> tuple[bool, str]:
+    """Whether the marks before a name invert it, and all that follows them."""
+    tokens = lex(text)
+    marks = next((i for i, token in enumerate(tokens) if token.kind != "inverse"), len(tokens))
+    return marks % 2 == 1, text[tokens[marks - 1].end :].lstrip() if marks else text
+
+
+def _hop_ids(hops: Sequence[Projection], text: str, relations: Vocabulary) -> list[int]:
+    """The ids of hops that were read without a source."""
+    ids: list[int] = []
+    for each in hops:
+        try:
+            ids.append(relations.id(each.hop.relation) + each.hop.inverse * len(relations))
+        except UnknownName as unknown:
+            raise _pointed_at(unknown, each, text, None, relations) from None
+    return ids
 
 
 def _plan(normal: Node, root: Node, text: str | None, graph: KnowledgeGraph) -> Plan:
@@ -268,11 +314,26 @@ class _Parser:
             self._refuse_stray()
         return root
 
+    def path(self) -> list[Projection]:
+        """Hops without a source, at least one."""
+        hops = [self._single(step) for step in self._sequence()]
+        if self.at < len(self.tokens):
+            self._refuse_stray()
+        return hops
+
     def lone_hop(self) -> Projection:
         """A hop and nothing else, from nowhere."""
         step = self._step()
         if self.at < len(self.tokens):
             raise self._error(f"expected the end here; {_QUOTE_ANY}")
+        return self._single(step)
+
+    def lone_name(self) -> str:
+        """The name of an entity and nothing else."""
+        return self._name("entity")
+
+    def _single(self, step: _Named | _Ways) -> Projection:
+        """A hop that is no alternative, from nowhere."""
         if isinstance(step, _Ways):
             raise QuerySyntaxError(self.text, 0, "one relation belongs here, such as ^fatherOf")
         return Projection(Anchor(""), step.hop, step.column)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, final
@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 from numpy.typing import NDArray
 
-from blockhole.errors import DataError, MalformedFile
+from blockhole.errors import DataError, MalformedFile, QueryError, QuerySyntaxError, UnknownName
 from blockhole.files.formats import FileFormat, Layout, bare_name, format_of, known_format, open_compressed, text_blocks
 from blockhole.files.readers import NameTable, read_facts
 from blockhole.graph.knowledge_graph import SplitGraph
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.queries.exact import holds
+from blockhole.queries.language import encode_entity, encode_hop, encode_path, lex, pieces, typed_hop, write_name
 from blockhole.queries.paths import PathQueries, path_codes, query_codes
 from blockhole.queries.walks import sample_walks
 from blockhole.saving import replacing, replacing_folder
@@ -62,7 +63,10 @@ HOP_SEPARATOR = ","
 
 
 def read_paths(path: Path | str, entities: Vocabulary, relations: Vocabulary) -> PathQueries:
-    """The path queries of a file, none where it is empty; every name must be in the vocabularies."""
+    """The path queries of a file, none where it is empty; every name must be in the vocabularies.
+
+    Names stand as they are, and are understood as queries write them too, inverse marks and paths included.
+    """
     import polars as pl
 
     path = Path(path)
@@ -73,14 +77,23 @@ def read_paths(path: Path | str, entities: Vocabulary, relations: Vocabulary) ->
     }
     for block in _blocks(path):
         for column in ("source", "target"):
-            found = block[column].cast(entity_names, strict=False)
+            found = block[column].cast(entity_names, strict=False).to_physical().cast(pl.Int32)
             if found.null_count():
-                raise _unknown(path, column, block[column].filter(found.is_null())[0], entities)
-            ids[column].append(found.to_physical().cast(pl.Int32).to_numpy())
+                others = block[column].filter(found.is_null()).unique(maintain_order=True)
+                written = {text: _entity(path, column, text, entities) for text in others}
+                found = found.fill_null(block[column].replace_strict(written, default=None, return_dtype=pl.Int32))
+            ids[column].append(found.to_numpy())
         ids["path"].append(paths.number(block["path"]).astype(np.int32))
     hops, length = _parse_paths(path, paths.vocabulary().names, relations)
     which = np.concatenate(ids["path"])
     return PathQueries(np.concatenate(ids["source"]), hops[which], length[which], np.concatenate(ids["target"]))
+
+
+def _entity(path: Path, column: str, text: str, entities: Vocabulary) -> int:
+    try:
+        return encode_entity(text, entities)
+    except QueryError as wrong:
+        raise _bad_field(path, column, text, wrong, entities) from None
 
 
 def _blocks(path: Path) -> Iterator[pl.DataFrame]:
@@ -102,35 +115,90 @@ def _parse_paths(
     path: Path, texts: Sequence[str], relations: Vocabulary
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Relation ids and lengths of distinct paths; shapes [paths, K], [paths]."""
-    ids = {name: i for i, name in enumerate(relations)}
-    ids |= {INVERSE + name: i + len(relations) for i, name in enumerate(relations)}
+    notation = _Notation(relations)
     parsed = []
     for text in texts:
         try:
-            parsed.append([ids[hop] for hop in text.split(HOP_SEPARATOR)])
-        except KeyError as missing:
-            raise _bad_hop(path, text, str(missing.args[0]), relations) from None
+            parsed.append(notation.read(text))
+        except QueryError as wrong:
+            raise _bad_field(path, "path", text, wrong, relations) from None
     length = np.array([len(hops) for hops in parsed], dtype=np.int32)
     padded = np.zeros((len(parsed), length.max(initial=1)), dtype=np.int32)
     padded[np.arange(padded.shape[1]) < length[:, None]] = [hop for hops in parsed for hop in hops]
     return padded, length
 
 
-def _bad_hop(path: Path, text: str, hop: str, relations: Vocabulary) -> MalformedFile:
-    name = hop.removeprefix(INVERSE)
-    if name:
-        return _unknown(path, "path", text, relations, name)
-    return MalformedFile(
-        path, f"path {text!r} has an empty hop", "write r1,**r2,r3 without gaps", _line_of(path, "path", text)
-    )
+@final
+class _Notation:
+    """Paths as files hold them: in Guu's notation, or else as queries write them."""
+
+    def __init__(self, relations: Vocabulary) -> None:
+        self._relations = relations
+        named = {name: i for i, name in enumerate(relations) if name and not name.startswith((INVERSE, "^"))}
+        self._ids = named | {INVERSE + name: i + len(relations) for name, i in named.items()}
+
+    def read(self, text: str) -> list[int]:
+        """The relation ids of hops between commas, or of a path between slashes."""
+        try:
+            return [self._ids[hop] for hop in text.split(HOP_SEPARATOR)]
+        except KeyError:
+            hops = cut_path(text)
+        try:
+            return [encode_hop(hop, self._relations) for hop in hops]
+        except UnknownName:
+            if len(hops) > 1 or not _is_path(text):
+                raise
+        return encode_path(text, self._relations)
+
+    def write(self, hops: Sequence[int]) -> str | None:
+        """The text that is read as these relation ids; none where no text is."""
+        for spell in (str, write_name):
+            names = [INVERSE * (hop >= len(self._relations)) + spell(self._name(hop)) for hop in hops]
+            text = HOP_SEPARATOR.join(names)
+            if self._reads_as(text, hops):
+                return text
+        return None
+
+    def _name(self, hop: int) -> str:
+        return self._relations[hop % len(self._relations)]
+
+    def _reads_as(self, text: str, hops: Sequence[int]) -> bool:
+        try:
+            return not _BETWEEN_FIELDS.search(text) and self.read(text) == list(hops)
+        except QueryError:
+            return False
 
 
-def _unknown(path: Path, column: str, field: str, known: Vocabulary, name: str | None = None) -> MalformedFile:
-    """What to say of a field that is, or that holds, an unknown name."""
-    name = field if name is None else name
-    near = known.nearest(name, 1)
-    remedy = f"did you mean {near[0]!r}" if near else f"it must be one of the data set's {len(known)}"
-    return MalformedFile(path, f"unknown {known.kind} {name!r}", remedy, _line_of(path, column, field))
+_BETWEEN_FIELDS = re.compile(r"[\t\n\r]")
+
+
+def _is_path(text: str) -> bool:
+    return len(pieces(text)) > 1 and all(piece.name for piece in pieces(f"/{text}")[1:])
+
+
+def cut_path(text: str) -> list[str]:
+    """The hops of a path in Guu's notation: what is between commas that no quotes enclose."""
+    commas = [
+        token.column + at
+        for token in lex(text)
+        if token.kind == "bare"
+        for at, character in enumerate(token.inside)
+        if character == HOP_SEPARATOR
+    ]
+    return [text[first:last] for first, last in zip([0, *(at + 1 for at in commas)], [*commas, len(text)], strict=True)]
+
+
+def _bad_field(path: Path, column: str, text: str, wrong: QueryError, known: Vocabulary) -> MalformedFile:
+    """What to say of a field that cannot be read, or that holds an unknown name."""
+    line = _line_of(path, column, text)
+    if isinstance(wrong, UnknownName) and wrong.name:
+        near = [f"did you mean {name!r}?" for name in wrong.nearest]
+        remedy = near[0] if near else f"it must be one of the data set's {len(known):,}"
+        return MalformedFile(path, f"unknown {known.kind} {wrong.name!r}", remedy, line)
+    if column == "path" and not all(typed_hop(hop).name.strip() for hop in cut_path(text)):
+        return MalformedFile(path, f"path {text!r} has an empty hop", "write r1,**r2,r3 without gaps", line)
+    problem = wrong.problem if isinstance(wrong, QuerySyntaxError) else str(wrong)
+    return MalformedFile(path, f"{column} {text!r} cannot be read", problem, line)
 
 
 def _line_of(path: Path, column: str, field: str) -> int | None:
@@ -170,26 +238,25 @@ def _table(
     distinct = codes.with_row_index("row").unique("code", maintain_order=True)
     rows = distinct["row"].to_numpy()
     parts = [hops[:length] for hops, length in zip(queries.path[rows].tolist(), queries.length[rows], strict=True)]
-    hop_names = [*relations, *(INVERSE + name for name in relations)]
-    used_relations = [relations[relation] for relation in {hop % len(relations) for hops in parts for hop in hops}]
-    _refuse_names(path, relations.kind, used_relations, rf"[{HOP_SEPARATOR}\t\n\r]|^{re.escape(INVERSE)}|^$")
     if plain_text:
         used = np.unique(np.concatenate([queries.source, queries.target]))
-        _refuse_names(path, entities.kind, names.gather(used), r"[\t\n\r]|^$")
-    texts = [HOP_SEPARATOR.join(hop_names[hop] for hop in hops) for hops in parts]
+        _refuse(path, entities.kind, [name for name in names.gather(used) if not name or _BETWEEN_FIELDS.search(name)])
+    notation = _Notation(relations)
+    texts = [notation.write(hops) for hops in parts]
+    lost = [hop for hops, text in zip(parts, texts, strict=True) if text is None for hop in hops]
+    lost.sort(key=lambda hop: notation.write([hop]) is not None)  # the one to blame first
+    _refuse(path, relations.kind, [relations[hop % len(relations)] for hop in lost])
     return codes.join(
         distinct.select("code", path=pl.Series(texts, dtype=pl.String)), on="code", maintain_order="left"
     ).select(source=names.gather(queries.source), path="path", target=names.gather(queries.target))
 
 
-def _refuse_names(path: Path, kind: str, names: Iterable[str], awkward: str) -> None:
-    pattern = re.compile(awkward)
-    for name in names:
-        if pattern.search(name):
-            raise DataError(
-                f"{path}: the {kind} {name!r} cannot be written to a path file, where commas, tabs, line ends and a "
-                f"leading {INVERSE} have a meaning; rename it."
-            )
+def _refuse(path: Path, kind: str, names: Sequence[str]) -> None:
+    if names:
+        raise DataError(
+            f"{path}: the {kind} {names[0]!r} cannot be written to a path file, where commas, tabs and line ends have "
+            "a meaning; rename it."
+        )
 
 
 # A folder of path queries: one file for each part, `train.parquet` and four `.tsv`.

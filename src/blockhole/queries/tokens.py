@@ -144,11 +144,3 @@ def unescape(token: Token) -> str:
         return chr(code)
 
     return _ESCAPE.sub(read, token.inside)
-
-
-def strip_inverse_mark(text: str) -> tuple[str, bool]:
-    """A relation without the mark of an inverse before it, and whether there was one."""
-    for mark in _INVERSE_MARKS:
-        if text.startswith(mark):
-            return text.removeprefix(mark), True
-    return text, False

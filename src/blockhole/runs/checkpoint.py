@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from shlex import quote
 from typing import TypeVar, final
 from uuid import uuid4
 
@@ -28,7 +29,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from blockhole.errors import DamagedRun, NotARun, RunError, Unwritable
+from blockhole.errors import DamagedRun, NotARun, RunError, Unwritable, why
 from blockhole.runs.folder import FACTS, NEXT, VOCABULARY, check_sum
 from blockhole.saving import READ_AT_ONCE, remedy, sha256_of, sync, write_failure, write_in_place
 
@@ -103,7 +104,7 @@ class Record(BaseModel):
 
 
 @contextmanager
-def saving(folder: Path, then: str | None = None) -> Iterator[None]:
+def explaining_failed_save(folder: Path, then: str | None = None) -> Iterator[None]:
     """Turn a failed write, such as on a full disk, into one sentence; the last checkpoint stays as it was.
 
     The sentence ends in what to do `then`: by default, to go on from the checkpoint, or to begin again without one.
@@ -120,7 +121,8 @@ def saving(folder: Path, then: str | None = None) -> Iterator[None]:
             cause = write_failure(failure) or failure
             reason, advice = cause.strerror or str(cause), remedy(cause)
         saved = (folder / STATE).exists()
-        then = then or ("continue with --resume" if saved else "begin again")
+        again = f"continue with `blockhole train --out {quote(str(folder))} --resume`"
+        then = then or (again if saved else "begin again")
         kept = f"the checkpoint of {_read_record(folder / STATE).training} is intact" if saved else "nothing was saved"
         raise RunError(
             f"cannot save the run in {folder}: {reason}; {kept}. {advice[0].upper()}{advice[1:]} and {then}."
@@ -133,7 +135,7 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, *, best_changed: bool)
     before = _record_before(folder)
     parts: dict[str, Tensors] = {WEIGHTS: checkpoint.weights, OPTIMIZER: checkpoint.optimizer}
     files = {WEIGHTS: identity, OPTIMIZER: identity}
-    with saving(folder):
+    with explaining_failed_save(folder):
         sums = _unchanging_sums(folder, before)
         if checkpoint.best is not None:
             kept = None if best_changed or before is None else before.files.get(BEST)
@@ -330,7 +332,7 @@ def _read_record(path: Path) -> Record:
     except FileNotFoundError:
         raise
     except (OSError, ValueError) as failure:
-        reason = str(failure).splitlines()[0]
         raise DamagedRun(
-            f"{path} cannot be read ({reason}); restore the folder from a copy, or train again into another folder."
+            f"{path} cannot be read ({why(failure)}); restore the folder from a copy, "
+            "or train again into another folder."
         ) from None

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from blockhole.errors import ConfigError
+from blockhole.errors import ConfigError, ought_to_be
 from blockhole.models.catalogue import MODELS, ModelSettings, find_model
 
 LossKind = Literal["logistic", "softmax", "sampled_softmax"]
@@ -107,7 +107,7 @@ class LossConfig(Section):
                 f"self_adversarial weights need kind = 'logistic'; {self.kind} already weighs negatives by their scores"
             )
         if self.balanced and self.kind != "logistic":
-            raise ValueError(f"balanced needs kind = 'logistic'; the scores of {self.kind} are no log odds")
+            raise ValueError(f"balanced needs kind = 'logistic'; the scores of {self.kind} are not log odds")
         if self.typed_share and self.kind == "softmax":
             raise ValueError("typed_share needs sampled negatives; softmax takes every entity")
         if self.rare_weight < 1 and self.kind not in ("softmax", "sampled_softmax"):
@@ -239,7 +239,7 @@ class TrainConfig(Section):
         for key, weight in linear.items():
             if weight and not self.model.kind.linear_in_relations:
                 names = ", ".join(sorted(name for name in MODELS if find_model(name).linear_in_relations))
-                raise ValueError(f"{key} needs one of the models {names}; {self.model.name} is none of them")
+                raise ValueError(f"{key} needs one of the models {names}, not {self.model.name}")
         if self.loss.query_dropout and self.model.kind.distance:
             raise ValueError(
                 f"loss.query_dropout needs scores that are inner products; {self.model.name}'s are distances"
@@ -256,16 +256,16 @@ PRESETS = ("paper", "small", "fast", "best", "best-wn11", "best-fb13")
 
 
 def gather(
-    *, preset: str | None = None, file: Path | None = None, overrides: Mapping[str, Any] | None = None
+    *, preset: str | None = None, file: Path | str | None = None, overrides: Mapping[str, Any] | None = None
 ) -> Settings:
     """The settings that were asked for, unchecked: `preset` < `file` < `overrides` (dotted key → value)."""
     settings: Settings = {}
     if preset is not None:
-        settings = merge(settings, read_preset(preset))
+        settings = overlay(settings, read_preset(preset))
     if file is not None:
-        settings = merge(settings, read_config_file(file))
+        settings = overlay(settings, read_config_file(Path(file)))
     for key, value in (overrides or {}).items():
-        settings = merge(settings, nested(key, value))
+        settings = overlay(settings, nested(key, value))
     return settings
 
 
@@ -274,7 +274,7 @@ def validate(settings: Mapping[str, Any]) -> TrainConfig:
     try:
         return TrainConfig.model_validate(settings)
     except ValidationError as failure:
-        raise ConfigError(explain(failure)) from None
+        raise ConfigError(explain_invalid(failure)) from None
 
 
 def read_preset(name: str) -> Settings:
@@ -333,12 +333,12 @@ def _parse_yaml(text: str) -> object:
         raise ValueError(str(failure).replace("\n", " ")) from None
 
 
-def merge(base: Mapping[str, Any], top: Mapping[str, Any]) -> Settings:
+def overlay(base: Mapping[str, Any], top: Mapping[str, Any]) -> Settings:
     """`base` with the keys of `top` over it, section by section."""
     merged = dict(base)
     for key, value in top.items():
         below = merged.get(key)
-        merged[key] = merge(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
+        merged[key] = overlay(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
     return merged
 
 
@@ -384,7 +384,7 @@ def known_keys(section: type[BaseModel] = TrainConfig, prefix: str = "") -> Iter
             yield f"{prefix}{name}"
 
 
-def explain(failure: ValidationError, schema: type[BaseModel] = TrainConfig) -> str:
+def explain_invalid(failure: ValidationError, schema: type[BaseModel] = TrainConfig) -> str:
     """The first problem as one sentence: dotted key, value, what it should be, what the setting of `schema` means."""
     first = failure.errors()[0]
     key = ".".join(str(part) for part in first["loc"])
@@ -393,10 +393,9 @@ def explain(failure: ValidationError, schema: type[BaseModel] = TrainConfig) -> 
     if first["type"] == "value_error":
         # What several sections do not agree on names its keys itself.
         return f"{key}: {first['ctx']['error']}." if key else f"{first['ctx']['error']}."
-    problem = first["msg"].replace("Input should be", "it should be")
     meaning = _description(first["loc"], schema)
     value = "a section" if isinstance(first["input"], Mapping) else repr(first["input"])
-    return f"{key} = {value} cannot be used: {problem}" + (f" ({meaning})." if meaning else ".")
+    return f"{key} = {value} cannot be used: it must be {ought_to_be(first)}" + (f" ({meaning})." if meaning else ".")
 
 
 def _description(location: Sequence[int | str], section: type[BaseModel]) -> str | None:

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from blockhole.errors import ConfigError, DamagedRun
+from blockhole.errors import ConfigError, DamagedRun, why
 from blockhole.files.tables import panics_as_errors
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
@@ -84,8 +84,7 @@ def read_vocabularies(path: Path, sha256: str | None = None) -> tuple[Vocabulary
             frame = polars.read_parquet(path).sort("id", maintain_order=True)
         names = {kind: frame.filter(polars.col("kind") == kind)["name"].to_list() for kind in ("entity", "relation")}
     except (OSError, polars.exceptions.PolarsError) as failure:
-        reason = str(failure).splitlines()[0]
-        raise DamagedRun(f"{path} cannot be read ({reason}); restore it from a copy.") from None
+        raise DamagedRun(f"{path} cannot be read ({why(failure)}); restore it from a copy.") from None
     return Vocabulary(names["entity"], "entity"), Vocabulary(names["relation"], "relation")
 
 
@@ -104,7 +103,9 @@ def write_facts(path: Path, graph: KnowledgeGraph) -> None:
         register_io_source(slices, schema=columns).sink_parquet(unfinished)  # the facts may be more than memory holds
 
 
-def read_facts(path: Path, entities: Vocabulary, relations: Vocabulary, sha256: str | None = None) -> KnowledgeGraph:
+def read_run_facts(
+    path: Path, entities: Vocabulary, relations: Vocabulary, sha256: str | None = None
+) -> KnowledgeGraph:
     """The graph of the facts in a run's folder."""
     import polars
 
@@ -114,8 +115,7 @@ def read_facts(path: Path, entities: Vocabulary, relations: Vocabulary, sha256: 
             columns = polars.read_parquet(path).select("source", "relation", "target").cast(polars.Int32)
         return KnowledgeGraph(entities, relations, columns.to_numpy())
     except (OSError, ValueError, polars.exceptions.PolarsError) as failure:
-        reason = str(failure).splitlines()[0]
-        raise DamagedRun(f"{path} cannot be read ({reason}); restore it from a copy.") from None
+        raise DamagedRun(f"{path} cannot be read ({why(failure)}); restore it from a copy.") from None
 
 
 def read_derived(path: Path, kind: type[_Record], remedy: str) -> _Record | None:
@@ -124,9 +124,10 @@ def read_derived(path: Path, kind: type[_Record], remedy: str) -> _Record | None
         return kind.model_validate(json.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as failure:
-        reason = str(failure).splitlines()[0]
-        raise DamagedRun(f"{path} cannot be read ({reason}); {remedy}") from None
+    except OSError as failure:
+        raise DamagedRun(f"{path} cannot be read ({failure.strerror}); {remedy}") from None
+    except ValueError:
+        raise DamagedRun(f"{path} is damaged: it is not what was saved; {remedy}") from None
 
 
 def check_sum(path: Path, sha256: str | None) -> None:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from blockhole.errors import ConfigError, RunError
+from blockhole.errors import ConfigError, RunError, checked
 from blockhole.models.contract import Model
-from blockhole.models.merging import merge, merged_settings
+from blockhole.models.merging import merge_models, merged_settings
 from blockhole.runs.checkpoint import (
     BEST,
     WEIGHTS,
     Checkpoint,
     TrainingState,
+    explaining_failed_save,
     read_record,
     recover,
     save_checkpoint,
-    saving,
 )
 from blockhole.runs.config import TrainConfig
 from blockhole.runs.folder import FACTS, PARTS, VOCABULARY, write_config, write_facts, write_json, write_vocabularies
@@ -25,6 +25,7 @@ from blockhole.runs.writer import sole_writer
 from blockhole.saving import sha256_of
 
 
+@checked
 def merge_runs(runs: Sequence[Run | Path | str], out: Path | str, weights: Sequence[float] | None = None) -> Run:
     """Write to `out` the run with φ = Σ_k w_k φ_k over runs that are kept in folders; each w_k is 1 unless given.
 
@@ -36,12 +37,12 @@ def merge_runs(runs: Sequence[Run | Path | str], out: Path | str, weights: Seque
     opened = [Run.open(part) for part in parts]
     if len(opened) < 2:
         raise ConfigError(f"merging takes two runs or more, not {len(opened)}.")
-    check_free(out)
+    check_free(out, resumable=False)
     digests = [_digest(part) for part in parts]
     first = opened[0]
     for other in opened[1:]:
         _check_same_data(first, other)
-    model = merge([run.model for run in opened], weights)
+    model = merge_models([run.model for run in opened], weights)
     epoch = max(run.state.epoch for run in opened)
     config = _merged_config(first.config, [run.model for run in opened], epoch)
     state = TrainingState(
@@ -52,7 +53,7 @@ def merge_runs(runs: Sequence[Run | Path | str], out: Path | str, weights: Seque
     tensors = {name: value.detach() for name, value in model.state_dict().items()}
     with sole_writer(out):
         recover(out)
-        with saving(out, then="merge again"):
+        with explaining_failed_save(out, then="merge again"):
             write_vocabularies(out / VOCABULARY, first.entities, first.relations)
             write_facts(out / FACTS, first.graph)
             _write_parts(out, parts, opened, weights or [1.0] * len(opened), digests)

@@ -17,7 +17,7 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
-from blockhole.errors import BlockholeWarning, ConfigError, DamagedRun, NotARun, RunError
+from blockhole.errors import BlockholeWarning, ConfigError, DamagedRun, NotARun, RunError, checked, counted
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.models.catalogue import build_model
@@ -30,7 +30,7 @@ from blockhole.runs.checkpoint import (
     load_best_weights,
     read_record,
 )
-from blockhole.runs.config import TrainConfig, flatten, merge, validate
+from blockhole.runs.config import TrainConfig, flatten, overlay, validate
 from blockhole.runs.folder import (
     CONFIG,
     FACTS,
@@ -39,7 +39,7 @@ from blockhole.runs.folder import (
     PARTS,
     VOCABULARY,
     read_config,
-    read_facts,
+    read_run_facts,
     read_vocabularies,
 )
 from blockhole.runs.tracking import MLFLOW, TENSORBOARD, read_metrics
@@ -52,6 +52,7 @@ class Run:
     `complete` is False when training was interrupted and can be resumed.
     """
 
+    @checked
     def __init__(
         self,
         config: TrainConfig,
@@ -74,6 +75,7 @@ class Run:
         self._given_graph = graph
 
     @classmethod
+    @checked
     def open(cls, folder: Path | str) -> Run:
         """The run in `folder`; nothing there is changed, and the weights are read when `model` is first asked for."""
         folder = Path(folder)
@@ -100,7 +102,7 @@ class Run:
             return self._given_graph
         assert self.folder is not None
         sha256 = read_record(self.folder).sha256.get(FACTS)
-        return read_facts(self.folder / FACTS, self.entities, self.relations, sha256)
+        return read_run_facts(self.folder / FACTS, self.entities, self.relations, sha256)
 
     @property
     def complete(self) -> bool:
@@ -123,7 +125,7 @@ def is_run(folder: Path) -> bool:
     return (folder / CONFIG).is_file() and has_checkpoint(folder)
 
 
-def check_free(folder: Path) -> None:
+def check_free(folder: Path, *, resumable: bool = True) -> None:
     """Make sure a new run may be written to `folder`: it is not there, empty, or holds a run that never began."""
     if not folder.exists():
         return
@@ -132,12 +134,12 @@ def check_free(folder: Path) -> None:
     if is_run(folder):
         raise NotARun(
             f"{folder} already holds a run, at {read_record(folder).training}; "
-            "add --resume to continue it, or choose another folder."
+            f"{'add --resume to continue it, or ' if resumable else ''}choose another folder."
         )
     own = {CONFIG, VOCABULARY, FACTS, METRICS, PARTS, SHARDS, TENSORBOARD, MLFLOW}
     foreign = sorted(path.name for path in folder.iterdir() if path.name not in own and path.suffix != NEXT)
     if foreign:
-        raise NotARun(f"{folder} holds something else than a run ({foreign[0]}); choose another folder.")
+        raise NotARun(f"{folder} holds something other than a run ({foreign[0]}); choose another folder.")
 
 
 # With which settings a run goes on.
@@ -157,7 +159,7 @@ def resumed_config(folder: Path, asked: Mapping[str, Any]) -> TrainConfig:
             f"resume the runs that its {PARTS} names, and merge them again."
         )
     saved = read_config(folder)
-    config = validate(merge(saved.model_dump(mode="json"), asked))
+    config = validate(overlay(saved.model_dump(mode="json"), asked))
     before, after = flatten(saved.model_dump(mode="json")), flatten(config.model_dump(mode="json"))
     for key, value in after.items():
         if value != before[key] and key not in FREE_TO_CHANGE:
@@ -168,12 +170,12 @@ def resumed_config(folder: Path, asked: Mapping[str, Any]) -> TrainConfig:
     done, epochs = read_record(folder).training.epoch, config.training.epochs
     if epochs is not None and epochs < done:
         warnings.warn(
-            f"{folder} has {done} epochs already, more than the {epochs} asked for, so nothing is trained; "
+            f"{folder} has {counted(done, 'epoch')} already, more than the {epochs} asked for, so nothing is trained; "
             f"ask for more than {done} to go on.",
             BlockholeWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
-        config = validate(merge(config.model_dump(mode="json"), {"training": {"epochs": done}}))
+        config = validate(overlay(config.model_dump(mode="json"), {"training": {"epochs": done}}))
     return config
 
 
@@ -192,12 +194,12 @@ def check_weights(parameters: Mapping[str, Tensor], weights: Mapping[str, Tensor
     for name, parameter in parameters.items():
         if name not in weights:
             raise DamagedRun(
-                f"{folder}: the saved weights lack {name}; they are of another model than config.json names."
+                f"{folder}: the saved weights lack {name}; they belong to another model than the one in config.json."
             )
         if weights[name].shape != parameter.shape:
             raise DamagedRun(
                 f"{folder}: the saved {name} has shape {list(weights[name].shape)}, but config.json and "
-                f"{VOCABULARY} ask for {list(parameter.shape)}; these files are not of one run."
+                f"{VOCABULARY} ask for {list(parameter.shape)}; these files do not belong to one run."
             )
 
 

@@ -7,9 +7,10 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from shlex import quote
 from typing import Protocol, final
 
-from blockhole.errors import DamagedRun, MissingExtra, RunError
+from blockhole.errors import DamagedRun, MissingExtra, RunError, why
 from blockhole.saving import remedy
 
 Figures = Mapping[str, float | int | str | None]
@@ -47,8 +48,9 @@ class MetricsFile:
         except OSError as failure:
             with suppress(OSError):  # the line it still holds cannot be written either
                 self._file.close()
+            again = f"blockhole train --out {quote(str(self._path.parent))} --resume"
             raise RunError(
-                f"cannot write {self._path}: {failure.strerror}; {remedy(failure)} and continue with --resume."
+                f"cannot write {self._path}: {failure.strerror}; {remedy(failure)} and continue with `{again}`."
             ) from failure
 
     def size(self) -> int:
@@ -68,7 +70,7 @@ def read_metrics(path: Path) -> list[dict[str, float | int | str | None]]:
         complete, _, _ = path.read_text(encoding="utf-8").rpartition("\n")
         return [json.loads(line) for line in complete.splitlines()]
     except (OSError, ValueError) as failure:
-        raise DamagedRun(f"{path} cannot be read ({failure}); restore it from a copy.") from None
+        raise DamagedRun(f"{path} cannot be read ({why(failure)}); restore it from a copy.") from None
 
 
 @final

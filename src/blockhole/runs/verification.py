@@ -26,7 +26,7 @@ def verify(place: Path) -> Verified:
     if place.is_file():
         sums: dict[str, str | None] = {place.name: kept_sum(place)}
         if sums[place.name] is None:
-            raise DataError(f"{place}: no sum was kept of it, in {place.name}{SUM}; export it again.")
+            raise DataError(f"{place}: there is no checksum of it in {place.name}{SUM}; export it again.")
         return _checked(place.parent, sums)
     if is_packed(place):
         read_packed(place)

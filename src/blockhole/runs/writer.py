@@ -18,11 +18,11 @@ from blockhole.runs.checkpoint import (
     OPTIMIZER,
     Checkpoint,
     TrainingState,
+    explaining_failed_save,
     load_checkpoint,
     read_record,
     recover,
     save_checkpoint,
-    saving,
 )
 from blockhole.runs.config import TrainConfig
 from blockhole.runs.folder import (
@@ -30,7 +30,7 @@ from blockhole.runs.folder import (
     METRICS,
     PARTS,
     VOCABULARY,
-    read_facts,
+    read_run_facts,
     read_vocabularies,
     write_config,
     write_facts,
@@ -60,7 +60,7 @@ class Writer(Protocol):
         """Load weights and optimizer from the folder, to go on with `config`; its names and facts must be the same."""
 
     def save(self, state: TrainingState, best: dict[str, Tensor] | None, *, best_changed: bool) -> None:
-        """Save weights, optimizer and `state`, and the best weights if they changed since the last save."""
+        """Save weights, optimizer and `state`, and the best weights if they changed; nothing where all is saved."""
 
     def log(self, event: str, figures: Figures) -> None:
         """Record figures; see Tracker."""
@@ -82,6 +82,7 @@ class RunWriter:
         self._optimizing = optimizing
         self._trackers = [*trackers]
         self._metrics: MetricsFile | None = None
+        self._saved: TrainingState | None = None
 
     def begin(self, config: TrainConfig, graph: KnowledgeGraph) -> None:
         """See Writer."""
@@ -98,11 +99,15 @@ class RunWriter:
         self._optimizing.load_optimizer_state(checkpoint.optimizer)
         self._metrics = resume_folder(self._folder, config, checkpoint.metrics_bytes)
         self._trackers.append(self._metrics)
+        if read_record(self._folder).shards is None:  # which are brought into plain files at the first chance
+            self._saved = checkpoint.state.model_copy()
         return checkpoint
 
     def save(self, state: TrainingState, best: dict[str, Tensor] | None, *, best_changed: bool) -> None:
         """See Writer."""
         assert self._metrics is not None, "begin or resume comes first"
+        if state == self._saved and not best_changed:
+            return  # a new id for the same weights would make an index or a calibration of theirs look stale
         checkpoint = Checkpoint(
             state=state,
             weights=dict(self._model.state_dict()),
@@ -111,6 +116,7 @@ class RunWriter:
             metrics_bytes=self._metrics.size(),
         )
         save_checkpoint(self._folder, checkpoint, best_changed=best_changed)
+        self._saved = state.model_copy()
 
     def log(self, event: str, figures: Figures) -> None:
         """See Writer."""
@@ -128,7 +134,7 @@ class RunWriter:
 
 def begin_folder(folder: Path, config: TrainConfig, graph: KnowledgeGraph) -> MetricsFile:
     """Write what a run is known by from its beginning: names, facts and settings; its metrics, open."""
-    with saving(folder):
+    with explaining_failed_save(folder):
         recover(folder)
         (folder / PARTS).unlink(missing_ok=True)  # of a merge that failed there
         write_vocabularies(folder / VOCABULARY, graph.entities, graph.relations)
@@ -139,7 +145,7 @@ def begin_folder(folder: Path, config: TrainConfig, graph: KnowledgeGraph) -> Me
 
 def resume_folder(folder: Path, config: TrainConfig, metrics_bytes: int) -> MetricsFile:
     """Write the settings that a run goes on with; its metrics, open after so many bytes."""
-    with saving(folder):
+    with explaining_failed_save(folder):
         write_config(folder, config)
         return MetricsFile(folder / METRICS, metrics_bytes)
 
@@ -148,7 +154,8 @@ def check_optimizer(state: Mapping[str, Tensor], saved: Mapping[str, Tensor], fo
     """Make sure that what was saved of an optimizer is of one that has this `state`."""
     if {name: value.shape for name, value in saved.items()} != {name: value.shape for name, value in state.items()}:
         raise DamagedRun(
-            f"{folder / OPTIMIZER} does not fit the optimizer that config.json names; these files are not of one run."
+            f"{folder / OPTIMIZER} does not fit the optimizer that config.json names; "
+            "these files do not belong to one run."
         )
 
 
@@ -157,7 +164,7 @@ def check_same_data(folder: Path, graph: KnowledgeGraph) -> None:
     sums = read_record(folder).sha256
     entities, relations = read_vocabularies(folder / VOCABULARY, sums.get(VOCABULARY))
     same_names = (entities, relations) == (graph.entities, graph.relations)
-    if not same_names or read_facts(folder / FACTS, entities, relations, sums.get(FACTS)) != graph:
+    if not same_names or read_run_facts(folder / FACTS, entities, relations, sums.get(FACTS)) != graph:
         raise RunError(
             f"{folder} was trained on other data: its {'facts' if same_names else 'names'} differ; "
             "resume it with the data it began with."
@@ -167,7 +174,7 @@ def check_same_data(folder: Path, graph: KnowledgeGraph) -> None:
 @contextmanager
 def sole_writer(folder: Path) -> Iterator[None]:
     """Make `folder` and hold it: a second process that would train into it is refused until the block ends."""
-    with saving(folder):
+    with explaining_failed_save(folder):
         folder.mkdir(parents=True, exist_ok=True)
     if sys.platform == "win32":
         yield

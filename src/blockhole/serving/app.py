@@ -27,7 +27,7 @@ from blockhole.answering.connections import PathsReport
 from blockhole.answering.engine import Verdict
 from blockhole.answering.explanation import Explanation
 from blockhole.answering.known import Neighbourhood
-from blockhole.errors import nearest_or_all
+from blockhole.errors import nearest_or_all, ought_to_be
 from blockhole.serving.front import ApiKey, Front, Hosts, failure_json
 from blockhole.serving.observing import CONTENT_TYPE, Metrics, log
 from blockhole.serving.schemas import (
@@ -398,7 +398,7 @@ def _sentence(field: str, fault: dict[str, Any]) -> str:
         case "literal_error":
             return f"{field} is {fault['ctx']['expected']}."
         case _:
-            return f"{field}: {fault['msg'][:1].lower()}{fault['msg'][1:]}."
+            return f"{field} must be {ought_to_be(fault)}."
 
 
 def _unknown_field(name: str, known: Iterable[str], what: str) -> Refusal:

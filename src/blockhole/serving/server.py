@@ -78,7 +78,9 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError):
-        raise ConfigError(f"{host!r} is no address of this machine; name one with --host, such as 127.0.0.1.") from None
+        raise ConfigError(
+            f"{host!r} is not an address of this machine; name one with --host, such as 127.0.0.1."
+        ) from None
     listening = socket.socket(family, kind, protocol)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -238,7 +240,7 @@ class ImpatientProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """What is no HTTP is refused in the shape of all refusals."""
-        self._refuse(400, "malformed", "this is no HTTP request that can be understood.")
+        self._refuse(400, "malformed", "the request is not valid HTTP; see RFC 9110.")
 
     def _check_head(self, length: int) -> None:
         if length > MAX_HEAD:

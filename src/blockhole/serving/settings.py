@@ -52,7 +52,7 @@ class ServerSettings:
             raise ConfigError(f"--max-length is a number of hops from 1 to {MAX_HOPS}; it cannot be {self.max_length}.")
         for name, value in (("--timeout", self.timeout), ("--queue", self.queue), ("--threads", self.threads)):
             if not value > 0:
-                raise ConfigError(f"{name} is more than zero; it cannot be {value:g}.")
+                raise ConfigError(f"{name} must be a number above zero.")
         for host in self.allowed_hosts:
             if not _HOST_NAME.fullmatch(host):
                 raise ConfigError(
@@ -63,7 +63,7 @@ class ServerSettings:
                 ip_network(proxy)
             except ValueError:
                 raise ConfigError(
-                    f"--trusted-proxy is an address or network, as 127.0.0.1 or 10.0.0.0/8; it cannot be {proxy!r}."
+                    f"--trusted-proxy is an address or network, such as 127.0.0.1 or 10.0.0.0/8, not {proxy!r}."
                 ) from None
 
 

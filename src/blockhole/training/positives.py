@@ -344,7 +344,7 @@ def check_streams(config: TrainConfig) -> None:
     if config.early_stop.metric is not None:
         raise ConfigError(
             "early_stop.metric needs the graph in memory, and this one is packed; "
-            "to measure nothing, say --set early_stop.metric= or leave it out."
+            "leave it out, or unset it with --set early_stop.metric=."
         )
     for key, asked in (
         ("loss.typed_share", config.loss.typed_share > 0),

@@ -27,7 +27,7 @@ from torch.distributed.tensor import DTensor
 
 from blockhole.compiled import available_threads
 from blockhole.data.dataset import DataSet
-from blockhole.errors import BlockholeError, ConfigError, FailedElsewhere, RunError
+from blockhole.errors import BlockholeError, ConfigError, FailedElsewhere, RunError, counted
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.machine import choose_device
@@ -197,8 +197,8 @@ class Group:
             raise ConfigError(f"several processes train on the CPU or on CUDA, not on {device}; use --device cpu.")
         if self._launch.local_processes > torch.cuda.device_count():
             raise ConfigError(
-                f"this host has {torch.cuda.device_count()} GPUs for {self._launch.local_processes} processes; "
-                "start one process per GPU, or use --device cpu."
+                f"this host has {counted(torch.cuda.device_count(), 'GPU')} for "
+                f"{self._launch.local_processes} processes; start one process per GPU, or use --device cpu."
             )
         torch.cuda.set_device(self._launch.local_rank)
         return torch.device("cuda", self._launch.local_rank)

@@ -15,7 +15,7 @@ from torch import distributed as dist
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor, Placement, Replicate, Shard
 
-from blockhole.errors import ConfigError
+from blockhole.errors import ConfigError, counted
 
 DATA, ENTITIES = "data", "entities"
 
@@ -35,7 +35,7 @@ class MeshShape:
             return cls(1, processes)
         sizes = text.lower().split("x")
         if len(sizes) != 2 or not all(size.isdecimal() and int(size) for size in sizes):
-            raise ConfigError(f"the mesh {text!r} is no DATAxENTITIES; write two numbers such as 2x4.")
+            raise ConfigError(f"the mesh {text!r} is not of the form DATAxENTITIES; write two numbers, such as 2x4.")
         shape = cls(*map(int, sizes))
         if shape.size != processes:
             raise ConfigError(
@@ -53,8 +53,8 @@ class MeshShape:
         """Make sure that every shard has an entity."""
         if -(-num_entities // self.entities) * (self.entities - 1) >= num_entities:
             raise ConfigError(
-                f"{self.entities} shards are too many for {num_entities} entities: one would hold none; start fewer "
-                f"processes, or split the batches instead with --mesh {self.size}x1."
+                f"{self.entities} shards are too many for {counted(num_entities, 'entity', 'entities')}: "
+                f"one would hold none; start fewer processes, or split the batches instead with --mesh {self.size}x1."
             )
 
 

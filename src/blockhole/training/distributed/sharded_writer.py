@@ -24,11 +24,11 @@ from blockhole.runs.checkpoint import (
     Record,
     TrainingState,
     commit_shards,
+    explaining_failed_save,
     load_checkpoint,
     read_record,
     recover,
     save_checkpoint,
-    saving,
 )
 from blockhole.runs.config import TrainConfig
 from blockhole.runs.folder import CONFIG
@@ -72,6 +72,7 @@ class ShardedRunWriter:
         self._trackers = [*trackers]
         self._metrics: MetricsFile | None = None
         self._last: str | None = None
+        self._plain: TrainingState | None = None
         self._under_way: Future[Any] | None = None
         self._committed: Future[None] | None = None
 
@@ -100,6 +101,7 @@ class ShardedRunWriter:
             checkpoint = load_checkpoint(self._folder) if record.shards is None else None
         checkpoint = self._load_shards(record) if checkpoint is None else self._take_rows(checkpoint)
         self._last = record.shards
+        self._plain = record.training.model_copy() if record.shards is None else None
         with self._group.together():
             if self._group.speaks:
                 self._clear(keep=record.shards)
@@ -121,7 +123,8 @@ class ShardedRunWriter:
         """See Writer; returns when the tensors are copied, and waits for the save before."""
         self.wait()
         place = f"{state.epoch}-{state.batch}"
-        if place == self._last:  # nothing has moved since, and a committed folder is never written to again
+        # Nothing has moved since; a committed folder is never written to again, nor are plain files.
+        if place == self._last or state == self._plain:
             return
         tensors = self._tensors(best)
         self._under_way = write_shards(self._folder / SHARDS / place, tensors, self._group.saving)
@@ -139,7 +142,7 @@ class ShardedRunWriter:
         if under_way is None:
             return
         try:
-            with saving(self._folder), _causes():
+            with explaining_failed_save(self._folder), _causes():
                 under_way.result()
                 if self._committed is not None:
                     self._committed.result()

@@ -1,0 +1,122 @@
+"""Values that no public function takes are refused in one sentence, before anything begins."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import blockhole
+from blockhole.answering.engine import Engine, Question
+from blockhole.errors import BlockholeError, ConfigError, Count, check_argument, listed
+from blockhole.runs.run import Run
+from tests.answering.toys import make_engine
+
+FUNCTIONS: dict[str, Callable[..., object]] = {
+    name: getattr(blockhole, name)
+    for name in blockhole.__all__
+    if inspect.isfunction(getattr(blockhole, name))
+}  # fmt: skip
+OPENED = {"Run.open": Run.open, "Engine.open": Engine.open}
+METHODS = [name for name, _ in inspect.getmembers(Engine, inspect.isfunction) if not name.startswith("_")]
+
+GOOD: dict[str, Any] = {
+    "run": "runs/none",
+    "runs": ["runs/a", "runs/b"],
+    "query": "e1/r0",
+    "queries": ["e1/r0"],
+    "entity": "e1",
+    "source": "e1",
+    "target": "e2",
+    "path": "facts.tsv",
+    "data": "none",
+    "out": "runs/new",
+    "folder": "runs/none",
+    "evidence": np.zeros(1),
+    "length": 1,
+}
+"""What the other arguments are meanwhile, where a function needs them."""
+BAD: dict[str, tuple[object, ...]] = {
+    "top": ("3", 2.5, True, -1, 0, None),
+    "beam": (0, "32"),
+    "seed": (-1, 1.5, "0", None),
+    "max_length": ("3", 2.5, None),
+    "partitions": (0, "2"),
+    "length": ("1", None),
+    "only": ("best", 3),
+    "candidates": ("some", None),
+    "task": ("rank", None),
+    "truth": ("none", 1),
+    "ties": ("win", None),
+    "weights": ("1,2", 3, ["a"]),
+    "settings": ("a=b", 3, {1: 2}),
+    "resume": ("yes", 1),
+    "track": ("mlflow", 3),
+}
+WRONG = (None, 3, 2.5, True, b"bytes", ["e1"], object())
+"""Where nothing else is said: an argument that is a name, a path, a query, a run or a graph is none of these."""
+MAY_BE = {"runs": (["e1"],), "queries": (["e1"],), "data": (None,), "memory": (3,)}
+
+
+def _cases() -> Iterator[tuple[str, str]]:
+    for name, function in (FUNCTIONS | OPENED | {f"Engine.{name}": getattr(Engine, name) for name in METHODS}).items():
+        yield from ((name, argument) for argument in inspect.signature(function).parameters if argument != "self")
+
+
+def _bad_values(parameter: inspect.Parameter) -> Iterator[object]:
+    for value in BAD.get(parameter.name, WRONG):
+        is_flag = isinstance(value, bool) and parameter.annotation == "bool"
+        if value is not parameter.default and not is_flag and value not in MAY_BE.get(parameter.name, ()):
+            yield value
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    return make_engine()[0]
+
+
+@pytest.mark.parametrize(("name", "argument"), list(_cases()))
+def test_a_wrong_argument_is_one_sentence(name: str, argument: str, engine: Engine) -> None:
+    function: Any = (FUNCTIONS | OPENED).get(name) or getattr(engine, name.partition(".")[2])
+    parameters = inspect.signature(function).parameters
+    needed = {each: GOOD.get(each, engine.graph) for each, one in parameters.items() if one.default is one.empty}
+    bad = list(_bad_values(parameters[argument]))
+    assert bad
+    for value in bad:
+        with pytest.raises(ConfigError, match=rf"^{argument} must be .*, not .*\.$"):
+            function(**needed | {argument: value})
+
+
+def test_what_is_said(engine: Engine, tmp_path: Path) -> None:
+    def said(function: Callable[..., object], *args: object, **kwargs: object) -> str:
+        with pytest.raises(BlockholeError) as refused:
+            function(*args, **kwargs)
+        return str(refused.value)
+
+    assert said(blockhole.ask, engine, None) == "query must be text or a Query, not None."
+    assert said(blockhole.ask, engine, "e1/r0", top="3") == "top must be a whole number of at least 1, not '3'."
+    assert said(engine.ask_together, [Question("e1/r0", top=True)]) == (
+        "top must be a whole number of at least 1, not True."
+    )
+    assert said(engine.ask, "e1/r0", only="best") == "only must be 'known' or 'predicted' or None, not 'best'."
+    assert said(blockhole.load, 3) == "source must be text or a path, not 3."
+    assert said(blockhole.write_graph, engine, tmp_path / "facts.tsv").startswith(
+        "graph must be a KnowledgeGraph, not an Engine; one split, or several together, is a graph: split.graph("
+    )
+    assert said(engine.ask_many, "e1/r0") == "queries must be a list, each item text or a Query, not 'e1/r0'."
+    assert not list(tmp_path.iterdir())
+
+
+def test_numbers_of_numpy_are_numbers(engine: Engine) -> None:
+    three: Any = np.int64(3)
+    assert engine.ask("e1/r0", top=3) == engine.ask("e1/r0", top=three)
+    with pytest.raises(ConfigError):
+        check_argument("top", np.bool_(True), Count)
+
+
+def test_words_are_listed_as_a_sentence_lists_them() -> None:
+    assert [listed(["a"]), listed(["a", "b"]), listed(["a", "b", "c"], "and")] == ["a", "a or b", "a, b and c"]
