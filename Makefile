@@ -11,13 +11,16 @@ ifneq ($(wildcard ../shared/data),)
 export BLOCKHOLE_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help install demo test test-all test-quick package notebooks coverage mutation lint format docs reference bench bench-serve peers screenshots clean
+.PHONY: help install demo test test-all test-quick package notebooks coverage mutation fuzz kills siege lint format docs reference bench bench-serve peers screenshots clean
 help:
 	@echo "make demo     install, then train on the bundled family graph and ask the paper's two queries"
 	@echo "make test     install, then lint, type-check and run the tests"
 	@echo "make test-all the same with every combination of settings; most of an hour"
 	@echo "make coverage all tests, and the share of branches they take"
 	@echo "make mutation changes the source in a thousand places, one at a time, and says how many no test notices"
+	@echo "make fuzz     damaged inputs to everything that reads, for SECONDS=600 in all"
+	@echo "make kills    kills small trainings KILLS=100 times, and holds what is left against one that was not"
+	@echo "make siege    a server under attack for SECONDS=60 beside 64 honest connections"
 	@echo "make package  build the wheel, install it into an empty environment, and try it there"
 	@echo "make install  make $(VENV) with all that running, tests and benchmarks need"
 	@echo "make docs     the documentation as pages, in site/; ends at the first warning"
@@ -88,6 +91,16 @@ coverage: install
 # Minutes of every processor: scripts/mutation.md says what is changed, what tests have to notice it, and what did not.
 mutation: install
 	$(BIN)/python scripts/mutation.py
+
+# Exits with 1 where an input makes anything but a sentence; what failed is kept in fuzz-failures/.
+fuzz: install
+	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),600) --seed $(or $(SEED),0)
+
+kills: install
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.training.kill_many $(or $(KILLS),100)
+
+siege: install
+	$(BIN)/python -m benchmarks.siege --seconds $(or $(SECONDS),60)
 
 # -W makes a warning an error. What is generated comes first, so that the pages are those of this tree.
 docs: reference

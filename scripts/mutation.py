@@ -45,6 +45,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
         "tests/evaluation/test_ranking_blocks.py",
         "tests/evaluation/test_devices.py",
         "tests/evaluation/test_ranking.py",
+        "tests/evaluation/test_completion.py",
     ),
     "queries/answer_loops.py": _ANSWERS,
     "queries/answer_masks.py": _ANSWERS,

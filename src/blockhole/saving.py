@@ -11,6 +11,7 @@ JSON file that describes it, or as `NAME.sha256` beside it, which `sha256sum --c
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import sys
@@ -20,6 +21,7 @@ from contextlib import contextmanager, suppress
 from hashlib import file_digest
 from pathlib import Path
 from secrets import token_hex
+from typing import Any
 
 from blockhole.errors import BlockholeError, DataError, Unwritable
 
@@ -166,6 +168,22 @@ def remedy(failure: OSError) -> str:
         case errno.ENAMETOOLONG:
             return "choose a shorter name"
     return "check the disk"
+
+
+# Reading what was written.
+
+
+def read_json(path: Path) -> Any:
+    """The value in a JSON file; ValueError where there is none, also where it is nested too deeply."""
+    return parse_json(path.read_text(encoding="utf-8"))
+
+
+def parse_json(text: str) -> Any:
+    """The value that a text of JSON holds; ValueError where there is none, also where it is nested too deeply."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 # Sums.

@@ -26,7 +26,7 @@ from blockhole.answering.index import (
     load_index,
 )
 from blockhole.answering.vectors import Vectors
-from blockhole.errors import BlockholeWarning, MissingExtra
+from blockhole.errors import BlockholeWarning, DamagedRun, MissingExtra
 from blockhole.fitting import train
 from blockhole.runs.checkpoint import TrainingState, commit_shards, weights_id
 from blockhole.runs.run import Run
@@ -227,6 +227,17 @@ def test_without_faiss_an_approximate_index_says_what_to_install(
     with pytest.raises(MissingExtra, match=r"^an approximate index needs an optional dependency; install it with: pip"):
         _build(own_clockwork, "hnsw")
     assert not list(own_clockwork.glob("index*"))
+
+
+@pytest.mark.parametrize(
+    "change", [{"width": 0}, {"width": -1}, {"width": 2**40}, {"file": "../x"}, {"file": "x" * 999}]
+)
+def test_a_record_that_no_index_has_is_refused(own_clockwork: Path, change: dict[str, object]) -> None:
+    _build(own_clockwork, "hnsw")
+    record = json.loads((own_clockwork / INDEX).read_text(encoding="utf-8"))
+    (own_clockwork / INDEX).write_text(json.dumps(record | change), encoding="utf-8")
+    with pytest.raises(DamagedRun, match=f"^{own_clockwork / INDEX} is damaged: .*; build it again with: blockhole"):
+        load_index(own_clockwork, Vectors.of(Run.open(own_clockwork)))
 
 
 def test_weights_in_shards_are_told_apart_too(tmp_path: Path) -> None:

@@ -55,6 +55,14 @@ def test_simple_is_completed_through_its_inverse_relations() -> None:
     assert {name: report[name] for name in METRICS} == pytest.approx(expected)
 
 
+def test_fractions_are_shown_with_four_digits_and_ranks_with_one() -> None:
+    world = make_world(1, E=20, R=2, facts=40, queries=1)
+    (table,) = evaluate_completion(world.model, world.split.test, build_truth(world.split)).tables()
+    assert table.header == ("side", "MR", "MRR", "Hits@1", "Hits@3", "Hits@10")
+    decimals = [len(str(cell).partition(".")[2]) for cell in table.rows[0][1:]]
+    assert decimals == [1, 4, 4, 4, 4]
+
+
 def test_no_triples() -> None:
     world = make_world(1, E=20, R=2, facts=40, queries=1)
     with pytest.raises(EvaluationError, match="there are no queries to rank"):

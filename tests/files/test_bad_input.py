@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from blockhole.data.packing import pack
 from blockhole.errors import ConfigError, DataError, MalformedFile
 from blockhole.files.readers import read_graph, read_split
-from blockhole.files.tables import panics_as_errors
 from blockhole.files.writers import write_graph
 from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.graph.parquet import panics_as_errors
 from tests.files.facts import compress_zstd, graph_of, small_blocks
 
 GOOD = b"a\tr\tb\n"

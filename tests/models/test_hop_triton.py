@@ -1,7 +1,8 @@
-"""The GPU's hop and its gradients, against the plain hop in float64, in Triton's interpreter."""
+"""The GPU's hop and its gradients: against the plain hop in float64, in Triton's interpreter, and as compiled."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -37,3 +38,25 @@ print("agree")
 @pytest.mark.slow
 def test_the_hop_agrees_in_the_interpreter(interpreted: Callable[[str], None]) -> None:
     interpreted(_PROGRAM)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION:UserWarning")
+def test_no_gradient_is_rounded_to_tf32() -> None:
+    """The interpreter computes every product in full; what a GPU would do, only the compiled kernel says."""
+    pytest.importorskip("triton", reason="Triton is not installed on this platform")
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    from blockhole.models.hop_triton import _collect
+
+    arrays = dict.fromkeys(("vector", "upstream", "shares"), "*fp32") | {"relation": "*i64"}
+    numbers = dict.fromkeys(("batch", "rows_per_share", "num_relations"), "i32")
+    constants = {"B": 2, "M": 25, "PARTS": 2, "ROWS": 32, "LANES": 64, "RELATIONS": 32}
+    types = {name: (arrays | numbers).get(name, "constexpr") for name in _collect.arg_names}
+    compiled = triton.compile(ASTSource(_collect, types, constants), target=GPUTarget("cuda", 90, 32))
+    products = re.findall(r"tt\.dot .*", compiled.asm["ttir"])
+    assert len(products) == 2
+    assert not [product for product in products if "tf32" in product]
+    assert "tf32" not in compiled.asm["ptx"]

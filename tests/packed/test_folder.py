@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from hashlib import sha256
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from blockhole.data.packing import estimate_facts, pack
 from blockhole.errors import DataError, UnknownName
@@ -194,6 +199,54 @@ def test_damage_is_told(tmp_path: Path) -> None:
         read_split(folder)
     with pytest.raises(DataError, match=r": is packed already; use it as it is\.$"):
         pack(folder, tmp_path / "again")
+
+
+def _header(text: bytes) -> Callable[[bytes], bytes]:
+    return lambda content: content[:8] + len(text).to_bytes(2, "little") + text + content[128:]
+
+
+def _numbers(change: Callable[[NDArray[Any]], NDArray[Any]]) -> Callable[[bytes], bytes]:
+    def changed(content: bytes) -> bytes:
+        written = BytesIO()
+        np.save(written, change(np.load(BytesIO(content))))
+        return written.getvalue()
+
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "said"),
+    [
+        ("target.npy", _header(b"{'descr': '<i4'"), r"target.npy: cannot be read \(.*\)"),
+        ("target.npy", _header(b"{'descr': '|O', 'fortran_order': False, 'shape': (3,)}"), "target.npy: cannot"),
+        ("target.npy", _numbers(lambda ids: ids.astype(np.int64)), "target.npy: holds int64, not int32"),
+        ("target.npy", _numbers(lambda ids: ids + 1000), "the arrays do not fit packed.json"),
+        ("target.npy", _numbers(lambda ids: -ids - 1), "the arrays do not fit packed.json"),
+        ("group_relation.npy", _numbers(lambda ids: ids + 1000), "the arrays do not fit packed.json"),
+        ("group_start.npy", _numbers(lambda starts: starts[:-1]), "the arrays do not fit packed.json"),
+        ("edge_start.npy", _numbers(lambda s: s[[0, *range(2, len(s) - 1), 1, len(s) - 1]]), "the arrays do not fit"),
+        ("edge_start.npy", _numbers(lambda starts: starts[:0]), "the arrays do not fit packed.json"),
+        ("train.npy", _numbers(lambda facts: facts[:, :2]), "the arrays do not fit packed.json"),
+        ("train.npy", _numbers(lambda facts: facts + 1000), "the arrays do not fit packed.json"),
+        ("packed.json", lambda text: text.replace(b'"facts": 5', b'"facts": -5'), "a count is below zero"),
+        ("packed.json", lambda text: text.replace(b'"facts": 5', b'"facts": 1e999'), r"packed.json: is damaged \("),
+        ("packed.json", lambda text: b"[" * 50_000, r"packed.json: is damaged \(it is nested too deeply\)"),
+    ],
+)  # fmt: skip
+def test_arrays_that_lead_elsewhere_are_refused(
+    name: str, change: Callable[[bytes], bytes], said: str, tmp_path: Path
+) -> None:
+    """Compiled code follows ids unchecked; so whoever made the folder, and its sums, an id of nothing is refused."""
+    _packed(tmp_path, FACTS)
+    path = tmp_path / "packed" / name
+    path.write_bytes(change(path.read_bytes()))
+    record = tmp_path / "packed" / "packed.json"
+    if name != record.name:
+        content = json.loads(record.read_text())
+        content["sha256"][name] = sha256(path.read_bytes()).hexdigest()
+        record.write_text(json.dumps(content))
+    with pytest.raises(DataError, match=said + r".*; pack the graph again\.$"):
+        read_split(tmp_path / "packed")
 
 
 def test_names_that_are_missing_are_told_when_one_is_asked_for(tmp_path: Path) -> None:

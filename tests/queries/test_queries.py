@@ -30,6 +30,15 @@ def test_facts_are_queries_of_length_1() -> None:
     assert all(array.flags.c_contiguous for array in (made.source, made.path, made.target))
 
 
+def test_paths_of_any_lengths_are_padded_to_the_longest() -> None:
+    queries = PathQueries.of_paths([7, 8], [[3], [4, 0, 5]])
+    assert queries.source.tolist() == [7, 8]
+    assert queries.path.tolist() == [[3, 0, 0], [4, 0, 5]]
+    assert queries.length.tolist() == [1, 3]
+    assert PathQueries.of_paths([7], [[3]]).path.shape == (1, 1)
+    assert PathQueries.of_paths([], []).path.shape == (0, 1)  # a path has a hop, also where there is none
+
+
 def test_joined_queries_keep_their_order_and_are_padded_to_the_longest() -> None:
     facts = PathQueries.from_triples(ids([3, 1, 4]))
     joined = PathQueries.concatenate([facts, queries(), facts, queries().take(slice(0, 1))])

@@ -79,6 +79,11 @@ def test_yaml_knows_the_setting_on(tmp_path: Path) -> None:
         ("a.yaml", b"just words", "must hold sections of settings, such as [training]."),
         ("a.ini", b"", "must end in .toml, .yaml or .json."),
         ("a.toml", b"\xff", "is not UTF-8 text; save it as UTF-8."),
+        ("a.toml", b"a = " + b"[" * 50_000, "is nested too deeply; write sections of settings."),
+        ("a.yaml", b"[" * 50_000, "is nested too deeply; write sections of settings."),
+        ("a.json", b"[" * 50_000, "is not valid JSON: it is nested too deeply"),
+        ("a.yaml", b"loss:\n" * 50_000, "is larger than 64 KB; name a file of settings."),
+        ("a.yaml", b"a: &a 1\nb: [" + b"*a, " * 17 + b"]", "more than 16 aliases; write out what they stand for"),
     ],
 )
 def test_bad_files(tmp_path: Path, name: str, content: bytes, said: str) -> None:
@@ -126,6 +131,15 @@ BAD: list[tuple[dict[str, Any], str]] = [
         {"zzz.q": 1},
         "there is no setting zzz; the sections are data, model, loss, penalty, optimizer, training, early_stop.",
     ),
+    (
+        {"\udcff": 1},  # as a command line that is not UTF-8 gives it
+        "there is no setting '\\udcff'; the sections are data, model, loss, penalty, optimizer, training, early_stop.",
+    ),
+    (
+        {"training.epochs": [[[[[1]]]]]},
+        "training.epochs = [[[[...]]]] cannot be used: it should be a valid integer "
+        "(passes over the positives; absent: as many as make up `steps`).",
+    ),
     ({"model.name": "blokhole"}, "unknown model 'blokhole'; did you mean blockhole?"),
     (
         {"model.blocks": 3, "model.block_size": 5, "model.dim": 16},
@@ -161,6 +175,11 @@ def test_bad_settings_are_named(settings: dict[str, Any], said: str) -> None:
     assert str(caught.value) == said
 
 
+def test_settings_are_sections() -> None:
+    with pytest.raises(ConfigError, match="settings are sections with keys and values"):
+        validate([])  # type: ignore[arg-type]
+
+
 def test_unknown_preset() -> None:
     with pytest.raises(
         ConfigError, match=r"unknown preset 'quick'; the presets are paper, small, fast, best, best-wn11, best-fb13."
@@ -179,6 +198,7 @@ def test_unknown_preset() -> None:
         ("a.b = x=y", "x=y"),
         ("a.b=", None),
         ("a.b = ", None),
+        ("a.b=" + "[" * 50_000, "[" * 50_000),
     ],
 )
 def test_assignments(text: str, value: object) -> None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 
+import polars as pl
 import pytest
 import torch
 
+from blockhole.answering.calibration import load_calibration
 from blockhole.answering.engine import Engine
 from blockhole.answering.export import FileKind, export_file
 from blockhole.answering.index import IndexKind, build_index, load_index
@@ -153,3 +157,79 @@ def test_sums_are_those_of_the_bytes_that_were_meant(run: Path) -> None:
     after = load_checkpoint(run)
     assert all(torch.equal(value, after.weights[name]) for name, value in before.weights.items())
     assert set(verify(run).values()) == {"intact"}
+
+
+def test_a_checkpoint_that_a_kill_left_under_its_other_name_is_intact(run: Path) -> None:
+    """Committed, but not yet renamed: the files that it replaces are still there."""
+    old = {name: (run / name).read_bytes() for name in ("weights.safetensors", "state.json")}
+    train(out=run, settings={"training.epochs": 5}, resume=True)
+    for name, content in old.items():
+        (run / name).rename(run / f"{name}.next")
+        (run / name).write_bytes(content)
+    assert verify(run)["weights.safetensors"] == "intact"
+    flip(run / "weights.safetensors.next")
+    with pytest.raises(DamagedRun, match=r"run: weights\.safetensors is damaged"):
+        verify(run)
+
+
+def _record(change: Callable[[dict[str, Any]], object]) -> Callable[[bytes], bytes]:
+    def changed(content: bytes) -> bytes:
+        record = json.loads(content)
+        change(record)
+        return json.dumps(record).encode()
+
+    return changed
+
+
+def _names(*values: str | None) -> Callable[[bytes], bytes]:
+    def changed(content: bytes) -> bytes:
+        frame = pl.read_parquet(content)
+        written = BytesIO()
+        frame.with_columns(name=pl.Series([*values, *frame["name"][len(values) :]])).write_parquet(written)
+        return written.getvalue()
+
+    return changed
+
+
+DEEP = b"[" * 50_000
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "said"),
+    [
+        ("config.json", lambda _: DEEP, r"config\.json cannot be used; .* it is nested too deeply"),
+        ("config.json", lambda _: b"[]", r"config\.json cannot be used; .* settings are sections"),
+        ("state.json", lambda _: DEEP, r"state\.json cannot be read \(it is nested too deeply\)"),
+        ("metrics.jsonl", lambda _: DEEP + b"\n", r"metrics\.jsonl cannot be read \(it is nested too deeply\)"),
+        ("calibration.json", lambda _: DEEP, r"calibration\.json cannot be read \(it is nested too deeply\)"),
+        ("state.json", _record(lambda it: it["files"].pop("optimizer.safetensors")), "does not tell which optimizer"),
+        ("state.json", _record(lambda it: it["files"].clear()), "does not tell which weights"),
+        ("state.json", _record(lambda it: it["sha256"].update({"x" * 300: "0"})), "x is damaged, not the bytes"),
+        ("vocabulary.parquet", _names("twice", "twice"), r"vocabulary\.parquet cannot be read \(its names are not"),
+        ("vocabulary.parquet", _names(None), r"vocabulary\.parquet cannot be read \(its names are not"),
+    ],
+)
+def test_what_somebody_else_wrote_is_refused_in_a_sentence(
+    name: str, change: Callable[[bytes], bytes], said: str, run: Path
+) -> None:
+    (run / name).write_bytes(change((run / name).read_bytes()))
+    if name.endswith(".parquet"):
+        state = json.loads((run / "state.json").read_text(encoding="utf-8"))
+        state["sha256"][name] = sha256_of(run / name)
+        (run / "state.json").write_text(json.dumps(state), encoding="utf-8")
+
+    def look() -> None:
+        _ = Run.open(run).metrics(), load_calibration(run), Run.open(run).model, load_checkpoint(run), verify(run)
+
+    with pytest.raises(BlockholeError, match=said) as failure:
+        look()
+    assert len(str(failure.value).splitlines()) == 1
+
+
+def test_a_shard_with_another_header_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    folder = copy_kept(tmp_path / "kept") / "sharded"
+    shard = sorted((folder / "shards").rglob("*.safetensors"))[0]
+    content = shard.read_bytes()
+    shard.write_bytes(content.replace(b"saved_offsets", b"saved_offseta"))
+    with pytest.raises(DamagedRun, match=r"the sharded checkpoint .* cannot be read"):
+        load_checkpoint(folder)

@@ -53,8 +53,10 @@ def test_a_step_on_the_whole_table_equals_one_on_gathered_rows(name: str, optimi
 
 
 def test_a_step_that_asks_the_host_is_not_recorded() -> None:
-    for asked in ({"loss__corrupted_paths": 1}, {"loss__mask_known_answers": True}, {"loss__typed_share": 0.5}):
-        assert not AutogradStepper(tiny_model(SPLIT), config(**asked), GRAPH, whole_table=True).recordable
+    for kind in ("logistic", "sampled_softmax"):
+        for asked in ({"loss__corrupted_paths": 1}, {"loss__mask_known_answers": True}, {"loss__typed_share": 0.5}):
+            settings = config(loss__kind=kind, **asked)
+            assert not AutogradStepper(tiny_model(SPLIT), settings, GRAPH, whole_table=True).recordable
     assert AutogradStepper(tiny_model(SPLIT), config(loss__kind="softmax"), GRAPH).recordable
 
 

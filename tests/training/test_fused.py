@@ -23,9 +23,16 @@ from blockhole.models.rescal import RESCAL
 from blockhole.models.transe import TransE
 from blockhole.runs.config import LossConfig, OptimizerConfig, PenaltyConfig, TrainConfig, TrainingConfig
 from blockhole.training.batches import Batch, Corruptions
-from blockhole.training.draws import KeyedDraws, Purpose
-from blockhole.training.kernels.fused import FusedStepper
-from blockhole.training.kernels.loops import Rows, count_occurrences, draw_objects, logistic, sort_occurrences
+from blockhole.training.draws import KeyedDraws, Purpose, draw_key
+from blockhole.training.kernels.fused import KEPT, TRIED, FusedStepper, Trial
+from blockhole.training.kernels.loops import (
+    Rows,
+    count_occurrences,
+    count_passes,
+    draw_objects,
+    logistic,
+    sort_occurrences,
+)
 from blockhole.training.steppers import AutogradStepper, fuses
 
 ENTITIES, RELATIONS, SEED = 40, 3, 7
@@ -174,6 +181,18 @@ def train(threads: int, kind: OptimizerKind = "adagrad") -> tuple[BlockHolE, lis
     return model, losses
 
 
+@pytest.mark.parametrize("helpers_are_faster", [True, False])
+def test_helpers_are_called_where_they_were_faster(helpers_are_faster: bool) -> None:
+    trial = Trial()
+    for _ in range(2):
+        called = []
+        for _ in range(TRIED + KEPT):
+            called.append(trial.calls_helpers())
+            trial.note(called[-1], 1.0 if called[-1] == helpers_are_faster else 2.0)
+        assert called[:TRIED] == [True, False] * (TRIED // 2)
+        assert called[TRIED:] == [helpers_are_faster] * KEPT
+
+
 @pytest.mark.parametrize("threads", [2, 3, 20])
 def test_weights_do_not_depend_on_the_number_of_threads(threads: int) -> None:
     alone, together = train(1), train(threads)
@@ -286,7 +305,7 @@ def test_objects_are_drawn_as_by_keyed_draws(entities: int, count: int, negative
     draws = KeyedDraws(seed, Purpose.NEGATIVES)
     draws.begin(torch.device("cpu"), epoch=seed, batch=count)
     objects = np.empty((count, 1 + negatives), np.int64)
-    draw_objects(draws.key, among, target, objects)
+    draw_objects(draw_key(seed, Purpose.NEGATIVES, seed, count), among, target, objects)
     assert (objects[:, 0] == target).all()
     assert (objects[:, 1:] == among[draws.draw(entities, count, negatives).numpy()]).all()
 
@@ -308,3 +327,5 @@ def test_occurrences_are_sorted_by_entity(entities: int, count: int, others: int
     expected = sorted(places + [(source[x], x, slots) for x in range(rows)])
     bits = slots.bit_length()
     assert order.tolist() == [(int(entity) << 32) | (x << bits) | slot for entity, x, slot in expected]
+    # Where they ended is known without sorting, to threads that did not sort them.
+    assert order.tolist() == (spare if count_passes(entities) % 2 else keys).tolist()

@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 
 from blockhole.graph.knowledge_graph import KnowledgeGraph, SplitGraph
 from blockhole.queries.exact import answers, typed_candidates
@@ -36,6 +37,11 @@ def draw(batch: Batch, seed: int = 0, **loss: Any) -> Negatives:
     return NegativeSampler(settings.loss, GRAPH, seed).draw(batch)
 
 
+def cells_of(drawn: Negatives) -> tuple[Tensor, Tensor]:
+    cells = drawn.excluded.pairs()
+    return cells.row, cells.column
+
+
 def known(graph: KnowledgeGraph, batch: Batch, row: int) -> set[int]:
     return set(answers(graph, int(batch.source[row]), batch.path[row].tolist()).tolist()) | {int(batch.target[row])}
 
@@ -57,7 +63,7 @@ def test_masks_exclude_what_sets_do(hops: int) -> None:
     batch, exclusion = batch_of(hops), Exclusion(GRAPH, known=True)
     E = GRAPH.num_entities
     for objects in (None, torch.tensor([7, 0, 11, 4]), torch.arange(6 * 5).view(6, 5) % E):
-        by_sets, by_masks = exclusion.pairs(batch, objects), exclusion.masked_pairs(batch, objects)
+        by_sets, by_masks = exclusion.cells(batch, objects).pairs(), exclusion.masked_pairs(batch, objects)
         expected = {
             (row, column)
             for row in range(len(batch.source))
@@ -78,7 +84,7 @@ def test_logistic_negatives_leave_known_answers_out_when_masked(hops: int) -> No
     batch = batch_of(hops)
     drawn = draw(batch, kind="logistic", negatives=30, mask_known_answers=True)
     assert drawn.objects is not None
-    excluded = set(zip(drawn.excluded.row.tolist(), drawn.excluded.column.tolist(), strict=True))
+    excluded = set(zip(*(ids.tolist() for ids in cells_of(drawn)), strict=True))
     for row in range(len(batch.source)):
         for column, entity in enumerate(drawn.objects[row].tolist()):
             assert ((row, column) in excluded) == (entity in known(GRAPH, batch, row))
@@ -90,7 +96,7 @@ def test_softmax_rivals_leave_the_answer_out_and_all_known_ones_when_masked(kind
     batch = batch_of(2)
     drawn = draw(batch, kind=kind, negatives=9, mask_known_answers=masked, corrupted_paths=1)
     columns = range(GRAPH.num_entities) if drawn.objects is None else drawn.objects.tolist()
-    cells = list(zip(drawn.excluded.row.tolist(), drawn.excluded.column.tolist(), strict=True))
+    cells = list(zip(*(ids.tolist() for ids in cells_of(drawn)), strict=True))
     assert [row for row, _ in cells] == sorted(row for row, _ in cells)
     expected = {
         (row, column)

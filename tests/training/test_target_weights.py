@@ -35,8 +35,8 @@ def batch(*rows: int) -> Batch:
 
 def _of_row(negatives: Negatives, row: int) -> Negatives:
     """The negatives of one positive of the batch."""
-    here = negatives.excluded.row == row
-    column = negatives.excluded.column[here]
+    cells = negatives.excluded.pairs()
+    column = cells.column[cells.row == row]
     return replace(negatives, excluded=Pairs(torch.zeros_like(column), column))
 
 

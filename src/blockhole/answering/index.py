@@ -287,8 +287,8 @@ class IndexRecord(BaseModel):
 
     weights: str
     kind: IndexKind
-    file: str
-    width: int | None = Field(default=None, description="efSearch of hnsw or nprobe of ivf")
+    file: str = Field(pattern=r"^[\w.-]{1,200}$")
+    width: int | None = Field(default=None, ge=1, lt=2**31, description="efSearch of hnsw or nprobe of ivf")
     recall: float = Field(default=1.0, description="share of the true best ten that is found")
     sha256: str | None = Field(default=None, description="sum of `file`; version 0.1 kept none")
 

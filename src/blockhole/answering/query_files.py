@@ -11,7 +11,7 @@ from blockhole.answering.answers import Answers, answers_frame
 from blockhole.errors import ConfigError, DataError, MalformedFile, QueryError
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.queries.language import Hop, Query, encode_entity, encode_hop, parse
-from blockhole.saving import replacing
+from blockhole.saving import parse_json, replacing
 
 if TYPE_CHECKING:
     from blockhole.answering.engine import Engine
@@ -48,7 +48,7 @@ def read_queries(path: Path, engine: Engine) -> list[Query]:
 
 def _read_json(path: Path, number: int, line: str, _: KnowledgeGraph) -> Query:
     try:
-        value = json.loads(line)
+        value = parse_json(line)
     except ValueError:
         raise MalformedFile(path, "this is not JSON", 'write {"query": "William/^fatherOf"}', number) from None
     text = value.get("query") if isinstance(value, dict) else value

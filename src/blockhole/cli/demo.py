@@ -106,8 +106,10 @@ def check_replaceable(folder: Path) -> None:
 
 
 def _is_of_demo(folder: Path) -> bool:
+    from blockhole.saving import read_json
+
     try:
-        left = json_format.loads((folder / MARK).read_text(encoding="utf-8"))
+        left = read_json(folder / MARK)
     except (OSError, ValueError):
         return False
     return bool(left == _digests(folder))

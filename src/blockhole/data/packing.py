@@ -26,8 +26,8 @@ from blockhole.files.formats import (
     text_blocks,
 )
 from blockhole.files.readers import encode_each, read_facts, warn_of_negatives
-from blockhole.files.tables import panics_as_errors
 from blockhole.graph.knowledge_graph import SplitName
+from blockhole.graph.parquet import reading_parquet
 from blockhole.machine import resident_bytes
 from blockhole.packed.adjacency import GrowingArray, adjacency_bytes, write_adjacency
 from blockhole.packed.folder import ENTITIES, FORMAT, RECORD, RELATIONS, is_packed
@@ -174,7 +174,7 @@ def estimate_facts(path: Path) -> int:
         import polars as pl
 
         try:
-            with panics_as_errors():
+            with reading_parquet(path):
                 return int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
         except pl.exceptions.PolarsError:
             return 0  # reading it will say what is wrong

@@ -6,9 +6,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,6 +27,7 @@ from blockhole.files.formats import (
     whole_lines,
 )
 from blockhole.files.rdf import split_lines
+from blockhole.graph.parquet import panics_as_errors, reading_parquet
 from blockhole.graph.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -223,12 +221,12 @@ def read_parquet(path: Path) -> Iterator[pl.DataFrame]:
 
     require_file(path)
     rows = pl.scan_parquet(path, glob=False)
-    with _parquet_of_names(path):
+    with _parquet_of_names(path), reading_parquet(path):
         names = _column_names(path, rows.collect_schema())
         table = rows.select(**{name: pl.col(found).cast(pl.String) for name, found in names.items()})
         count = rows.select(pl.len()).collect().item()
     for first in range(0, count, ROWS):
-        with _parquet_of_names(path):
+        with _parquet_of_names(path), panics_as_errors():  # what it tells of itself is believed by now
             block = _checked(path, table.slice(first, ROWS).collect(), first)
         yield block
 
@@ -238,40 +236,13 @@ def _parquet_of_names(path: Path) -> Iterator[None]:
     import polars as pl
 
     try:
-        with panics_as_errors():
-            yield
+        yield
     except pl.exceptions.PolarsError as failure:
         raise MalformedFile(
             path,
             f"not a Parquet file of names ({why(failure)})",
             "write it again, with text columns source, relation, target",
         ) from None
-
-
-@contextmanager
-def panics_as_errors() -> Iterator[None]:
-    """Turn a panic of polars, as over some damaged files, into one of its errors, and drop what it prints then.
-
-    A panic prints pages about itself before Python hears of it, so standard error goes to a file meanwhile; what
-    else was written there is passed on.
-    """
-    import polars as pl
-
-    panic: BaseException | None = None
-    with tempfile.TemporaryFile() as said:
-        screen = os.dup(2)
-        os.dup2(said.fileno(), 2)
-        try:
-            yield
-        except pl.exceptions.PanicException as failure:
-            panic = failure
-        finally:
-            os.dup2(screen, 2)
-            os.close(screen)
-        if panic is not None:
-            raise pl.exceptions.ComputeError(f"damaged: {str(panic).splitlines()[0]}")
-        said.seek(0)
-        sys.stderr.write(said.read().decode(errors="replace"))
 
 
 def _column_names(path: Path, schema: pl.Schema) -> dict[str, str]:

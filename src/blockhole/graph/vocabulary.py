@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockhole.errors import DataError, UnknownName, counted, why
+from blockhole.graph.parquet import reading_parquet
 
 if TYPE_CHECKING:
     import polars as pl
@@ -120,7 +121,8 @@ class StoredNames(Sequence[str]):
         import polars as pl
 
         try:
-            column = pl.read_parquet(self._path, columns=["name"])["name"]
+            with reading_parquet(self._path):
+                column = pl.read_parquet(self._path, columns=["name"])["name"]
         except (OSError, pl.exceptions.PolarsError) as failure:
             raise DataError(f"{self._path}: cannot be read ({why(failure)}); pack the graph again.") from None
         if len(column) != self._count:

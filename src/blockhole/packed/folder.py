@@ -8,7 +8,6 @@ shared by all processes, and given back when memory is short.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -18,14 +17,22 @@ from numpy.typing import NDArray
 from blockhole.errors import DataError, why
 from blockhole.graph.knowledge_graph import Adjacency, SplitGraph
 from blockhole.graph.vocabulary import StoredNames, Vocabulary
-from blockhole.saving import READ_AT_ONCE, is_intact
+from blockhole.saving import READ_AT_ONCE, is_intact, read_json
 
 RECORD: Final = "packed.json"
 FORMAT: Final = 1
 ENTITIES: Final = "entities.parquet"
 RELATIONS: Final = "relations.parquet"
 FACTS: Final = ("train", "valid", "test", "valid_negatives", "test_negatives")
-ADJACENCY: Final = ("group_start", "group_relation", "edge_start", "target")
+ADJACENCY: Final[dict[str, type[np.generic]]] = {
+    "group_start": np.int64,
+    "group_relation": np.int32,
+    "edge_start": np.int64,
+    "target": np.int32,
+}
+
+_PIECE = 1 << 20
+"""Numbers compared at a time: all of them may be more than memory holds."""
 
 
 def is_packed(folder: Path) -> bool:
@@ -33,26 +40,26 @@ def is_packed(folder: Path) -> bool:
     return (folder / RECORD).is_file()
 
 
-def read_packed(folder: Path) -> SplitGraph:
+def read_packed(folder: Path, *, thoroughly: bool = False) -> SplitGraph:
     """The graph in `folder`, mapped: opening it reads next to nothing, whatever its size.
 
-    Files that are read in a tenth of a second are checked against their sums; `blockhole show --verify` checks all.
+    Files that are read in a tenth of a second are checked against their sums, and their ids against the counts, since
+    compiled code follows ids unchecked. Of larger ones `blockhole show --verify` checks the same, ids `thoroughly`.
     """
     record = _read_record(folder)
     counts = record.counts
-    if sum(_size(folder / name) for name in record.sha256) <= READ_AT_ONCE:
-        for name, sha256 in record.sha256.items():
-            if (folder / name).is_file() and not is_intact(folder / name, sha256):
-                raise DataError(
-                    f"{folder / name}: is damaged: its bytes are not those that were written; pack the graph again."
-                )
-    adjacency = Adjacency(*(_mapped(folder / f"{name}.npy") for name in ADJACENCY))
-    facts = {name: _mapped(folder / f"{name}.npy") for name in FACTS if (folder / f"{name}.npy").is_file()}
+    small = sum(path.stat().st_size for path in folder.iterdir()) <= READ_AT_ONCE
+    if small:
+        for path in folder.iterdir():
+            if not is_intact(path, record.sha256.get(path.name)):
+                raise DataError(f"{path}: is damaged: its bytes are not those that were written; pack the graph again.")
+    adjacency = Adjacency(*(_mapped(folder / f"{name}.npy", kind) for name, kind in ADJACENCY.items()))
+    facts = {name: _mapped(folder / f"{name}.npy", np.int32) for name in FACTS if (folder / f"{name}.npy").is_file()}
     if "train" not in facts:
         raise DataError(f"{folder}: train.npy is missing; pack the graph again.")
-    shape = (counts["facts"], 3), (counts["entities"] + 1,)
-    whole = len(adjacency.edge_start) and adjacency.edge_start[-1] == len(adjacency.target)
-    if (facts["train"].shape, adjacency.group_start.shape) != shape or not whole:
+    if not _fits(counts, facts, adjacency) or (
+        (small or thoroughly) and not _leads_nowhere_else(counts, facts, adjacency)
+    ):
         raise DataError(f"{folder}: the arrays do not fit {RECORD}; pack the graph again.")
     return SplitGraph(
         Vocabulary(StoredNames(folder / ENTITIES, counts["entities"])),
@@ -60,6 +67,34 @@ def read_packed(folder: Path) -> SplitGraph:
         **facts,
         train_adjacency=adjacency,
     )
+
+
+def _fits(counts: dict[str, int], facts: dict[str, NDArray[Any]], adjacency: Adjacency) -> bool:
+    """Whether shapes and ends are those of the counts: all that can be told without reading the arrays."""
+    starts, edges = adjacency.group_start, adjacency.edge_start
+    return (
+        all(each.ndim == 2 and each.shape[1] == 3 for each in facts.values())
+        and len(facts["train"]) == counts["facts"]
+        and starts.shape == (counts["entities"] + 1,)
+        and edges.shape == (len(adjacency.group_relation) + 1,)
+        and (starts[0], starts[-1]) == (0, len(adjacency.group_relation))
+        and (edges[0], edges[-1]) == (0, len(adjacency.target))
+    )
+
+
+def _leads_nowhere_else(counts: dict[str, int], facts: dict[str, NDArray[Any]], adjacency: Adjacency) -> bool:
+    """Whether every id is one of an entity or a relation, and every range one of the array that it cuts."""
+    E, R = counts["entities"], counts["relations"]
+    columns = [(each[:, column], (E, R, E)[column]) for each in facts.values() for column in range(3)]
+    below = [*columns, (adjacency.target, E), (adjacency.group_relation, 2 * R)]
+    return all(not len(ids) or (ids.min() >= 0 and ids.max() < count) for ids, count in below) and all(
+        _ascends(starts) for starts in (adjacency.group_start, adjacency.edge_start)
+    )
+
+
+def _ascends(starts: NDArray[np.int64]) -> bool:
+    pieces = (starts[first : first + _PIECE + 1] for first in range(0, len(starts), _PIECE))
+    return all(bool((piece[1:] >= piece[:-1]).all()) for piece in pieces)
 
 
 def read_sums(folder: Path) -> dict[str, str]:
@@ -76,23 +111,27 @@ class _Record(NamedTuple):
 
 def _read_record(folder: Path) -> _Record:
     try:
-        record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+        record = read_json(folder / RECORD)
         version, counts = record["format"], {name: int(record[name]) for name in ("entities", "relations", "facts")}
         sha256 = {str(name): str(value) for name, value in record.get("sha256", {}).items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as failure:
+        if min(counts.values()) < 0:
+            raise ValueError("a count is below zero")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError) as failure:
         raise DataError(f"{folder / RECORD}: is damaged ({why(failure)}); pack the graph again.") from None
     if version != FORMAT:
         raise DataError(f"{folder}: was packed by another version (format {version}); pack the graph again.")
     return _Record(counts, sha256)
 
 
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.is_file() else 0
-
-
-def _mapped(path: Path) -> NDArray[Any]:
+def _mapped(path: Path, kind: type[np.generic]) -> NDArray[Any]:
     """An array on disk, as a plain array: the subclass np.memmap makes every look-up slower."""
     try:
-        return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
-    except (OSError, ValueError) as failure:
-        raise DataError(f"{path}: cannot be read ({failure}); pack the graph again.") from None
+        array = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+    except (
+        Exception
+    ) as failure:  # NumPy reads a header as Python does: a damaged one fails in as many ways as there are
+        reason = str(failure).splitlines()[0] if str(failure) else type(failure).__name__
+        raise DataError(f"{path}: cannot be read ({reason[:200]}); pack the graph again.") from None
+    if array.dtype != kind:
+        raise DataError(f"{path}: holds {array.dtype}, not {kind.__name__}; pack the graph again.")
+    return array

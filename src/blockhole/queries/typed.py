@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, final
 
 from blockhole.queries.tokens import Token, joins_nothing, lex, unescape
+from blockhole.queries.tree import MAX_HOPS
 
 PieceKind = Literal["entity", "relation"]
 
@@ -86,15 +87,17 @@ class _Scan:
         self._after: str | None = None
         self._start = 0
         self._tokens: list[Token] = []
+        self._named = False  # whether they are more than inverse marks
         self._trimmed = False  # beside any mark but / a space is no part of a name
 
     def take(self, token: Token) -> None:
         """Read one token, which ends a piece, opens or closes a group, or belongs to a piece."""
         group = self._groups[-1]
-        named = any(each.kind != "inverse" for each in self._tokens)
         if token.kind == "/":
             self._finish(token)
-            self._begin("relation", token, group.path(self._text, token.column))
+            # What is too long to be a query is not copied for each of its hops.
+            path = group.path(self._text, token.column) if len(self._found) <= 2 * MAX_HOPS else None
+            self._begin("relation", token, path)
         elif token.kind in ("&", "|") and not joins_nothing(self._text, token):
             self._finish(token)
             group.start = token.end
@@ -102,12 +105,7 @@ class _Scan:
         elif token.kind == "!" and self._kind == "entity" and not self._tokens:
             group.start = token.end
             self._begin("entity", token, None)
-        elif (
-            token.kind == "("
-            and self._kind is not None
-            and not named
-            and (self._kind == "relation" or not self._tokens)
-        ):
+        elif token.kind == "(" and self._kind is not None and not self._named:
             base = None if self._tokens else self._after
             self._groups.append(_Group(self._kind, token.end, base))
             self._begin(self._kind, token, base)
@@ -117,6 +115,7 @@ class _Scan:
             self._kind, self._tokens = None, []
         else:
             self._tokens.append(token)
+            self._named = self._named or self._kind == "entity" or token.kind != "inverse"
 
     def end(self) -> list[Piece]:
         """All pieces, the last as far as it was typed."""
@@ -125,6 +124,7 @@ class _Scan:
 
     def _begin(self, kind: PieceKind, behind: Token, after: str | None) -> None:
         self._kind, self._after, self._start, self._tokens = kind, after, behind.end, []
+        self._named = False
         self._trimmed = behind.kind != "/"
 
     def _finish(self, mark: Token | None) -> None:

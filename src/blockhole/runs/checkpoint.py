@@ -11,7 +11,6 @@ not, the old one is, and *.next is left over. So at every moment exactly one com
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -31,7 +30,7 @@ from torch import Tensor
 
 from blockhole.errors import DamagedRun, NotARun, RunError, Unwritable, why
 from blockhole.runs.folder import FACTS, NEXT, VOCABULARY, check_sum
-from blockhole.saving import READ_AT_ONCE, remedy, sha256_of, sync, write_failure, write_in_place
+from blockhole.saving import READ_AT_ONCE, read_json, remedy, sha256_of, sync, write_failure, write_in_place
 
 STATE = "state.json"
 WEIGHTS = "weights.safetensors"
@@ -232,7 +231,17 @@ def weights_id(folder: Path) -> str:
     record = read_record(folder)
     if record.shards is not None:
         return record.shards
-    return record.files[BEST if BEST in record.files else WEIGHTS]
+    return _identity(folder, BEST if BEST in record.files else WEIGHTS, record)
+
+
+def _identity(folder: Path, name: str, record: Record) -> str:
+    """The id of the checkpoint that a file belongs to."""
+    if name not in record.files:
+        raise DamagedRun(
+            f"{folder / STATE} does not tell which {name} is the run's; restore the folder from a copy, "
+            "or train again into another folder."
+        )
+    return record.files[name]
 
 
 def _read_consistently(folder: Path, read: Callable[[Record], _Read]) -> _Read:
@@ -298,11 +307,11 @@ def _read_tensors(folder: Path, name: str, record: Record, at_most: int | None =
         from blockhole.runs.shards import read_shards
 
         return read_shards(folder / SHARDS / record.shards, Path(name).stem)
-    damage: str | None = None
+    identity, damage = _identity(folder, name, record), None
     for path in (folder / name, folder / (name + NEXT)):
         try:
             with safe_open(path, framework="pt") as file:
-                if (file.metadata() or {}).get("checkpoint") == record.files[name]:
+                if (file.metadata() or {}).get("checkpoint") == identity:
                     tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 — not a dictionary
                     if at_most is None or path.stat().st_size <= at_most:
                         check_sum(path, record.sha256.get(name))
@@ -328,7 +337,7 @@ def _refuse_infinite(path: Path, tensors: Tensors) -> None:
 
 def _read_record(path: Path) -> Record:
     try:
-        return Record.model_validate(json.loads(path.read_text(encoding="utf-8")))
+        return Record.model_validate(read_json(path))
     except FileNotFoundError:
         raise
     except (OSError, ValueError) as failure:

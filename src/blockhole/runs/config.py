@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import math
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
+from reprlib import Repr
 from typing import Annotated, Any, Literal, final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from blockhole.errors import ConfigError, ought_to_be
 from blockhole.models.catalogue import MODELS, ModelSettings, find_model
+from blockhole.saving import parse_json
 
 LossKind = Literal["logistic", "softmax", "sampled_softmax"]
 Corruption = Literal["reversed", "shuffled", "swapped", "replaced"]
@@ -252,6 +253,11 @@ class TrainConfig(Section):
 
 Settings = dict[str, Any]
 
+MOST_BYTES = 1 << 16
+"""Bytes of a config file; all settings there are take a tenth of that, and YAML that is no settings is read slowly."""
+MOST_ALIASES = 16
+"""Aliases in YAML: each can double what stands for it, so that a page of them would be read for years."""
+
 PRESETS = ("paper", "small", "fast", "best", "best-wn11", "best-fb13")
 
 
@@ -271,6 +277,8 @@ def gather(
 
 def validate(settings: Mapping[str, Any]) -> TrainConfig:
     """Check settings; a bad one raises a ConfigError that names its dotted key, its value and the remedy."""
+    if not isinstance(settings, Mapping):
+        raise ConfigError("settings are sections with keys and values, such as training and its epochs.")
     try:
         return TrainConfig.model_validate(settings)
     except ValidationError as failure:
@@ -287,6 +295,10 @@ def read_preset(name: str) -> Settings:
 def read_config_file(path: Path) -> Settings:
     """The settings in a .toml, .yaml, .yml or .json file."""
     try:
+        if path.stat().st_size > MOST_BYTES:
+            raise ConfigError(
+                f"the config file {path} is larger than {MOST_BYTES // 1024} KB; name a file of settings."
+            )
         text = path.read_text(encoding="utf-8")
     except OSError as failure:
         raise ConfigError(f"cannot read the config file {path}: {failure.strerror}.") from None
@@ -294,6 +306,8 @@ def read_config_file(path: Path) -> Settings:
         raise ConfigError(f"the config file {path} is not UTF-8 text; save it as UTF-8.") from None
     try:
         settings = _parse(text, path)
+    except RecursionError:
+        raise ConfigError(f"the config file {path} is nested too deeply; write sections of settings.") from None
     except ValueError as failure:
         raise ConfigError(f"the config file {path} is not valid {path.suffix[1:].upper()}: {failure}") from None
     if not isinstance(settings, dict):
@@ -306,7 +320,7 @@ def _parse(text: str, path: Path) -> object:
         case ".toml":
             return tomllib.loads(text)
         case ".json":
-            return json.loads(text)
+            return parse_json(text)
         case ".yaml" | ".yml":
             return _parse_yaml(text)
     raise ConfigError(f"the config file {path} must end in .toml, .yaml or .json.")
@@ -319,7 +333,13 @@ def _parse_yaml(text: str) -> object:
     import yaml
 
     class Loader(yaml.SafeLoader):
-        pass
+        aliases = 0
+
+        def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+            self.aliases += self.check_event(yaml.AliasEvent)
+            if self.aliases > MOST_ALIASES:
+                raise yaml.YAMLError(f"more than {MOST_ALIASES} aliases; write out what they stand for")
+            return super().compose_node(parent, index)
 
     boolean = "tag:yaml.org,2002:bool"
     Loader.yaml_implicit_resolvers = {
@@ -362,7 +382,7 @@ def parse_assignment(text: str) -> tuple[str, Any]:
         return key, None
     try:
         return key, tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return key, value
 
 
@@ -393,9 +413,17 @@ def explain_invalid(failure: ValidationError, schema: type[BaseModel] = TrainCon
     if first["type"] == "value_error":
         # What several sections do not agree on names its keys itself.
         return f"{key}: {first['ctx']['error']}." if key else f"{first['ctx']['error']}."
+    if not key:  # a name that is not text in UTF-8
+        return f"there is no setting {_SHOWN.repr(first['input'])}; the sections are {', '.join(schema.model_fields)}."
     meaning = _description(first["loc"], schema)
-    value = "a section" if isinstance(first["input"], Mapping) else repr(first["input"])
+    value = "a section" if isinstance(first["input"], Mapping) else _SHOWN.repr(first["input"])
     return f"{key} = {value} cannot be used: it must be {ought_to_be(first)}" + (f" ({meaning})." if meaning else ".")
+
+
+_SHOWN = Repr()
+"""Prints a value that a message quotes: a file may hold one that is megabytes long, or nested without end."""
+_SHOWN.maxstring = _SHOWN.maxother = _SHOWN.maxlong = 200
+_SHOWN.maxlevel = 3
 
 
 def _description(location: Sequence[int | str], section: type[BaseModel]) -> str | None:

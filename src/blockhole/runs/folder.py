@@ -15,11 +15,11 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from blockhole.errors import ConfigError, DamagedRun, why
-from blockhole.files.tables import panics_as_errors
 from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.graph.parquet import reading_parquet
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.runs.config import TrainConfig, validate
-from blockhole.saving import is_intact, replacing
+from blockhole.saving import is_intact, read_json, replacing
 
 CONFIG = "config.json"
 VOCABULARY = "vocabulary.parquet"
@@ -53,7 +53,7 @@ def write_config(folder: Path, config: TrainConfig) -> None:
 def read_config(folder: Path) -> TrainConfig:
     """Read config.json."""
     try:
-        return validate(json.loads((folder / CONFIG).read_text(encoding="utf-8")))
+        return validate(read_json(folder / CONFIG))
     except (OSError, ValueError, ConfigError) as failure:
         raise DamagedRun(f"{folder / CONFIG} cannot be used; restore it from a copy: {failure}") from None
 
@@ -80,12 +80,15 @@ def read_vocabularies(path: Path, sha256: str | None = None) -> tuple[Vocabulary
 
     try:
         check_sum(path, sha256)
-        with panics_as_errors():
+        with reading_parquet(path):
             frame = polars.read_parquet(path).sort("id", maintain_order=True)
-        names = {kind: frame.filter(polars.col("kind") == kind)["name"].to_list() for kind in ("entity", "relation")}
-    except (OSError, polars.exceptions.PolarsError) as failure:
+        columns = [frame.filter(polars.col("kind") == kind)["name"] for kind in ("entity", "relation")]
+        if any(names.dtype != polars.String or names.null_count() or names.is_duplicated().any() for names in columns):
+            raise ValueError("its names are not distinct texts")
+        entities, relations = (names.to_list() for names in columns)
+    except (OSError, ValueError, polars.exceptions.PolarsError) as failure:
         raise DamagedRun(f"{path} cannot be read ({why(failure)}); restore it from a copy.") from None
-    return Vocabulary(names["entity"], "entity"), Vocabulary(names["relation"], "relation")
+    return Vocabulary(entities, "entity"), Vocabulary(relations, "relation")
 
 
 def write_facts(path: Path, graph: KnowledgeGraph) -> None:
@@ -111,7 +114,7 @@ def read_run_facts(
 
     try:
         check_sum(path, sha256)
-        with panics_as_errors():
+        with reading_parquet(path):
             columns = polars.read_parquet(path).select("source", "relation", "target").cast(polars.Int32)
         return KnowledgeGraph(entities, relations, columns.to_numpy())
     except (OSError, ValueError, polars.exceptions.PolarsError) as failure:
@@ -121,7 +124,7 @@ def read_run_facts(
 def read_derived(path: Path, kind: type[_Record], remedy: str) -> _Record | None:
     """The contents of a JSON file that was made from the weights; None where there is no such file."""
     try:
-        return kind.model_validate(json.loads(path.read_text(encoding="utf-8")))
+        return kind.model_validate(read_json(path))
     except FileNotFoundError:
         return None
     except OSError as failure:

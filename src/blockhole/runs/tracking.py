@@ -11,7 +11,7 @@ from shlex import quote
 from typing import Protocol, final
 
 from blockhole.errors import DamagedRun, MissingExtra, RunError, why
-from blockhole.saving import remedy
+from blockhole.saving import parse_json, remedy
 
 Figures = Mapping[str, float | int | str | None]
 
@@ -68,7 +68,7 @@ def read_metrics(path: Path) -> list[dict[str, float | int | str | None]]:
         return []
     try:
         complete, _, _ = path.read_text(encoding="utf-8").rpartition("\n")
-        return [json.loads(line) for line in complete.splitlines()]
+        return [parse_json(line) for line in complete.splitlines()]
     except (OSError, ValueError) as failure:
         raise DamagedRun(f"{path} cannot be read ({why(failure)}); restore it from a copy.") from None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -10,8 +9,9 @@ from typing import Literal
 from blockhole.errors import DamagedRun, DataError
 from blockhole.packed.folder import is_packed, read_packed, read_sums
 from blockhole.runs.checkpoint import load_checkpoint, read_record
+from blockhole.runs.folder import NEXT
 from blockhole.runs.run import Run, is_run
-from blockhole.saving import SUM, is_intact, kept_sum
+from blockhole.saving import SUM, is_intact, kept_sum, read_json
 
 Verified = dict[str, Literal["intact", "no sum kept"]]
 """File → what is known of it."""
@@ -29,8 +29,9 @@ def verify(place: Path) -> Verified:
             raise DataError(f"{place}: there is no checksum of it in {place.name}{SUM}; export it again.")
         return _checked(place.parent, sums)
     if is_packed(place):
-        read_packed(place)
-        return _checked(place, dict(read_sums(place)))
+        found = _checked(place, dict(read_sums(place)))
+        read_packed(place, thoroughly=True)
+        return found
     if not is_run(place):
         Run.open(place)  # says what is there instead
     record = read_record(place)
@@ -46,8 +47,8 @@ def _beside(folder: Path) -> dict[str, str | None]:
     sums = {path.stem: kept_sum(path.with_suffix("")) for path in sorted(folder.glob(f"*{SUM}"))}
     for path in sorted(folder.glob("*.json")):
         with suppress(ValueError):
-            match json.loads(path.read_text(encoding="utf-8")):
-                case {"file": str(name), "sha256": str(sha256)}:
+            match read_json(path):
+                case {"file": str(name), "sha256": str(sha256)} if name == Path(name).name:
                     sums[name] = sha256
     return sums
 
@@ -63,4 +64,9 @@ def _checked(folder: Path, sums: dict[str, str | None]) -> Verified:
 
 
 def _is_whole(path: Path, sha256: str | None) -> bool:
-    return path.is_file() and is_intact(path, sha256)
+    """Whether a file is as it was written; one of a checkpoint may still have the name it was written under."""
+    places = (path, path.with_name(path.name + NEXT))
+    try:
+        return any(place.is_file() and is_intact(place, sha256) for place in places)
+    except (OSError, ValueError):  # a name that no file can have
+        return False

@@ -29,6 +29,11 @@ def generator(seed: int, purpose: Purpose, epoch: int = 0, batch: int = 0) -> np
     return np.random.Generator(np.random.Philox(counter=[0, 0, batch, epoch], key=[seed, int(purpose)]))
 
 
+def draw_key(seed: int, purpose: Purpose, epoch: int = 0, batch: int = 0) -> int:
+    """Where the numbers of one batch begin that are drawn by counting: number n, from 0, stands at the key + n."""
+    return int(generator(seed, purpose, epoch, batch).integers(2**63))
+
+
 # SplitMix64 on tensors, the same bits on every device. `queries/walks.py` has it for NumPy, without torch, and compiled
 # from there for the fused step: torch knows no unsigned shift, so neither can serve the other.
 
@@ -71,13 +76,8 @@ class KeyedDraws:
         """Fix the key of the draws that follow."""
         if self._key.device != device:
             self._key = self._key.to(device)
-        self._key.fill_(int(generator(self._seed, self._purpose, epoch, batch).integers(2**63)))
+        self._key.fill_(draw_key(self._seed, self._purpose, epoch, batch))
         self._drawn = 0
-
-    @property
-    def key(self) -> int:
-        """Where the numbers of this batch begin: number n, from 0, stands at `key` + n; see `below`."""
-        return int(self._key)
 
     def draw(self, choices: int, *shape: int) -> Tensor:
         """The next numbers 0 … choices - 1: int64 of `shape`."""

@@ -36,6 +36,43 @@ class Pairs:
     row: Tensor
     column: Tensor
 
+    def strike(self, scores: Tensor, first: int) -> None:
+        """Set the cells to -inf in `scores`, the rows of the matrix from `first` on; asks the host which these are."""
+        bounds = torch.tensor([first, first + len(scores)], device=self.row.device, dtype=self.row.dtype)
+        begin, end = torch.searchsorted(self.row, bounds).tolist()
+        scores[self.row[begin:end] - first, self.column[begin:end]] = -torch.inf
+
+    def pairs(self) -> Pairs:
+        """The cells themselves."""
+        return self
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Places:
+    """At most one cell a row: its column [batch], where there `is_cell` [batch]; nothing of it asks the host."""
+
+    column: Tensor
+    is_cell: Tensor
+
+    @classmethod
+    def of(cls, wanted: Tensor, among: Tensor) -> Places:
+        """Where each of `wanted` [batch] stands in `among`, distinct numbers [count]."""
+        ascending, order = among.sort()
+        place = torch.searchsorted(ascending, wanted).clamp_(max=len(among) - 1)
+        return cls(order[place], ascending[place] == wanted)
+
+    def strike(self, scores: Tensor, first: int) -> None:
+        """Set the cells to -inf in `scores`, the rows of the matrix from `first` on."""
+        part = slice(first, first + len(scores))
+        column = self.column[part, None]
+        scores.scatter_(1, column, scores.gather(1, column).masked_fill_(self.is_cell[part, None], -torch.inf))
+
+    def pairs(self) -> Pairs:
+        """The same cells, counted by the host."""
+        (row,) = self.is_cell.nonzero(as_tuple=True)
+        return Pairs(row, self.column[row])
+
 
 class Across(Protocol):
     """Puts the figures of all processes that hold rivals together, element by element; each gets the result."""
@@ -58,7 +95,7 @@ class Rivals:
     """
 
     vectors: Tensor
-    excluded: Pairs
+    excluded: Pairs | Places
     log_weight: Tensor | None = None
     answers: Tensor | None = None
     across: Across | None = None
@@ -180,7 +217,7 @@ class _SharedSoftmax(torch.autograd.Function):
         query: Tensor,
         rivals: Tensor,
         log_weight: Tensor,
-        excluded: Pairs,
+        excluded: Pairs | Places,
         weight: Tensor | None,
         across: Across | None,
         rows: int,
@@ -193,7 +230,7 @@ class _SharedSoftmax(torch.autograd.Function):
             part = slice(start, min(start + rows, batch))
             chunk_own = own[part]
             share = torch.addmm(log_weight, query[part], rivals.T)  # logits, then their exponentials, in place
-            share[_cells(excluded, part)] = -torch.inf
+            excluded.strike(share, start)
             highest = chunk_own.amax(dim=1, keepdim=True)
             if len(rivals):
                 highest = torch.maximum(share.amax(dim=1, keepdim=True), highest)
@@ -223,12 +260,6 @@ class _SharedSoftmax(torch.autograd.Function):
         own, query, rivals = ctx.saved_tensors
         scale = upstream / len(query)
         return own * scale, query * scale, rivals * scale, None, None, None, None, None
-
-
-def _cells(pairs: Pairs, part: slice) -> tuple[Tensor, Tensor]:
-    bounds = torch.tensor([part.start, part.stop], device=pairs.row.device, dtype=pairs.row.dtype)
-    first, last = torch.searchsorted(pairs.row, bounds).tolist()
-    return pairs.row[first:last] - part.start, pairs.column[first:last]
 
 
 def full_softmax(query: Tensor, candidates: Tensor, target: Tensor, weight: Tensor | None = None) -> Tensor:

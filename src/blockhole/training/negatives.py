@@ -1,7 +1,7 @@
 """What a positive is contrasted with: other objects, and paths that are not true.
 
 All draws are functions of seed, epoch and batch, the same on every device. Objects drawn uniformly for each positive
-are drawn where the batch is; the others on the CPU.
+are drawn where the batch is; the others on the CPU. None of the uniform draws reads anything back from the device.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from blockhole.queries.exact import answer_sets, holds, typed_candidates
 from blockhole.runs.config import Corruption, LossConfig
 from blockhole.training.batches import Batch, Corruptions, PathTensors, as_queries
 from blockhole.training.draws import KeyedDraws, Purpose, generator
-from blockhole.training.losses import LOSSES, Pairs
+from blockhole.training.losses import LOSSES, Pairs, Places
 
 Ids = NDArray[np.int64]
 
@@ -38,7 +38,7 @@ class Negatives:
     """
 
     objects: Tensor | None
-    excluded: Pairs
+    excluded: Pairs | Places
     log_weight: Tensor | None = None
     paths: Tensor | None = None
     false: Tensor | None = None
@@ -65,6 +65,9 @@ class NegativeSampler:
         self._seen = None if seen is None else torch.from_numpy(seen)
         self._typed = typed_candidates(graph) if config.typed_share else None
         self._exclusion = Exclusion(graph, known=config.mask_known_answers)
+        self._sample: SharedSample | None = None
+        if self._contrast == "shared" and self._typed is None:
+            self._sample = SharedSample(config, self._entities, seed)
 
     def draw(self, batch: Batch) -> Negatives:
         """The negatives of `batch`; the same for the same seed, epoch and index."""
@@ -73,32 +76,32 @@ class NegativeSampler:
 
     def begin(self, batch: Batch) -> None:
         """Leave on the batch's device what `drawn` needs to know of it beside its ids."""
-        if not self.draws_nothing:
+        if self._sample is not None:
+            self._sample.begin(batch)
+        elif not self.draws_nothing:
             self._draws.begin(batch.source.device, batch.epoch, batch.index)
 
     def drawn(self, batch: Batch) -> Negatives:
         """The negatives themselves, after `begin`: where `stays_on_device`, this can be recorded and replayed."""
         if self.draws_nothing:
             return ALL_ENTITIES
-        device = batch.source.device
         objects: Tensor | None = None
-        inclusion: NDArray[np.float64] | None = None
-        excluded = Pairs(batch.source.new_zeros(0), batch.source.new_zeros(0))
+        log_weight: Tensor | None = None
+        excluded: Pairs | Places = Pairs(batch.source.new_zeros(0), batch.source.new_zeros(0))
         if self._contrast == "each":
             objects = self._objects_of_each(batch)
+        elif self._sample is not None:
+            objects, log_weight = self._sample.drawn()
         elif self._contrast == "shared":
-            shared, inclusion = self._shared_objects(batch)
-            objects = torch.from_numpy(shared).to(device)
-            if not self._config.correct_sample:
-                inclusion = np.ones(len(shared))
+            objects, log_weight = self._typed_objects(batch)
         # Random objects may be the target, which the paper's loss does not look at; a softmax must not count it twice.
         if self._contrast != "each" or self._config.mask_known_answers:
-            excluded = self._exclusion.pairs(batch, objects)
+            excluded = self._exclusion.cells(batch, objects)
         corruptions = self._corruptions(batch)
         return Negatives(
             objects=objects,
             excluded=excluded,
-            log_weight=None if inclusion is None else torch.from_numpy(-np.log(inclusion)).to(device, torch.float32),
+            log_weight=log_weight,
             paths=None if corruptions is None else corruptions.paths,
             false=None if corruptions is None else corruptions.false,
         )
@@ -114,7 +117,7 @@ class NegativeSampler:
         """Whether `drawn` neither draws on the host nor reads anything back to it."""
         config = self._config
         checks = config.mask_known_answers or (config.corrupted_paths and config.corrupt == "each_batch")
-        return self.draws_nothing or (self._contrast == "each" and not (config.typed_share or checks))
+        return self.draws_nothing or (self._contrast != "all" and not (config.typed_share or checks))
 
     def _corruptions(self, batch: Batch) -> Corruptions | None:
         if not self._config.corrupted_paths:
@@ -142,22 +145,59 @@ class NegativeSampler:
         drawn = torch.from_numpy(self._typed.entity[np.where(typed, first[:, None] + position, 0)])
         return torch.where(torch.from_numpy(typed).to(objects.device), drawn.to(objects.device), objects)
 
-    def _shared_objects(self, batch: Batch) -> tuple[Ids, NDArray[np.float64]]:
-        """Distinct objects for the whole batch, and the probability π with which each was included; [count] each.
+    def _typed_objects(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Distinct objects for the whole batch, and the logarithm of each one's weight; [count] each.
 
         A uniform sample without replacement, and, independent of it, one of the objects that the batch's last
         relation takes (the trainer groups batches by last relation when it asks for typed negatives).
         """
+        assert self._typed is not None
         rng = generator(self._seed, Purpose.NEGATIVES, batch.epoch, batch.index)
         everyone, count = self._entities, min(self._config.negatives, len(self._entities))
-        if self._typed is None:
-            return rng.choice(everyone, count, replace=False, shuffle=False), np.full(count, count / len(everyone))
         typed = self._typed[int(batch.path[0, -1])]
         wanted = min(round(count * self._config.typed_share), len(typed))
         uniform = rng.choice(everyone, count - wanted, replace=False, shuffle=False)
         objects = np.union1d(uniform, rng.choice(typed, wanted, replace=False, shuffle=False))
         typed_inclusion = np.where(np.isin(objects, typed), wanted / max(1, len(typed)), 0.0)
-        return objects, 1 - (1 - (count - wanted) / len(everyone)) * (1 - typed_inclusion)
+        inclusion = 1 - (1 - (count - wanted) / len(everyone)) * (1 - typed_inclusion)
+        device = batch.source.device
+        return torch.from_numpy(objects).to(device), log_weights(inclusion, self._config).to(device)
+
+
+def log_weights(inclusion: NDArray[np.float64], config: LossConfig) -> Tensor:
+    """-log π of objects that were included with probability π, or of 1 where the loss does not correct for it."""
+    return torch.from_numpy(-np.log(inclusion if config.correct_sample else np.ones_like(inclusion))).float()
+
+
+@final
+class SharedSample:
+    """Distinct objects for a whole batch, all entities as likely.
+
+    `begin` draws them on the host, which needs nothing of the batch but its name, and leaves them on its device, where
+    `drawn` finds them: a recorded step reads them there, and neither side waits for the other. A sample without
+    replacement is NumPy's own; the twenty microseconds it takes pass while the device computes the batch before.
+    """
+
+    def __init__(self, config: LossConfig, entities: Ids, seed: int) -> None:
+        self._entities = entities
+        self._seed = seed
+        count = min(config.negatives, len(entities))
+        self._objects = torch.zeros(count, dtype=torch.int64)
+        self._log_weight = log_weights(np.full(count, count / len(entities)), config)
+
+    def begin(self, batch: Batch) -> None:
+        """Draw the objects of the batch."""
+        device = batch.source.device
+        if self._objects.device != device:
+            self._objects, self._log_weight = self._objects.to(device), self._log_weight.to(device)
+        rng = generator(self._seed, Purpose.NEGATIVES, batch.epoch, batch.index)
+        drawn = rng.choice(self._entities, len(self._objects), replace=False, shuffle=False)
+        # What is not pinned has been read when this returns, though it has not arrived.
+        self._objects.copy_(torch.from_numpy(drawn), non_blocking=True)
+
+    def drawn(self) -> tuple[Tensor, Tensor]:
+        """The objects, in memory of their own, and the logarithms of their weights: [count] each."""
+        return self._objects.clone(), self._log_weight
 
 
 @final
@@ -173,11 +213,13 @@ class Exclusion:
         self._known = known
         self._masks: AnswerMasks | None = None
 
-    def pairs(self, batch: Batch, objects: Tensor | None) -> Pairs:
-        """The cells of [batch, objects], by ascending row.
+    def cells(self, batch: Batch, objects: Tensor | None) -> Pairs | Places:
+        """The cells of [batch, objects].
 
         `objects` are shared [count], drawn for each positive [batch, count], or absent where all entities are meant.
         """
+        if not self._known and objects is not None and objects.dim() == 1:
+            return Places.of(batch.target, objects)
         if self._known and batch.source.is_cuda:
             return self.masked_pairs(batch, objects)
         E, keys = self._graph.num_entities, self._keys(batch)

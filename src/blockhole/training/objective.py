@@ -104,7 +104,8 @@ class Objective(nn.Module):
             return None
         counted = torch.ones_like(negatives.objects, dtype=torch.bool)
         if masked:
-            counted[negatives.excluded.row, negatives.excluded.column] = False
+            cells = negatives.excluded.pairs()
+            counted[cells.row, cells.column] = False
         return counted if false is None else torch.cat((counted, false), dim=1)
 
     def _corrupted_scores(self, source: Tensor, answer: Tensor, paths: Tensor) -> Tensor:

@@ -7,9 +7,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol, final
+from typing import Any, Protocol, final
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from blockhole.models.contract import Model
 from blockhole.runs.config import TrainConfig
 from blockhole.runs.writer import Optimizing
 from blockhole.training.batches import Batch
-from blockhole.training.draws import Purpose, generator, shift, splitmix64
+from blockhole.training.draws import Purpose, draw_key, shift, splitmix64
 from blockhole.training.losses import Pairs
 from blockhole.training.negatives import ALL_ENTITIES, NegativeSampler
 from blockhole.training.objective import Objective, target_weights
@@ -135,7 +135,7 @@ class AutogradStepper:
             touched = self._seen.ids
             source, target = self._seen.position[source], self._seen.position[target]
             if negatives is not ALL_ENTITIES:
-                cells = negatives.excluded
+                cells = negatives.excluded.pairs()
                 negatives = replace(negatives, excluded=Pairs(cells.row, self._seen.position[cells.column]))
         if touched is not None:
             entity = entity.detach().index_select(0, touched).requires_grad_()
@@ -182,14 +182,45 @@ def _renumber(*ids: Tensor) -> tuple[Tensor, list[Tensor]]:
     return distinct, [part.reshape(original.shape) for part, original in zip(flat, ids, strict=True)]
 
 
+class Recording(Protocol):
+    """A computation that was recorded once, and is repeated on the tensors it was recorded with."""
+
+    def replay(self) -> None:
+        """Compute it again; what it left in tensors, it leaves there anew."""
+
+
+class Recorder(Protocol):
+    """Records computations that are functions of what lies on the device alone."""
+
+    def record(self, compute: Callable[[], Tensor]) -> tuple[Recording, Tensor]:
+        """The recording of `compute`, and the tensor in which each replay leaves its result."""
+
+
+@final
+class CudaRecorder:
+    """CUDA graphs, which share their memory: they are replayed one after the other. Recorder."""
+
+    def __init__(self) -> None:
+        self._pool: Any = None  # a handle that torch gives and takes
+
+    def record(self, compute: Callable[[], Tensor]) -> tuple[Recording, Tensor]:
+        """See Recorder; the kernels are noted, not run."""
+        graph = torch.cuda.CUDAGraph()
+        torch.cuda.synchronize()
+        with torch.cuda.graph(graph, pool=self._pool):
+            result = compute()
+        self._pool = graph.pool()
+        return graph, result
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class _Capture:
-    """A recorded step: it reads `batch`, whose tensors never move, and leaves its loss in `loss`."""
+    """A recorded step: it leaves its loss in `loss`, and reads `batch`, whose tensors never move."""
 
-    graph: torch.cuda.CUDAGraph
-    batch: Batch
+    recording: Recording
     loss: Tensor
+    batch: Batch
 
 
 @final
@@ -200,8 +231,9 @@ class CapturedStepper:
     the large ones compute. Replaying a recording launches them all at once. The wrapped stepper must be `recordable`.
     """
 
-    def __init__(self, stepper: AutogradStepper) -> None:
+    def __init__(self, stepper: AutogradStepper, recorder: Recorder | None = None) -> None:
         self._stepper = stepper
+        self._recorder = CudaRecorder() if recorder is None else recorder
         self._captures: dict[torch.Size, _Capture] = {}
         self._warm: set[torch.Size] = set()
 
@@ -218,17 +250,12 @@ class CapturedStepper:
             capture = self._captures[shape] = self._record(batch)
         for static, given in zip(capture.batch.tensors(), batch.tensors(), strict=True):
             static.copy_(given)
-        capture.graph.replay()
+        capture.recording.replay()
         return capture.loss.clone()
 
     def _record(self, batch: Batch) -> _Capture:
         static = batch.clone()
-        graph = torch.cuda.CUDAGraph()
-        pool = next(iter(self._captures.values())).graph.pool() if self._captures else None
-        torch.cuda.synchronize()
-        with torch.cuda.graph(graph, pool=pool):
-            loss = self._stepper.advance(static)
-        return _Capture(graph, static, loss)
+        return _Capture(*self._recorder.record(lambda: self._stepper.advance(static)), static)
 
     def optimizer_state(self) -> dict[str, Tensor]:
         """See Stepper."""
@@ -261,7 +288,7 @@ class Dropout:
 
     def begin(self, batch: Batch) -> None:
         """Fix the key of the draws that follow."""
-        self._key.fill_(int(generator(self._seed, Purpose.DROPOUT, batch.epoch, batch.index).integers(2**63)))
+        self._key.fill_(draw_key(self._seed, Purpose.DROPOUT, batch.epoch, batch.index))
 
     def draw(self, source: Tensor, target: Tensor) -> Tensor:
         """What the query vectors of these positives are multiplied with: [batch], [batch] → [batch, width]."""

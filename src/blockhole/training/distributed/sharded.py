@@ -201,13 +201,13 @@ def _of_rows(negatives: Negatives, part: slice) -> Negatives:
     """The negatives of some rows of a batch."""
     if negatives is ALL_ENTITIES:
         return negatives
-    row = negatives.excluded.row
-    here = inside(row, range(part.start, part.stop))
+    cells = negatives.excluded.pairs()
+    here = inside(cells.row, range(part.start, part.stop))
     objects = negatives.objects
     return replace(
         negatives,
         objects=objects[part] if objects is not None and objects.dim() == 2 else objects,
-        excluded=Pairs(row[here] - part.start, negatives.excluded.column[here]),
+        excluded=Pairs(cells.row[here] - part.start, cells.column[here]),
         paths=None if negatives.paths is None else negatives.paths[part],
         false=None if negatives.false is None else negatives.false[part],
     )
@@ -246,20 +246,20 @@ class ShardTable:
 
         `counted` [count] is 0 for entities that take part and -inf for others (absent: all do).
         """
-        held, objects = mesh.held(model.num_entities), negatives.objects
+        held, objects, excluded = mesh.held(model.num_entities), negatives.objects, negatives.excluded.pairs()
         if objects is None:
-            here = inside(negatives.excluded.column, held)
-            cells = Pairs(negatives.excluded.row[here], negatives.excluded.column[here] - held.start)
+            here = inside(excluded.column, held)
+            cells = Pairs(excluded.row[here], excluded.column[here] - held.start)
             return cls(model, mesh, answer, shard.detach().requires_grad_(), None, cells, counted)
         own = inside(objects, held)
         if objects.dim() == 2:
             row, column = own.nonzero(as_tuple=True)
             ids, position = torch.unique(objects[own] - held.start, return_inverse=True)
             rows = shard.index_select(0, ids).requires_grad_()
-            return cls(model, mesh, answer, rows, ids, negatives.excluded, None, Cells(row, column, position))
+            return cls(model, mesh, answer, rows, ids, excluded, None, Cells(row, column, position))
         ids = objects[own] - held.start
-        place, here = own.cumsum(0) - 1, own[negatives.excluded.column]
-        cells = Pairs(negatives.excluded.row[here], place[negatives.excluded.column[here]])
+        place, here = own.cumsum(0) - 1, own[excluded.column]
+        cells = Pairs(excluded.row[here], place[excluded.column[here]])
         weight = None if negatives.log_weight is None else negatives.log_weight[own]
         return cls(model, mesh, answer, shard.index_select(0, ids).requires_grad_(), ids, cells, weight)
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
+from math import inf
+from queue import Empty, SimpleQueue
+from threading import Thread, main_thread
+from time import perf_counter, sleep
 from typing import final
+from weakref import finalize
 
 import numpy as np
 import torch
@@ -14,9 +18,11 @@ from torch import Tensor
 from blockhole.models.contract import Model
 from blockhole.runs.config import TrainConfig
 from blockhole.training.batches import Batch, Corruptions
-from blockhole.training.draws import KeyedDraws, Purpose
+from blockhole.training.draws import Purpose, draw_key
 from blockhole.training.kernels.loops import (
-    CHUNKS,
+    FusedArguments,
+    FusedStep,
+    Progress,
     Rows,
     Rule,
     Tables,
@@ -25,11 +31,8 @@ from blockhole.training.kernels.loops import (
     compile_step,
     count_occurrences,
     draw_objects,
-    sort_occurrences,
+    ids_within,
 )
-
-TURNS = 3
-"""How often a thread comes back for more of a loop: often enough to even out, seldom enough to cost nothing."""
 
 
 @final
@@ -75,10 +78,10 @@ class FusedStepper:
         self._entities = np.arange(len(entity)) if seen is None else seen
         self._learning_rate, self._epsilon = optimizer.learning_rate, optimizer.epsilon
         self._l2 = config.penalty.l2
-        self._draws = KeyedDraws(config.training.seed, Purpose.NEGATIVES)
-        self._threads = threads
-        self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
-        self._loops = compile_step(*model.geometry.entity_shape)
+        self._seed = config.training.seed
+        self._take_part = compile_step(*model.geometry.entity_shape)
+        self._helpers = [Helper(self._take_part) for _ in range(threads - 1)]
+        self._trial = Trial()
         self._capacity = (0, 0)
         self._work = allocate_work(*self._capacity, 1 + loss.negatives, self._tables)
 
@@ -87,13 +90,16 @@ class FusedStepper:
         rows = self._rows(batch)
         count, tables, work = rows.positives, self._tables, self._room(rows)
         rule = Rule(np.float32(self._learning_rate), np.float32(self._epsilon), np.float32(self._l2 / count))
-        finish_walk = self._share(self._loops.walk, CHUNKS, rows, tables, work)
-        order = sort_occurrences(rows, work.keys, work.spare_keys, len(tables.entity))
-        finish_walk()
-        pieces = len(work.entity_penalty)
-        finish_entities = self._share(self._loops.update_entities, pieces, order, count, tables, work, rule)
-        self._loops.update_relations(0, len(tables.relation), tables, work, rule)
-        finish_entities()
+        progress: Progress = np.zeros(4, np.int64)
+        arguments = rows, tables, work, rule, progress
+        began, helped = perf_counter(), bool(self._helpers) and self._trial.calls_helpers()
+        # Threads take pieces as they get free; which thread does which makes no difference. One that comes late finds
+        # none left, so that nobody waits for a thread to wake up, only for pieces that were begun.
+        for helper in self._helpers if helped else ():
+            helper.call(arguments)
+        while not self._take_part(*arguments):
+            sleep(0)
+        self._trial.note(helped, (perf_counter() - began) / (rows.path.size + rows.objects.size))
         penalty = work.entity_penalty.sum() + work.relation_penalty.sum()
         return torch.tensor(work.loss.sum() / count + penalty, dtype=torch.float32)
 
@@ -112,15 +118,15 @@ class FusedStepper:
     def _rows(self, batch: Batch) -> Rows:
         """The batch with its negatives, all ids checked: compiled loops do not, and would write outside the tables."""
         source, path, target = (np.ascontiguousarray(ids.numpy()) for ids in (batch.source, batch.path, batch.target))
-        self._draws.begin(batch.source.device, batch.epoch, batch.index)
+        key = draw_key(self._seed, Purpose.NEGATIVES, batch.epoch, batch.index)
         objects = np.empty((len(target), 1 + self._negatives), np.int64)
-        draw_objects(self._draws.key, self._entities, target, objects)
+        draw_objects(key, self._entities, target, objects)
         rows = Rows(source, path, objects, len(source), self._shift)
         if batch.corruptions is not None:
             rows = _with_corruptions(rows, batch.corruptions)
         E = len(self._tables.entity)
-        for ids, limit in ((rows.source, E), (rows.path, len(self._tables.relation)), (target, E)):
-            if ids.size == 0 or ids.min() < 0 or ids.max() >= limit:
+        for ids, limit in ((rows.source, E), (rows.path.reshape(-1), len(self._tables.relation)), (target, E)):
+            if not ids_within(ids, limit):
                 raise ValueError("a batch must hold positives with at least one hop, and ids within the model's tables")
         return rows
 
@@ -133,26 +139,72 @@ class FusedStepper:
             self._work = allocate_work(*self._capacity, slots, self._tables)
         return self._work.fit(rows, count_occurrences(rows, batch.positives, slots))
 
-    def _share(self, loop: Callable[..., None], pieces: int, *arguments: object) -> Callable[[], None]:
-        """Let the other threads begin with a loop; what is returned takes part in it, and returns when all is done.
 
-        Threads take pieces as they get free. Which thread does which piece makes no difference to the result.
-        """
-        stride = pieces if self._pool is None else -(-pieces // (TURNS * self._threads))
-        starts = iter(range(0, pieces, stride))
+TRIED, KEPT = 16, 1008
+"""Steps that are taken with and without helpers in turn, and steps that are then taken as was faster."""
 
-        def work() -> None:
-            for start in starts:
-                loop(start, min(start + stride, pieces), *arguments)
 
-        others = [] if self._pool is None else [self._pool.submit(work) for _ in range(self._threads - 1)]
+@final
+class Trial:
+    """Finds out, every thousand steps, whether helpers make them faster: the weights are the same either way.
 
-        def finish() -> None:
-            work()
-            for other in others:
-                other.result()
+    Where two cores share a cache, a second thread makes epochs of batches of 1,024 1.5 times as fast. Where they do
+    not, every row that one of them moves has to travel to the other, and an epoch takes 1.6 times as long.
+    """
 
-        return finish
+    def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
+        self._steps = 0
+        self._fastest = {True: inf, False: inf}
+
+    def calls_helpers(self) -> bool:
+        """Whether the next step is to be taken with helpers."""
+        if self._steps < TRIED:
+            return self._steps % 2 == 0
+        return self._fastest[True] <= self._fastest[False]
+
+    def note(self, helped: bool, seconds: float) -> None:
+        """How long a step took, per number of work in it; the fastest of each kind was disturbed least."""
+        if self._steps < TRIED:
+            self._fastest[helped] = min(self._fastest[helped], seconds)
+        self._steps += 1
+        if self._steps == TRIED + KEPT:
+            self._begin()
+
+
+@final
+class Helper:
+    """A thread that takes part in steps for as long as somebody holds this object.
+
+    Between two steps it does nothing but wait at a queue written in C: the caller wants the interpreter lock for its
+    next batch, and what an executor does in Python for a future would keep it waiting.
+    """
+
+    def __init__(self, take_part: FusedStep) -> None:
+        self._calls: SimpleQueue[FusedArguments | None] = SimpleQueue()
+        Thread(target=_help, args=(take_part, self._calls), name="blockhole-step").start()
+        finalize(self, self._calls.put, None)
+
+    def call(self, arguments: FusedArguments) -> None:
+        """Let the thread take part in a step."""
+        self._calls.put(arguments)
+
+
+LOOK_UP_SECONDS = 0.2
+"""How long a thread that is not called goes without asking whether the program has ended."""
+
+
+def _help(take_part: FusedStep, calls: SimpleQueue[FusedArguments | None]) -> None:
+    while main_thread().is_alive():
+        try:
+            arguments = calls.get(timeout=LOOK_UP_SECONDS)
+        except Empty:
+            continue
+        if arguments is None:
+            return
+        take_part(*arguments)
 
 
 def _with_corruptions(rows: Rows, corruptions: Corruptions) -> Rows:

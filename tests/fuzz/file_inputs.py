@@ -1,0 +1,305 @@
+"""Targets of one file: queries, facts in every format, path queries, settings."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+from tests.fuzz.damage import damage_bytes, damage_end, damage_json, text_damage
+from tests.fuzz.kinds import FileTarget, Target, attempt
+
+if TYPE_CHECKING:
+    from blockhole.answering.engine import Engine
+
+
+@cache
+def _engine() -> Engine:
+    from tests.answering.toys import make_engine
+
+    return make_engine()[0]
+
+
+# Queries.
+
+
+QUERIES = (
+    "e1/a", "e1/^a/b", '"e 1"/a^-1', "<http://x/e>/^<http://x/r>", "e1 / a / ^ b", r'"a\"b"/"c\\d"', "e1/^^a",
+    r'"\u0041\n"/a', "e1/a/b/c/a/b/c/^a", "'e1'/a", "e1", "^a", "_:b0/a", '"x"@en/a',
+    "(e1/a & !e2/b)/^a", "e1/(a|^b/a) | e2", "e1/a and not (e2 or e3/b)",
+)  # fmt: skip
+
+
+_QUERY_WORDS = (
+    b"/", b"^", b'"', b"'", b"<", b">", b"\\", b"\\u", b"\\U0011", b"^-1", b"^^", b"**", b"(", b"|", b"*",
+    b")", b"&", b"!", b" and ", b" or ", b" not ", b" ", b"a", b"e1"
+)  # fmt: skip
+
+
+_LINE_WORDS = (b"\t", b"\n", b'{"query": "e1/a"}', b"[", b"{")
+
+
+def _queries(folder: Path) -> list[tuple[str, bytes]]:
+    return [("query", query.encode()) for query in (*QUERIES, "e1" + "/r0" * 10_000)]
+
+
+def _read_query(path: Path) -> None:
+    from blockhole.queries import language
+    from blockhole.queries.exact import plan_answers
+
+    text = path.read_bytes().decode(errors="surrogateescape")[: 1 << 15]  # as arguments of a command come
+    graph = _engine().graph
+    attempt(
+        lambda: language.encode_chain(text, graph),
+        lambda: plan_answers(graph, language.encode_tree(text, graph)),
+        lambda: language.encode_prefix(text, graph),
+        lambda: language.encode_hop(text, graph.relations),
+        lambda: language.encode_entity(text, graph.entities),
+        lambda: language.encode_path(text, graph.relations),
+        lambda: language.parse(str(language.parse(text))),
+        lambda: language.pieces(text),
+        lambda: language.last_part(text),
+        lambda: language.typed_hop(text),
+        lambda: language.typed_name(text),
+        lambda: language.write_name(text),
+        lambda: language.hop_in_column(text),
+    )
+
+
+def _query_files(folder: Path) -> list[tuple[str, bytes]]:
+    lines = [query for query in QUERIES if "/" in query]
+    return [
+        ("queries.txt", "\n".join(lines).encode()),
+        ("queries.tsv", b"e1\ta\t^b\r\ne2\t**a\n\ne3/a\n"),
+        ("queries.jsonl", "".join(json.dumps({"query": query}) + "\n" for query in lines).encode()),
+        ("queries.ndjson", b'"e1/a"\n{"query": "e2/b", "more": [1, {}]}\n'),
+    ]
+
+
+def _read_query_file(path: Path) -> None:
+    from blockhole.answering.query_files import read_queries
+
+    read_queries(path, _engine())
+
+
+# Files of facts.
+
+
+def read_graphs(path: Path) -> None:
+    """Read a file of facts; some are packed as well, which takes much longer."""
+    from blockhole.data.packing import pack
+    from blockhole.files.readers import read_graph
+
+    attempt(
+        lambda: read_graph(path),
+        lambda: seldom(path) and pack(path, path.parent / "packed", overwrite=True),
+    )
+
+
+def seldom(place: Path) -> bool:
+    """For one input in ten, a file or a folder, the same ones each time."""
+    files = sorted(place.iterdir()) if place.is_dir() else [place]
+    return crc32(b"".join(file.read_bytes() for file in files if file.is_file())) % 10 == 0
+
+
+TSV = b"source\trelation\ttarget\nAda\tknows\tBob\nBob\tknows\tC\xc3\xa9line\n\nBob\tlikes\tAda\r\n"
+LABELLED = b"a\tr\tb\t1\nb\tr\tc\t-1\nc\tr\ta\t1\n"
+CSV = b'head,relation,tail\nAda,knows,"Bob, ""B"""\n"two\nlines",knows,Ada\n\nx,r,y\n'
+NT = (
+    b'<http://x/a> <http://x/r> <http://x/b> .\n_:b0 <http://x/r> "lit\\"eral"@en . # why\n'
+    b'<http://x/a>\t<http://x/r> "1"^^<http://www.w3.org/2001/XMLSchema#integer>.\n\n'
+    b"<urn:blockhole:a%20b> <urn:blockhole:r> <urn:blockhole:%C3%A9> .\n"
+)
+NQ = NT.replace(b"/b> .", b"/b> <http://x/g> .")
+TURTLE = (
+    b'@prefix : <http://x/> .\n@base <http://y/> .\nPREFIX z: <http://z/>\n:a :r :b , "x"@en ; :s <rel> , 4.2 .\n'
+    b":c z:r [ :r ( :a :b ) ] .\n_:n a :T ; :s '''long\nstring''' , true .\n"
+)
+TRIG = b"@prefix : <http://x/> .\n:g { :a :r :b . }\nGRAPH :h { :b :r [] }\n" + TURTLE
+XML = (
+    b'<?xml version="1.0"?>\n<!DOCTYPE rdf:RDF [<!ENTITY x "http://x/"><!ENTITY y "&x;y">]>\n'
+    b'<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:x="http://x/" xml:base="http://b/">\n'
+    b'<rdf:Description rdf:about="&y;a"><x:r rdf:resource="#b"/><x:s xml:lang="en">text &amp; more</x:s>\n'
+    b'<x:t rdf:parseType="Resource"><x:r rdf:nodeID="n"/></x:t></rdf:Description>\n'
+    b'<x:Class rdf:ID="c" x:p="v"><x:l rdf:parseType="Collection"><rdf:Description rdf:about="http://x/d"/></x:l>\n'
+    b'<x:q rdf:parseType="Literal"><b>bold</b></x:q></x:Class></rdf:RDF>\n'
+)
+_RDF_WORDS = (
+    b"<http://x/a>", b"<", b">", b"<>", b"_:b", b'"x"', b'"', b"'''", b'"""', b"@en", b"@prefix", b"@base", b"^^", b".",
+    b";", b",", b"[", b"]", b"(", b")", b"{", b"}", b"<<", b">>", b"<<(", b"a", b"true", b"1.0e5", b"#", b"\\u0000",
+    b"\\uD800", b"\\U0010FFFF", b"\\U00110000", b"GRAPH", b"PREFIX", b"urn:blockhole:%FF", b"<urn:blockhole:>", b"_:",
+    b"@version", b"{|", b"|}", b"~", b":",
+)  # fmt: skip
+_XML_WORDS = (
+    b"<", b">", b"/>", b"</", b"&", b"&x;", b"&y;", b"&#0;", b"&#x110000;", b"<!--", b"-->", b"<![CDATA[",
+    b"]]>", b"<?",
+    b'<!ENTITY z "&x;&x;&x;&x;&x;&x;&x;&x;">', b'<!ENTITY x "&z;&z;&z;&z;">', b"<!ENTITY % p 'q'>",
+    b"<!DOCTYPE a [", b"]>",
+    b'<!ENTITY e SYSTEM "file:///etc/passwd">', b'xmlns="http://x/"', b"rdf:parseType=", b"rdf:about=", b"rdf:ID=",
+    b"<x:r>", b"</x:r>", b"<rdf:li>", b"rdf:_1", b'encoding="UTF-16"', b"xml:lang=",
+)  # fmt: skip
+_TABLE_WORDS = (
+    b"\t",
+    b"\n",
+    b"\r\n",
+    b",",
+    b'"',
+    b'""',
+    b"1",
+    b"-1",
+    b"source\trelation\ttarget\n",
+    b"a\tr\tb\n",
+    b"a,r,b\n",
+)
+ANY_TEXT = text_damage(*_TABLE_WORDS, *_RDF_WORDS)
+
+
+def _texts(folder: Path) -> list[tuple[str, bytes]]:
+    return [
+        ("f.tsv", TSV), ("f.txt", LABELLED), ("f.csv", CSV), ("f.nt", NT), ("f.nq", NQ), ("f.ttl", TURTLE),
+        ("f.trig", TRIG),
+        ("f.rdf", XML),
+    ]  # fmt: skip
+
+
+def _compressed(folder: Path) -> list[tuple[str, bytes]]:
+    from tests.files.facts import compress_zstd
+
+    packs: tuple[tuple[str, Callable[[bytes], bytes]], ...] = ((".gz", gzip.compress), (".zst", compress_zstd))
+    texts = [*_texts(folder), ("zeros.tsv", bytes(300_000)), ("row.csv", b'"' + b"a" * 300_000)]
+    return [(name + suffix, pack(text)) for suffix, pack in packs for name, text in texts]
+
+
+def parquets(folder: Path) -> list[tuple[str, bytes]]:
+    """Tables of facts and of path queries, of several types, encodings and writers."""
+    import polars as pl
+
+    facts: dict[str, Sequence[Any]] = {"source": ["a", "b", "cé"] * 9, "relation": ["r"] * 27, "target": ["b"] * 27}
+    tables = [
+        pl.DataFrame(facts),
+        pl.DataFrame({**facts, "label": [1, -1, 1] * 9}),
+        pl.DataFrame({"x": list(range(5)), "y": [0.5] * 5, "z": [True] * 5}),
+        pl.DataFrame({"a": [b"\xff\x00", b"b"], "b": ["r", None], "c": [[1], [2]]}),
+        pl.DataFrame({name: pl.Series([], dtype=pl.String) for name in facts}),
+        pl.DataFrame(facts).with_columns(pl.all().cast(pl.Categorical)),
+        pl.DataFrame({"head": ["a" * 2000], "relation": ["r"], "tail": ["b"], "extra": [None]}),
+    ]
+    written = []
+    for number, table in enumerate(tables):
+        for compression in ("zstd", "snappy", "uncompressed"):
+            table.write_parquet(folder / "f.parquet", compression=compression, row_group_size=10)
+            written.append((f"{number}{compression}.parquet", (folder / "f.parquet").read_bytes()))
+    with suppress(ImportError):
+        import pyarrow
+        from pyarrow import parquet
+
+        for version in ("1.0", "2.0"):
+            parquet.write_table(pyarrow.table(facts), folder / "a.parquet", data_page_version=version)
+            written.append((f"arrow{version}.parquet", (folder / "a.parquet").read_bytes()))
+    return written
+
+
+def _path_sets(folder: Path) -> list[tuple[str, bytes]]:
+    import polars as pl
+
+    rows = b"e1\tr0,**r1\te2\ne2\tr2\te3\ne1\t**r0,**r0,r1\te1\n"
+    table = pl.DataFrame({"source": ["e1", "e2"], "path": ["r0,**r1", "r2"], "target": ["e3", "e4"]})
+    table.write_parquet(folder / "p.parquet")
+    return [("p.tsv", rows), ("p.tsv.gz", gzip.compress(rows)), ("p.parquet", (folder / "p.parquet").read_bytes())]
+
+
+def _read_path_set(path: Path) -> None:
+    from blockhole.queries.path_sets import read_paths
+
+    graph = _engine().graph
+    read_paths(path, graph.entities, graph.relations)
+
+
+_damage_path_text = text_damage(b"\t", b"\n", b"r0", b"**", b",", b"**r1,", b"e1", b"e1\tr0\te2\n", b"e9", b"1")
+
+
+def _damage_path_set(rng: Random, data: bytes, other: bytes) -> bytes:
+    return (_damage_path_text if data[:2] == b"e1" else damage_end)(rng, data, other)
+
+
+# Settings.
+
+
+def _configs(folder: Path) -> list[tuple[str, bytes]]:
+    import yaml
+
+    from blockhole.runs.config import PRESETS, TrainConfig, read_preset
+
+    written = [
+        ("c.toml", b'[model]\nname = "complex"\ndim = 8\n[training]\non = "base"\nepochs = 3\n[loss]\nkind="softmax"\n')
+    ]
+    for preset in PRESETS:
+        settings = read_preset(preset)
+        written += [("c.json", json.dumps(settings).encode()), ("c.yaml", yaml.safe_dump(settings).encode())]
+    whole = TrainConfig().model_dump(mode="json")
+    anchors = (
+        b"a: &a [x, x]\nb: &b [*a, *a]\ntraining: {on: base, epochs: 3}\nloss: &l {kind: softmax}\npenalty: {<<: *l}\n"
+    )
+    return [
+        *written,
+        ("c.json", json.dumps(whole).encode()),
+        ("c.yml", yaml.safe_dump(whole).encode()),
+        ("c.yaml", anchors),
+    ]
+
+
+def _read_config(path: Path) -> None:
+    from blockhole.runs.config import gather, parse_assignment, validate
+
+    text = path.read_bytes().decode(errors="surrogateescape")
+    attempt(
+        lambda: validate(gather(preset="paper", file=path)),
+        *(
+            lambda line=line: validate(gather(overrides=dict([parse_assignment(line)])))
+            for line in text.split("\n")[:5]
+        ),
+    )
+
+
+_damage_config_text = text_damage(
+    b"[training]", b"[", b"]", b"{", b"}", b"=", b":", b"- ", b"&a", b"*a", b"*b", b"<<: *a",
+    b"!!python/object:os.system",
+    b"!!binary", b"!!set", b"!!timestamp", b"2020-99-99", b"on", b"epochs", b"nan", b"1_000", b"0x", b"---",
+    b"...", b"|",
+    b">", b"? ", b"'''", b'"""', b"a.b.c", b"1979-05-27T07:32:00Z", b"\n  ",
+    b"c: &c [*b, *b, *b, *b, *b, *b, *b, *b]\n",
+)  # fmt: skip
+
+
+def _damage_config(rng: Random, data: bytes, other: bytes) -> bytes:
+    is_json = data[:1] == b"{"
+    return damage_json(rng, data, other) if is_json and rng.random() < 0.7 else _damage_config_text(rng, data, other)
+
+
+def file_targets() -> dict[str, Target]:
+    """All of them by name."""
+
+    def text(name: str, content: bytes, *words: bytes) -> FileTarget:
+        return FileTarget(lambda _: [(name, content)], text_damage(*words), read_graphs)
+
+    return {
+        "query": FileTarget(_queries, text_damage(*_QUERY_WORDS), _read_query),
+        "query-file": FileTarget(_query_files, text_damage(*_QUERY_WORDS, *_LINE_WORDS), _read_query_file),
+        "tsv": FileTarget(lambda _: [("f.tsv", TSV), ("f.txt", LABELLED)], text_damage(*_TABLE_WORDS), read_graphs),
+        "csv": text("f.csv", CSV, *_TABLE_WORDS),
+        "parquet": FileTarget(parquets, damage_end, read_graphs),
+        "n-triples": text("f.nt", NT, *_RDF_WORDS),
+        "n-quads": text("f.nq", NQ, *_RDF_WORDS),
+        "turtle": text("f.ttl", TURTLE, *_RDF_WORDS),
+        "trig": text("f.trig", TRIG, *_RDF_WORDS),
+        "rdf-xml": text("f.rdf", XML, *_XML_WORDS),
+        "compressed": FileTarget(_compressed, damage_bytes, read_graphs),
+        "path-set": FileTarget(_path_sets, _damage_path_set, _read_path_set),
+        "config": FileTarget(_configs, _damage_config, _read_config),
+    }
