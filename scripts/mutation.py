@@ -33,7 +33,12 @@ MOST_ALIVE = 0.1
 PATIENCE = 4
 """A mutant that takes this many times the processor time of the unchanged module, and a second, would never end."""
 
-_ANSWERS = ("tests/queries/test_answer_loops.py", "tests/queries/test_exact_answers.py")
+_ANSWERS = (
+    "tests/queries/test_answer_loops.py",
+    "tests/queries/test_exact_answers.py",
+    "tests/queries/test_exact_trees.py",
+)
+_LANGUAGE = ("tests/queries/test_language.py", "tests/queries/test_typed.py")
 TESTS_OF: dict[str, tuple[str, ...]] = {
     "models/circulant.py": ("tests/models/test_circulant.py",),
     "evaluation/ranking.py": (
@@ -47,7 +52,12 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     "queries/exact.py": _ANSWERS,
     "queries/path_sets.py": ("tests/queries/test_builder.py", "tests/queries/test_guu.py"),
     "queries/paths.py": ("tests/queries/test_builder.py", "tests/queries/test_queries.py"),
-    "queries/language.py": ("tests/queries/test_language.py",),
+    "queries/language.py": _LANGUAGE,
+    "queries/plans.py": ("tests/queries/test_exact_trees.py",),
+    "queries/query_types.py": ("tests/queries/test_published_queries.py",),
+    "queries/tokens.py": _LANGUAGE,
+    "queries/tree.py": (*_LANGUAGE, "tests/queries/test_exact_trees.py"),
+    "queries/typed.py": _LANGUAGE,
     "queries/walks.py": ("tests/queries/test_walks.py",),
 }
 """Which tests are to notice a change of a module: those written for it, so that a mutant takes seconds."""

@@ -13,6 +13,7 @@ def test_the_public_names() -> None:
         "Engine",
         "Run",
         "__version__",
+        "answers",
         "ask",
         "calibrate",
         "check",

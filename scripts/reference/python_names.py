@@ -25,6 +25,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "blockhole.data.dataset.DataSet",
         "blockhole.queries.paths.PathQueries",
         "blockhole.queries.exact.answers",
+        "blockhole.queries.exact.plan_answers",
         "blockhole.queries.language.Query",
         "blockhole.queries.language.parse",
         "blockhole.files.frames.from_polars",
@@ -37,6 +38,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Asking": (
         "blockhole.answering.answers.Answer",
         "blockhole.answering.answers.Answers",
+        "blockhole.answering.known.KnownAnswers",
         "blockhole.answering.engine.Question",
         "blockhole.answering.engine.Verdict",
         "blockhole.answering.new_facts.with_facts",

@@ -6,7 +6,7 @@
 >>> for answer in blockhole.ask(run, "William/^fatherOf/brotherOf/fatherOf", top=3):
 ...     print(answer.entity, answer.status)
 
-Every verb of the command line that does something with a run is a function here, with the same options.
+Every verb of the command line that asks or does something with a run is a function here, with the same options.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from blockhole.answering.engine import Engine, ask, check
     from blockhole.answering.explanation import explain
     from blockhole.answering.export import export
+    from blockhole.answering.known import answers_from_facts as answers
     from blockhole.data.dataset import load
     from blockhole.errors import BlockholeError
     from blockhole.evaluation.tasks import compare, evaluate
@@ -36,6 +37,7 @@ __all__ = [
     "Engine",
     "Run",
     "__version__",
+    "answers",
     "ask",
     "calibrate",
     "check",
@@ -57,6 +59,7 @@ _HOMES = {
     "BlockholeError": "blockhole.errors.BlockholeError",
     "Engine": "blockhole.answering.engine.Engine",
     "Run": "blockhole.runs.run.Run",
+    "answers": "blockhole.answering.known.answers_from_facts",
     "ask": "blockhole.answering.engine.ask",
     "calibrate": "blockhole.answering.calibrating.calibrate",
     "check": "blockhole.answering.engine.check",

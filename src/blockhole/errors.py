@@ -102,7 +102,7 @@ class UnknownName(QueryError):
     """A name is not in a vocabulary; `nearest` holds known names that look alike.
 
     A name that stands in a query comes with the query's `text`, its `column`, which counts from 0, and `nearest` as a
-    query would hold them.
+    query would hold them; `problem` says more than that it is unknown, such as that it is a relation.
     """
 
     def __init__(
@@ -113,6 +113,7 @@ class UnknownName(QueryError):
         text: str | None = None,
         column: int | None = None,
         written: Sequence[str] = (),
+        problem: str | None = None,
     ) -> None:
         self.kind = kind
         self.name = name
@@ -121,7 +122,7 @@ class UnknownName(QueryError):
         self.column = column
         hint = f"; did you mean {' or '.join(written or map(repr, nearest))}?" if nearest else "."
         pointer = f"\n{_point_at(text, column)}" if text is not None and column is not None else ""
-        super().__init__(f"unknown {kind} {name!r}{hint}{pointer}")
+        super().__init__(f"{problem}.{pointer}" if problem else f"unknown {kind} {name!r}{hint}{pointer}")
 
 
 class ConfigError(BlockholeError):

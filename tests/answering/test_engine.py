@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -250,6 +251,12 @@ def test_bad_queries_are_explained() -> None:
         engine.ask("e1" + "/r0" * 10_000)
     with pytest.raises(QuerySyntaxError, match="the query is empty: write source/relation"):
         engine.ask("")
+    for refused in (engine.ask, engine.encode, engine.query_vector, partial(engine.check, entity="e2")):
+        with pytest.raises(
+            QueryError, match=r"^e1/r0 & !e2/r1 has &, \| or !, and only the answers to paths are ranked"
+        ):
+            refused("e1/r0 and not e2/r1")
+    assert engine.ask("e1/r0 & e1/r0").ranked == engine.ask("e1/r0").ranked
     with pytest.raises(UnknownName, match="unknown relation 'r7'"):
         engine.ask("e1/r7")
     with pytest.raises(UnknownName, match="unknown entity 'e99'"):

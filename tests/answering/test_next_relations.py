@@ -11,6 +11,8 @@ from blockhole.answering.known import KnownFacts, NextRelations, neighbourhood
 from blockhole.errors import UnknownName
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
+from blockhole.queries.language import encode_prefix
+from blockhole.queries.plans import Plan
 
 E, R = 6, 3
 facts = st.lists(st.tuples(st.integers(0, E - 1), st.integers(0, R - 1), st.integers(0, E - 1)), max_size=12)
@@ -44,10 +46,26 @@ def test_next_relations_are_those_of_reading_all_facts(
         sensible = leaving(set().union(*map(of_kind, kinds))) if kinds else set(range(2 * R))
     expected = [(r, r in leaving(reached), len(of_kind(r))) for r in sensible]
     expected.sort(key=lambda each: (not each[1], -each[2], each[0]))
-    found = NextRelations(KnownFacts(_graph(triples))).after(source, path)
+    found = NextRelations(KnownFacts(_graph(triples))).after(Plan.of_chain(source, path))
     if path and not sensible:  # nothing is of the kind that the last relation leads to
         assert found == []
     assert [tuple(each) for each in found] == expected
+
+
+def test_next_relations_after_branches() -> None:
+    """After & what makes sense after both sides, after | what does after either; facts always lead on."""
+    graph = _graph([(0, 0, 1), (1, 1, 2), (3, 2, 4), (4, 2, 5)])
+
+    def after(text: str) -> dict[int, bool]:
+        following = NextRelations(KnownFacts(graph)).after(encode_prefix(text, graph))
+        return {each.relation: each.known for each in following}
+
+    assert after('"e/0"/likes') == {1: True, 3: True}
+    assert after('"e/3"/p') == {2: True, 5: True}
+    assert after('"e/0"/likes | "e/3"/p') == {1: True, 2: True, 3: True, 5: True}
+    assert after('"e/0"/likes & "e/3"/p') == {}
+    assert after('"e/0"/likes & !"e/3"/p') == {1: True, 3: True}
+    assert after('"e/0"/likes & !"e/1"') == {1: False, 3: False}
 
 
 def test_anywhere_is_every_relation_and_inverse() -> None:

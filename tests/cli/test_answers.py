@@ -41,6 +41,8 @@ def test_json_is_one_object(capsys: pytest.CaptureFixture[str], facts: str) -> N
         "query": "William/^fatherOf/brotherOf/fatherOf",
         "answers": ["Beatrice", "Eugenie"],
         "count": 2,
+        "known": "all",
+        "negation": None,
     }
 
 
@@ -52,10 +54,51 @@ def test_names_go_to_standard_output_and_the_count_beside_it(capsys: pytest.Capt
 
 def test_no_answer_is_an_answer(capsys: pytest.CaptureFixture[str], facts: str) -> None:
     code, out, _ = answers(capsys, facts, "William/fatherOf", "--json")
-    assert (code, json.loads(out)) == (0, {"query": "William/fatherOf", "answers": [], "count": 0})
+    assert (code, json.loads(out)["answers"], json.loads(out)["count"]) == (0, [], 0)
 
 
-@pytest.mark.parametrize(("options", "found"), [((), ["Eugenie", "William"]), (("--split", "train"), ["Eugenie"])])
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("Charles/fatherOf & !William", ["Harry"]),
+        ("Charles/fatherOf and not William", ["Harry"]),
+        ("(Charles/fatherOf & Charles/brotherOf)", []),
+        ("(Charles | Charles/brotherOf)/fatherOf", ["Beatrice", "Eugenie", "Harry", "William"]),
+        ("Charles/(fatherOf|brotherOf)", ["Andrew", "Harry", "William"]),
+    ],
+)
+def test_sets_are_joined(capsys: pytest.CaptureFixture[str], facts: str, query: str, found: list[str]) -> None:
+    code, out, _ = answers(capsys, facts, query)
+    assert (code, out.splitlines()) == (0, found)
+
+
+def test_a_negation_is_said_to_be_over_known_facts(capsys: pytest.CaptureFixture[str], facts: str) -> None:
+    _, out, err = answers(capsys, facts, "Charles/fatherOf & !William")
+    assert (out, err) == (
+        "Harry\n",
+        "1 answer to Charles/fatherOf & !William\n"
+        "negation is over known facts: a fact that is missing may exclude some of these\n",
+    )
+    _, out, _ = answers(capsys, facts, "Charles/fatherOf & !William", "--json")
+    assert json.loads(out)["negation"] == "over known facts"
+
+
+def test_added_facts_are_known_too(capsys: pytest.CaptureFixture[str], folder: str, tmp_path: Path) -> None:
+    added = tmp_path / "added.tsv"
+    added.write_text("Andrew\tfatherOf\tLouise\n", encoding="utf-8")
+    _, out, _ = answers(capsys, folder, "Andrew/fatherOf", "--known", "train", "--facts", str(added))
+    assert out.splitlines() == ["Eugenie", "Louise"]
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ((), ["Eugenie", "William"]),
+        (("--known", "all"), ["Eugenie", "William"]),
+        (("--known", "train"), ["Eugenie"]),
+        (("--split", "train"), ["Eugenie"]),
+    ],
+)
 def test_the_graph_is_all_facts_or_train(
     capsys: pytest.CaptureFixture[str], folder: str, options: tuple[str, ...], found: list[str]
 ) -> None:
@@ -79,4 +122,4 @@ def test_an_unknown_name_comes_with_a_suggestion(capsys: pytest.CaptureFixture[s
 
 def test_wrong_usage_exits_with_2(capsys: pytest.CaptureFixture[str], facts: str) -> None:
     assert answers(capsys, facts)[0] == 2
-    assert answers(capsys, facts, "Andrew/fatherOf", "--split", "half")[0] == 2
+    assert answers(capsys, facts, "Andrew/fatherOf", "--known", "half")[0] == 2

@@ -137,10 +137,11 @@ def test_a_bad_query_in_a_file_leaves_no_output(blockhole: Blockhole, run: Path,
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["Numbr 3/next"], "expected / here; put a name with spaces"),
+        (["Numbr 3/next"], "expected / & or | here; put a name with spaces"),
         (['"numbr 3"/next'], "unknown entity 'numbr 3'; did you mean \"number 3\""),
         ([""], "the query is empty: write source/relation"),
         (["a" + "/next" * 10_000], "the query has 10,000 hops; a query may have 64 at most."),
+        (['"number 3"/next | "number 3"/double'], "only the answers to paths are ranked so far"),
         ([QUERY, "--top", "0"], "top must be a whole number of at least 1, not 0."),
         ([QUERY, "--top", "-1"], "top must be a whole number of at least 1, not -1."),
     ],
@@ -302,6 +303,11 @@ def test_completion_offers_entities_then_relations() -> None:
     assert completer.complete("Andrew/f") == ["Andrew/fatherOf", "Andrew/friendOf"]
     assert completer.complete("Andrew/fatherOf/^fr") == ["Andrew/fatherOf/^friendOf"]
     assert completer.complete("Andrew/x") == []
+    assert completer.complete("Andrew/f & pri") == ['Andrew/f & "Prince William"', "Andrew/f & priscilla"]
+    assert completer.complete("(Andrew/fatherOf | !an") == ["(Andrew/fatherOf | !Andrew"]
+    assert completer.complete("Andrew/(fatherOf|^fr") == ["Andrew/(fatherOf|^friendOf"]
+    assert completer.complete("(Andrew/fatherOf & priscilla)/fr") == ["(Andrew/fatherOf & priscilla)/friendOf"]
+    assert completer.complete("(Andrew/fatherOf)") == []
     assert len(completer.complete("")) == 3
 
 

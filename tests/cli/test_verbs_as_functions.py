@@ -14,7 +14,7 @@ import torch
 
 import blockhole
 from blockhole.cli.main import main
-from blockhole.errors import EvaluationError, ExportError, RunError
+from blockhole.errors import ConfigError, EvaluationError, ExportError, RunError
 from tests.answering.toys import train_clockwork
 
 QUERY = '"number 3"/next/double'
@@ -109,6 +109,22 @@ def test_asking(folder: Path, printed: Printed) -> None:
     found = blockhole.paths(run, "number 3", "number 5", max_length=2, top=4)
     expected = {"source": "number 3", "target": "number 5", "paths": [asdict(path) for path in found]}
     assert expected == printed("paths", run, "number 3", "number 5", "--max-length", 2, "--top", 4)
+
+
+def test_answers(folder: Path, printed: Printed) -> None:
+    data, query = str(blockhole.Run.open(folder / "run").config.data), '"number 3"/next & !"number 5"'
+    for known in ("all", "train"):
+        found = blockhole.answers(data, query, known=known)
+        shown = printed("answers", data, query, "--known", known)
+        assert (list(found.entities), found.query, found.known, found.negation) == (
+            shown["answers"],
+            shown["query"],
+            shown["known"],
+            shown["negation"],
+        )
+    assert blockhole.answers(blockhole.load(data), query).entities == blockhole.answers(data, query).entities
+    with pytest.raises(ConfigError, match="known must be 'all' or 'train', not 'half'"):
+        blockhole.answers(data, query, known="half")  # type: ignore[arg-type]
 
 
 def test_an_engine_is_asked_like_its_run(folder: Path) -> None:

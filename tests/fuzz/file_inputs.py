@@ -32,12 +32,13 @@ def _engine() -> Engine:
 QUERIES = (
     "e1/a", "e1/^a/b", '"e 1"/a^-1', "<http://x/e>/^<http://x/r>", "e1 / a / ^ b", r'"a\"b"/"c\\d"', "e1/^^a",
     r'"\u0041\n"/a', "e1/a/b/c/a/b/c/^a", "'e1'/a", "e1", "^a", "_:b0/a", '"x"@en/a',
+    "(e1/a & !e2/b)/^a", "e1/(a|^b/a) | e2", "e1/a and not (e2 or e3/b)",
 )  # fmt: skip
 
 
 _QUERY_WORDS = (
     b"/", b"^", b'"', b"'", b"<", b">", b"\\", b"\\u", b"\\U0011", b"^-1", b"^^", b"**", b"(", b"|", b"*",
-    b" ", b"a", b"e1"
+    b")", b"&", b"!", b" and ", b" or ", b" not ", b" ", b"a", b"e1"
 )  # fmt: skip
 
 
@@ -50,11 +51,13 @@ def _queries(folder: Path) -> list[tuple[str, bytes]]:
 
 def _read_query(path: Path) -> None:
     from blockhole.queries import language
+    from blockhole.queries.exact import plan_answers
 
     text = path.read_bytes().decode(errors="surrogateescape")[: 1 << 15]  # as arguments of a command come
     graph = _engine().graph
     attempt(
-        lambda: language.encode(text, graph),
+        lambda: language.encode_chain(text, graph),
+        lambda: plan_answers(graph, language.encode_tree(text, graph)),
         lambda: language.encode_prefix(text, graph),
         lambda: language.encode_hop(text, graph.relations),
         lambda: language.encode_entity(text, graph.entities),

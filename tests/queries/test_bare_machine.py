@@ -15,7 +15,7 @@ from blockhole.graph.vocabulary import Vocabulary
 from blockhole.queries.answer_masks import AnswerMasks
 from blockhole.queries.exact import answer_sets, holds
 from blockhole.queries.path_sets import build_paths
-from blockhole.queries.language import encode
+from blockhole.queries.language import encode_chain
 triples = np.array([(0, 0, 1), (1, 0, 2), (2, 1, 0)], dtype=np.int32)
 split = SplitGraph(Vocabulary("abc", "entity"), Vocabulary(["p", "q"], "relation"), triples, triples[:1])
 graph = split.graph("train")
@@ -24,7 +24,7 @@ assert holds(graph, train).all()
 (sets,) = answer_sets(graph, train)
 mask = AnswerMasks(graph)(*(torch.tensor(a) for a in (train.source, train.path, train.length)))
 assert mask[sets.row, sets.entities].all() and mask.sum() == len(sets.entities)
-print(encode("a/p/^q", graph))
+print(encode_chain("a/p/^q", graph))
 """
 
 

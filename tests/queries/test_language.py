@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import string
 from dataclasses import FrozenInstanceError
 
@@ -16,25 +17,28 @@ from blockhole.graph.vocabulary import Vocabulary
 from blockhole.queries.language import (
     Anchor,
     Hop,
-    Piece,
+    Intersection,
+    Negation,
     Projection,
     Query,
-    encode,
+    Union,
+    encode_chain,
     encode_hop,
     encode_hops,
+    encode_path,
     encode_prefix,
+    encode_tree,
     hop_in_column,
-    last_part,
     lex,
     parse,
-    pieces,
-    typed_hop,
-    typed_name,
     write_name,
 )
+from blockhole.queries.plans import Plan
+from tests.queries.trees import names, queries, texts, trees
 
-names = st.text(min_size=1)
-queries = st.builds(Query, names, st.lists(st.builds(Hop, names, st.booleans()), min_size=1, max_size=4).map(tuple))
+QUOTE = 'put a name with spaces or punctuation in double quotes: "a b"'
+UNBOUNDED = "! takes answers away, and here there are none to take them from: write a/r & !b/s"
+NEGATED_PROPERTY = "SPARQL's negated property a/!r is not in this language, which negates sets: write a/s & !a/r"
 
 
 def graph(*triples: tuple[str, str, str]) -> KnowledgeGraph:
@@ -58,7 +62,7 @@ def test_a_query_is_a_tree_that_remembers_where_its_names_stand() -> None:
     assert query.root == Projection(father, Hop("brotherOf"))
     assert query == Query(father, [Hop("brotherOf")]) == Query("William", [Hop("fatherOf", True), Hop("brotherOf")])
     assert query.nodes() == [Anchor("William"), father, query.root]
-    assert [node.column for node in query.nodes()] == [1, 12, 22]
+    assert [node.column for node in query.nodes() if isinstance(node, Anchor | Projection)] == [1, 12, 22]
     assert (query.source, query.hops) == ("William", (Hop("fatherOf", True), Hop("brotherOf")))
     assert query.text == " William / ^fatherOf/ brotherOf"
     assert Query("a", [Hop("r")]).text is None
@@ -91,6 +95,48 @@ def test_a_query_is_a_tree_that_remembers_where_its_names_stand() -> None:
         ('a/"**r"', 'a/"**r"'),
         ('a/"^r"', 'a/"^r"'),
         ('a/"r^-1"', 'a/"r^-1"'),
+        # sets
+        ("(a/r & b/s)/t", "(a/r & b/s)/t"),
+        ("a/r|b/s", "a/r | b/s"),
+        ("a/r & !(b/s/t)", "a/r & !b/s/t"),
+        ("a/r & b/s | c/t", "a/r & b/s | c/t"),
+        ("(a/r & b/s) | (c/t)", "a/r & b/s | c/t"),
+        ("a/r & (b/s | c/t)", "a/r & (b/s | c/t)"),
+        ("a/r & (b/s & (c/t & d/u))", "a/r & b/s & c/t & d/u"),
+        ("a/r & !(b/s | c/t)", "a/r & !(b/s | c/t)"),
+        ("!!a/r", "a/r"),
+        ("a/r & !(!(b/s))", "a/r & b/s"),
+        ("a/r & ! ! !b", "a/r & !b"),
+        ("a/r & William", "a/r & William"),
+        ("(William|Harry)/r", "(William | Harry)/r"),
+        ("(((a)))/r", "a/r"),
+        ("(a/r)/s", "a/r/s"),
+        ('"a b"/r&"c"/s', '"a b"/r & c/s'),
+        ("a/r&(b/s)", "a/r & b/s"),
+        ("a/r &b/s", "a/r & b/s"),
+        ('"AT&T"/r', '"AT&T"/r'),
+        # words
+        ("a/r and not b/s or c/t", "a/r & !b/s | c/t"),
+        ("not a/r and b/s", "!a/r & b/s"),
+        ("(a/r)and(b/s)or not(c/t)and d/u", "a/r & b/s | !c/t & d/u"),
+        ("a/r and ! b/s", "a/r & !b/s"),
+        ("a/r & not not b/s", "a/r & b/s"),
+        ("Andrew/order and Orlando/notes", "Andrew/order & Orlando/notes"),
+        ('"and"/r and "not"', '"and"/r & "not"'),
+        # words where only a name can stand
+        ("and/or", '"and"/"or"'),
+        ("not / and / not", '"not"/"and"/"not"'),
+        # alternatives
+        ("a/(r|^s)", "a/r | a/^s"),
+        ("a/(r or s)/t", "(a/r | a/s)/t"),
+        ("a/^(r|^s)", "a/^r | a/s"),
+        ("a/(r|s)^-1", "a/^r | a/^s"),
+        ("a/^(r/s)", "a/^s/^r"),
+        ("a/(r/s|t)", "a/r/s | a/t"),
+        ("a/^(r/(s|t)/u)", "(a/^u/^s | a/^u/^t)/^r"),
+        ("a/(r)", "a/r"),
+        ("a/((r|s)|t)", "a/r | a/s | a/t"),
+        ("b/s & a/(r|t)", "b/s & (a/r | a/t)"),
     ],
 )
 def test_reads_and_prints(text: str, printed: str) -> None:
@@ -109,25 +155,22 @@ def test_printed_queries_parse_to_the_same(query: Query) -> None:
 
 @given(names)
 def test_names_without_need_are_not_quoted(name: str) -> None:
-    plain = set(string.ascii_letters + string.digits + "_-.:',;=&%$#@~[]{}`")
-    if set(name) <= plain:
+    plain = set(string.ascii_letters + string.digits + "_-.:',;=%$#@~[]{}`")
+    if set(name) <= plain and name not in ("and", "or", "not"):
         assert write_name(name) == name
 
 
-pieces_of_text = st.sampled_from(
-    ["a", "r", "/", "^", "**", "^-1", '"', "\\", "<", ">", " ", "\n", "\\u00", "*", "(", "語"]
-)
-
-
-@given(st.text() | st.lists(pieces_of_text).map("".join))
+@given(texts)
 def test_any_text_parses_or_says_where_it_does_not(text: str) -> None:
-    failure: QuerySyntaxError | None = None
+    failure: QueryError | None = None
     try:
         query = parse(text)
-    except QuerySyntaxError as error:
+    except QueryError as error:
         failure = error
     if failure is None:
         assert parse(str(query)) == query
+    elif not isinstance(failure, QuerySyntaxError):
+        assert re.search(r"a query may have \d\d at most", str(failure))
     else:
         assert 0 <= failure.column <= len(text)
         assert str(failure).splitlines()[2].strip() == "^"
@@ -145,11 +188,13 @@ def test_any_text_parses_or_says_where_it_does_not(text: str) -> None:
         ("a//r", 2, 'a relation is missing before this /; put a name with / in double quotes: "a/b"'),
         ("^a/r", 0, "the first name is the source entity, which has no inverse"),
         ("**a/r", 0, "the first name is the source entity, which has no inverse"),
-        ("William IV/r", 8, 'expected / here; put a name with spaces or punctuation in double quotes: "a b"'),
-        ('a/b"c"', 3, 'expected / here; put a name with spaces or punctuation in double quotes: "a b"'),
-        ("a/>", 2, 'expected a relation here; put a name with spaces or punctuation in double quotes: "a b"'),
-        ("a/(b|c)", 2, 'paths have no (, only / and ^; put a name with spaces or punctuation in double quotes: "a b"'),
-        ("a/r+", 3, 'paths have no +, only / and ^; put a name with spaces or punctuation in double quotes: "a b"'),
+        ("William IV/r", 8, f"expected / & or | here; {QUOTE}"),
+        ('a/b"c"', 3, f"expected / & or | here; {QUOTE}"),
+        ("(a b)/r", 3, f"expected / & or | here; {QUOTE}"),
+        ("a/(r s)", 5, f"expected / & or | here; {QUOTE}"),
+        ("a/>", 2, f"expected a relation here; {QUOTE}"),
+        ("a/r+", 3, f"the language has no +; {QUOTE}"),
+        ("*/r", 0, f"the language has no *; {QUOTE}"),
         ("a/r^2", 3, "^ goes before a relation, or after it as ^-1; put a name with ^ in double quotes"),
         ('a/"r', 2, "the quote that opens here is not closed"),
         (r'a/"r\"', 2, "the quote that opens here is not closed"),
@@ -160,6 +205,66 @@ def test_any_text_parses_or_says_where_it_does_not(text: str) -> None:
         (r'a/"\uD800"', 3, r"unknown escape: write \" \\ \n \r \t \uXXXX or \UXXXXXXXX"),
         (r'a/"\uDFFF"', 3, r"unknown escape: write \" \\ \n \r \t \uXXXX or \UXXXXXXXX"),
         (r'a/"\U00110000"', 3, r"unknown escape: write \" \\ \n \r \t \uXXXX or \UXXXXXXXX"),
+        # a side is missing
+        ("a/r &", 4, "nothing stands after this &"),
+        ("a/r | ", 4, "nothing stands after this |"),
+        ("a/r & !", 6, "nothing stands after this !"),
+        ("a/r & & b/s", 4, "nothing stands after this &"),
+        ("(a/r & )", 5, "nothing stands after this &"),
+        ("a/r and or b/s", 8, 'this or joins nothing; put a name in double quotes: "or"'),
+        ("a/r and ", 4, "nothing stands after this and"),
+        ("a/r and", 4, "nothing stands after this and"),
+        ("a/r and b/s or", 12, "nothing stands after this or"),
+        ("and b/s", 0, 'this and joins nothing; put a name in double quotes: "and"'),
+        ("a/r & not", 6, 'this not joins nothing; put a name in double quotes: "not"'),
+        ("a/r not b/s", 4, "write & !, or: and not"),
+        ("| a/r", 0, "a source entity is missing before this |"),
+        ("a/(r|)", 4, 'nothing stands after this |; put a name with | in double quotes: "r|"'),
+        ("a/(|r)", 3, 'a relation is missing before this |; put a name with | in double quotes: "|r"'),
+        ("a/(r | )", 5, "nothing stands after this |"),
+        # parentheses
+        ("(a/r", 0, "the ( that opens here is not closed"),
+        ("a/r & (b/s | (c/t)", 6, "the ( that opens here is not closed"),
+        ("a/^(r|s", 3, "the ( that opens here is not closed"),
+        ("(a/r))", 5, "this ) closes nothing"),
+        ("a/r )", 4, "this ) closes nothing"),
+        ("()/r", 1, "there is nothing in these parentheses"),
+        ("a/()", 3, "there is nothing in these parentheses"),
+        ("a/r & ()", 7, "there is nothing in these parentheses"),
+        ("a/r (b/s)", 4, "expected / & or | before this ("),
+        ("a/r !b/s", 4, "expected / & or | before this !"),
+        ("(a/r)^-1", 5, "^ goes before a relation, or after it as ^-1; put a name with ^ in double quotes"),
+        ("(^a)/r", 1, "the first name is the source entity, which has no inverse"),
+        # names that hold marks
+        ("AT&T/r", 2, 'put spaces around an & that joins two sets; put a name with & in double quotes: "AT&T"'),
+        ("a/r&b/s", 3, 'put spaces around an & that joins two sets; put a name with & in double quotes: "r&b"'),
+        ("a/r&", 3, 'put spaces around an & that joins two sets; put a name with & in double quotes: "r&"'),
+        ("a/r&^-1", 3, 'put spaces around an & that joins two sets; put a name with & in double quotes: "r&"'),
+        ("a/r&/s", 3, 'nothing stands after this &; put a name with & in double quotes: "r&"'),
+        ("a/&", 2, 'a relation is missing before this &; put a name with & in double quotes: "&"'),
+        ("&a/r", 0, 'a source entity is missing before this &; put a name with & in double quotes: "&a"'),
+        ("a/&r", 2, 'a relation is missing before this &; put a name with & in double quotes: "&r"'),
+        ("Yahoo!/r", 5, 'expected / & or | before this !; put a name with ! in double quotes: "Yahoo!"'),
+        ("a(b)/r", 1, 'expected / & or | before this (; put a name with ( in double quotes: "a(b)"'),
+        ("a)/r", 1, 'this ) closes nothing; put a name with ) in double quotes: "a)"'),
+        # what another language has
+        ("a/!r", 2, NEGATED_PROPERTY),
+        ("a/^!(r|s)", 3, NEGATED_PROPERTY),
+        ("a/(r|!s)", 5, NEGATED_PROPERTY),
+        ("a/(r & s)", 5, "relations are joined by | alone: write a/r & a/s for what both lead to"),
+        # nothing to take answers from
+        ("!a/r", 0, UNBOUNDED),
+        ("not a/r", 0, UNBOUNDED),
+        ("a/r | !(b/s)", 6, UNBOUNDED),
+        ("(!(a/r))/s", 1, UNBOUNDED),
+        ("a/r & (b/s | !c/t)/u", 13, UNBOUNDED),
+        ("!(a/r & b/s)", 0, UNBOUNDED),
+        ("!a/r & !b/s", 0, UNBOUNDED),
+        ("a/r | !(b/s & !c/t)", 6, UNBOUNDED),
+        ("a/r & !((!b/s)/t)", 9, UNBOUNDED),
+        # no hop
+        ("a & b", 5, "a query needs at least one hop: write source/relation"),
+        ("(a | !b)", 8, "a query needs at least one hop: write source/relation"),
     ],
 )
 def test_errors_point_at_the_column(text: str, column: int, problem: str) -> None:
@@ -180,9 +285,86 @@ def test_the_caret_stands_under_wide_combining_and_control_characters() -> None:
 def test_a_long_query_is_cut_around_the_caret() -> None:
     with pytest.raises(QuerySyntaxError) as caught:
         parse("a/" + "b" * 500 + "(" + "c" * 500)
-    _, text, caret = str(caught.value).splitlines()
+    problem, text, caret = str(caught.value).splitlines()
+    assert problem == "expected / & or | before this ("
     assert text == "  …" + "b" * 60 + "(" + "c" * 39 + "…"
     assert text[caret.index("^")] == "("
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a" + "/r" * 65, "the query has 65 hops; a query may have 64 at most."),
+        ("a/r & " * 32 + "a/r", "the query has 33 branches; a query may have 32 at most."),
+        ("a/r" + "/(r|s)" * 6, "with its alternatives written out the query has 94 hops; a query may have 64 at most."),
+        ("a/" + "(" * 10_000, "parentheses may be 64 deep at most"),
+        ("(" * 10_000, "parentheses may be 64 deep at most"),
+        ("(" * 10_000 + "a/r" + ")" * 10_000, "parentheses may be 64 deep at most"),
+        ("(" * 65 + "a/r" + ")" * 65, "parentheses may be 64 deep at most"),
+    ],
+)
+def test_what_is_too_large_is_refused_in_one_sentence(text: str, said: str) -> None:
+    with pytest.raises(QueryError) as caught:
+        parse(text)
+    assert str(caught.value).splitlines()[0] == said
+
+
+def test_what_is_just_not_too_large() -> None:
+    assert parse("a" + "/r" * 64).num_hops == 64
+    assert parse("a/r" + " & a/r" * 31).num_hops == 32
+    assert parse("(" * 64 + "a/r" + ")" * 64) == parse("a/r")
+    assert parse("!" * 10_000 + "a/r") == parse("a/r")
+
+
+def test_a_tree_of_every_operator() -> None:
+    query = parse("(a/r & !b) | c/s")
+    a, b, c = Projection(Anchor("a"), Hop("r")), Negation(Anchor("b")), Projection(Anchor("c"), Hop("s"))
+    assert query.root == Union((Intersection((a, b)), c))
+    assert query.has_negation
+    assert not parse("a/r & !(!b | !c/s)").has_negation
+    assert not query.is_chain
+    assert [node.column for node in query.nodes() if isinstance(node, Negation)] == [7]
+    with pytest.raises(QueryError, match=r"^a/r & !b \| c/s is no path from one entity: it has &, \| or !\.$"):
+        query.chain()
+    with pytest.raises(QueryError, match="is no path from one entity"):
+        encode_chain(query, graph(("a", "r", "b"), ("c", "s", "b")))
+
+
+def test_made_trees_are_checked_like_read_ones() -> None:
+    path = Projection(Anchor("a"), Hop("r"))
+    assert Intersection((path, Intersection((path, path)))) == Intersection((path, path, path))
+    for wrong in (Intersection, Union):
+        with pytest.raises(ValueError, match="two or more parts"):
+            wrong((path,))
+    with pytest.raises(ValueError, match="two negations cancel"):
+        Negation(Negation(path))
+    with pytest.raises(QueryError, match=r"^! takes answers away, .*; this has !a/r alone\.$"):
+        Query(Negation(path))
+    with pytest.raises(QueryError, match="65 hops"):
+        Query("a", [Hop("r")] * 65)
+
+
+@pytest.mark.parametrize("text", ["a/r & a/r", "a/r | a/r", "!!a/r", "a/(r|r)", "((a/r))", "!(!a/r | !a/r)"])
+def test_what_comes_to_a_path_is_one(text: str) -> None:
+    query = parse(text)
+    assert query.is_chain
+    assert query.chain() == ("a", (Hop("r"),))
+    assert query.normal == parse("a/r").root
+
+
+@given(trees())
+def test_any_tree_parses_from_its_text_in_marks_and_in_words(query: Query) -> None:
+    assert parse(str(query)) == query
+    words = str(query).replace("&", "and").replace("|", "or").replace("!", "not ")
+    assert parse(words) == query
+
+
+@given(st.lists(st.sampled_from(["and", "or", "not", "a", "nor", "Andrew"]), min_size=2, max_size=5), st.data())
+def test_paths_mean_what_they_meant(path: list[str], data: st.DataObject) -> None:
+    """Whatever their names and spaces: a word is a connective only where no name can stand."""
+    spaces = st.sampled_from(["", " ", "  "])
+    text = "/".join(data.draw(spaces) + name + data.draw(spaces) for name in path)
+    assert parse(text).chain() == (path[0], tuple(map(Hop, path[1:])))
 
 
 def test_queries_cannot_be_changed_and_can_be_keys() -> None:
@@ -203,14 +385,14 @@ def test_queries_have_a_hop_and_names() -> None:
 
 def test_encode_uses_one_space_for_relations_and_inverses() -> None:
     family = graph(("Charles", "fatherOf", "William"), ("Charles", "brotherOf", "Andrew"))
-    assert encode("William/^fatherOf/brotherOf", family) == (1, [2, 1])
-    assert encode(parse("William/^fatherOf/brotherOf"), family) == (1, [2, 1])
+    assert encode_chain("William/^fatherOf/brotherOf", family) == (1, [2, 1])
+    assert encode_chain(parse("William/^fatherOf/brotherOf"), family) == (1, [2, 1])
 
 
 def test_an_unknown_name_is_pointed_at_and_its_neighbours_named() -> None:
     family = graph(("Charles", "fatherOf", "William"), ("Charles", "brotherOf", "Andrew"))
     with pytest.raises(UnknownName) as caught:
-        encode("William / **fatherof", family)
+        encode_chain("William / **fatherof", family)
     assert str(caught.value) == (
         "unknown relation 'fatherof'; did you mean 'fatherOf' or 'brotherOf'?\n  William / **fatherof\n"
         + " " * 14
@@ -221,9 +403,40 @@ def test_an_unknown_name_is_pointed_at_and_its_neighbours_named() -> None:
     with pytest.raises(
         UnknownName, match=r"unknown entity 'Wiliam'; did you mean 'William'\?\n  Wiliam/fatherOf\n  \^"
     ):
-        encode(Query("Wiliam", (Hop("fatherOf"),)), family)
+        encode_chain(Query("Wiliam", (Hop("fatherOf"),)), family)
     with pytest.raises(UnknownName, match=r"unknown entity 'zzz'\.\n  zzz/fatherOf\n  \^"):
-        encode("zzz/fatherOf", family)
+        encode_chain("zzz/fatherOf", family)
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "said"),
+    [
+        ("Charles/fatherOf & Wiliam/brotherOf", 19, "unknown entity 'Wiliam'; did you mean 'William'?"),
+        ("Charles/fatherOf & !(Wiliam)", 21, "unknown entity 'Wiliam'; did you mean 'William'?"),
+        ("Charles/(fatherOf|^brotherof)", 19, "unknown relation 'brotherof'; did you mean 'brotherOf' or 'fatherOf'?"),
+        ("zzz/fatherOf | yyy/fatherOf", 0, "unknown entity 'zzz'."),
+        (
+            "fatherOf/brotherOf",
+            0,
+            "'fatherOf' is a relation; a query and each side of & and | starts with an entity.",
+        ),
+        (
+            "Charles/fatherOf|brotherOf",
+            17,
+            "'brotherOf' is a relation; a query and each side of & and | starts with an entity, and several relations "
+            "go in parentheses: a/(r|s).",
+        ),
+        ("Charles/fatherOf/William", 17, "'William' is an entity; a relation follows /."),
+        ("AC|DC/fatherOf", 0, "unknown entity 'AC'; did you mean \"AC|DC\"?"),
+        ("Charles/fatherOf & x|y", 19, "unknown entity 'x'."),
+    ],
+)
+def test_an_unknown_name_is_pointed_at_in_any_branch(text: str, column: int, said: str) -> None:
+    family = graph(("Charles", "fatherOf", "William"), ("Charles", "brotherOf", "AC|DC"))
+    with pytest.raises(UnknownName) as caught:
+        encode_tree(text, family)
+    assert str(caught.value) == f"{said}\n  {text}\n  {' ' * column}^"
+    assert caught.value.column == column
 
 
 def test_names_are_suggested_as_a_query_holds_them() -> None:
@@ -231,18 +444,23 @@ def test_names_are_suggested_as_a_query_holds_them() -> None:
     with pytest.raises(
         UnknownName, match=r"^unknown entity 'Zürich'; did you mean <http://ex.org/Zürich>\?\n"
     ) as caught:
-        encode('Zürich/"liegt in"', cities)
+        encode_chain('Zürich/"liegt in"', cities)
     assert caught.value.nearest == ("http://ex.org/Zürich",)
     with pytest.raises(UnknownName, match=r"^unknown relation 'liegtin'; did you mean \"liegt in\"\?\n"):
-        encode("<http://ex.org/Zürich>/liegtin", cities)
+        encode_chain("<http://ex.org/Zürich>/liegtin", cities)
 
 
 def test_the_beginning_of_a_query_may_be_a_source_alone() -> None:
     family = graph(("Charles", "fatherOf", "William"), ("Charles", "brotherOf", "Andrew"))
-    assert encode_prefix("William", family) == (1, [])
-    assert encode_prefix(" William / ^fatherOf", family) == (1, [2])
+    assert encode_prefix("William", family) == Plan.of_chain(1, [])
+    assert encode_prefix(" William / ^fatherOf", family) == Plan.of_chain(1, [2])
+    assert encode_prefix("(William | Charles)", family).ids == (0, 1)
     with pytest.raises(QuerySyntaxError, match="a relation is missing at the end"):
         encode_prefix("William/", family)
+    with pytest.raises(QuerySyntaxError, match="! takes answers away"):
+        encode_prefix("(!William)", family)
+    with pytest.raises(QueryError, match="10,000 hops"):
+        encode_prefix("William" + "/fatherOf" * 10_000, family)
     with pytest.raises(UnknownName) as caught:
         encode_prefix("William/fatherof", family)
     assert caught.value.column == 8
@@ -250,10 +468,12 @@ def test_the_beginning_of_a_query_may_be_a_source_alone() -> None:
 
 def test_a_hop_alone() -> None:
     family = graph(("Charles", "fatherOf", "William"), ("Charles", "brotherOf", "Andrew"))
-    texts = ("fatherOf", " ^fatherOf ", "**brotherOf", "brotherOf^-1")
-    assert [encode_hop(text, family.relations) for text in texts] == [0, 2, 3, 3]
+    written = ("fatherOf", " ^fatherOf ", "**brotherOf", "brotherOf^-1", "^(^fatherOf)")
+    assert [encode_hop(text, family.relations) for text in written] == [0, 2, 3, 3, 0]
     with pytest.raises(UnknownName, match="unknown relation 'fatherOf/brotherOf'"):
         encode_hop("fatherOf/brotherOf", family.relations)
+    with pytest.raises(QuerySyntaxError, match="one relation belongs here, such as"):
+        encode_path("fatherOf/(fatherOf|brotherOf)", family.relations)
     with pytest.raises(QuerySyntaxError, match="the quote that opens here is not closed"):
         encode_hop('^"fatherOf', family.relations)
     with pytest.raises(UnknownName, match="unknown relation 'fatherof'"):
@@ -267,13 +487,13 @@ def test_relations_alone_are_encoded_where_the_entities_are_elsewhere() -> None:
         encode_hops(parse("Nobody/fatherof"), family.relations)
 
 
-@given(queries)
+@given(queries | trees())
 def test_a_made_query_is_pointed_at_as_a_read_one_is(query: Query) -> None:
     nothing = graph(("no such entity", "no such relation", "either"))
     said = []
     for each in (query, parse(str(query))):
         with pytest.raises(UnknownName) as caught:
-            encode(each, nothing)
+            encode_tree(each, nothing)
         said.append((str(caught.value), caught.value.column))
     assert said[0] == said[1]
 
@@ -289,7 +509,7 @@ def test_a_hop_in_a_column_is_not_quoted() -> None:
     ]
 
 
-@given(st.text() | st.lists(pieces_of_text).map("".join))
+@given(texts)
 def test_tokens_cover_all_but_white_space(text: str) -> None:
     at = 0
     for token in lex(text):
@@ -297,56 +517,3 @@ def test_tokens_cover_all_but_white_space(text: str) -> None:
         assert at <= token.column < token.end
         at = token.end
     assert text[at:].strip() == ""
-
-
-@given(st.text() | st.lists(pieces_of_text).map("".join))
-def test_pieces_are_what_stands_between_slashes(text: str) -> None:
-    found = pieces(text)
-    assert "/".join(text[piece.column : piece.end] for piece in found) == text
-    assert [piece.kind for piece in found] == ["entity", *["relation"] * (len(found) - 1)]
-    assert [piece.finished for piece in found] == [True] * (len(found) - 1) + [False]
-    assert all(piece.column <= piece.name_column <= piece.end for piece in found)
-    assert last_part(text) == found[-1].column
-
-
-@given(queries)
-def test_the_pieces_of_a_query_are_its_names(query: Query) -> None:
-    source, *hops = pieces(str(query))
-    assert source.name == query.source
-    assert [Hop(piece.name, piece.inverse) for piece in hops] == list(query.hops)
-
-
-@pytest.mark.parametrize(
-    ("text", "last"),
-    [
-        ("", Piece("entity", 0, 0, 0, "", False, False)),
-        (" Wil", Piece("entity", 0, 4, 1, "Wil", False, False)),
-        ("William ", Piece("entity", 0, 8, 0, "William ", False, False)),
-        ("William I", Piece("entity", 0, 9, 0, "William I", False, False)),
-        ('"William I', Piece("entity", 0, 10, 0, "William I", False, False)),
-        ("^Wil", Piece("entity", 0, 4, 0, "^Wil", False, False)),
-        ("a/", Piece("relation", 2, 2, 2, "", False, False)),
-        ("a/ ^", Piece("relation", 2, 4, 4, "", True, False)),
-        ("a/^fath", Piece("relation", 2, 7, 3, "fath", True, False)),
-        ("a/**^ fath", Piece("relation", 2, 10, 6, "fath", False, False)),
-        ("a/fath^-1", Piece("relation", 2, 9, 2, "fath", True, False)),
-        ('a/"b/c"/^<d/e', Piece("relation", 8, 13, 9, "d/e", True, False)),
-        (r'a/"b\"c', Piece("relation", 2, 7, 2, 'b"c', False, False)),
-        (r'a/"b\q', Piece("relation", 2, 6, 2, r"b\q", False, False)),
-    ],
-)
-def test_what_is_being_typed(text: str, last: Piece) -> None:
-    assert pieces(text)[-1] == last
-
-
-def test_a_hop_or_a_name_is_typed_alone() -> None:
-    hop = typed_hop("^fath")
-    assert (hop.kind, hop.name, hop.inverse) == ("relation", "fath", True)
-    assert [typed_name(text) for text in ("Wil", ' "Wil', "<Wil", '"Wil"', "a/b", "")] == [
-        "Wil",
-        "Wil",
-        "Wil",
-        "Wil",
-        "a/b",
-        "",
-    ]

@@ -49,6 +49,9 @@ def test_relations_are_those_that_make_sense_next(client: httpx.Client) -> None:
     everything = {"next", "double", "mod6", "^next", "^double", "^mod6"}
     assert set(found()) == everything
     assert found(after='"number 3"/mod6') == ["^mod6"]  # a remainder is nothing else
+    assert found(after='"number 3"/next & "number 3"/mod6') == ["^mod6"]  # the last path goes on
+    assert found(after='("number 3"/mod6 & !"number 3"/next)') == ["^mod6"]
+    assert set(found(after='("number 3"/next | "number 3"/mod6)')) == everything
     assert set(found(after='"number 3"')) == everything - {"^mod6"}
     assert set(found(after='"number 3"', prefix="^")) == {"^next", "^double"}
     assert found(after='"number 3"', prefix="NE") == ["next", "^next"]
@@ -71,6 +74,14 @@ def _complete(client: httpx.Client, text: str, **parameters: object) -> dict[str
         ('"number 1"/dou/mod6', 14, (11, 14, "relation", False), ["double", "^double"]),
         ('"number 1"/dou/mod6', 3, (0, 10, "entity", False), None),
         ("nobody/ne", None, (7, 9, "relation", False), []),
+        ('"number 1"/next & "remainder/4', None, (18, 30, "entity", False), None),
+        ('("number 1"/next | "number 2"/mod6)/', None, (36, 36, "relation", False), None),
+        ('"number 2"/next & "number 1"/mod6/', None, (34, 34, "relation", False), ["^mod6"]),
+        ('"number 2"/next & "number 1"/(double|mod6/', None, (42, 42, "relation", False), ["^mod6"]),
+        ('"number 1"/(nxt|dou', None, (16, 19, "relation", False), ["double", "^double"]),
+        ('("number 1"/next)', None, (12, 16, "relation", False), []),
+        ('"number 1"/dou and "number 2"/mod6', 14, (11, 14, "relation", False), ["double", "^double"]),
+        ('(!"number 1")/ne', None, (14, 16, "relation", False), []),
         ('"number 1"//ne', None, (12, 14, "relation", False), []),
         ('"number 1"/' + "next/" * 17, None, (96, 96, "relation", False), []),
         ("x", 10**9, (0, 1, "entity", False), None),
@@ -132,6 +143,9 @@ def test_a_query_taken_apart_and_in_other_orders(client: httpx.Client) -> None:
     assert orders("a/r/s/s") == ["a/s/r/s"]
     assert orders("a/r/^r") == ["a/^r/r"]
     assert orders("a/r/r") == orders("a/r") == []
+    branches = _result(client.get("/api/parse", params={"query": "a/r and not (b/s | c)"}))
+    assert (branches["query"], branches["orders"]) == ("a/r & !(b/s | c)", [])
+    assert [each["text"] for each in branches["pieces"]] == ["a", "r", "b", "s", "c"]
     wrong = client.get("/api/parse", params={"query": "a//b"}).json()["error"]
     assert (wrong["kind"], wrong["place"]) == ("syntax", {"field": "query", "text": "a//b", "column": 2, "end": 3})
 

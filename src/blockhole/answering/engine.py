@@ -32,7 +32,7 @@ from blockhole.errors import (
     counted,
 )
 from blockhole.graph.knowledge_graph import KnowledgeGraph
-from blockhole.queries.language import Query, encode, encode_entity, parse
+from blockhole.queries.language import Query, encode_chain, encode_entity, parse
 from blockhole.queries.paths import PathQueries
 from blockhole.runs.run import Run
 
@@ -41,8 +41,6 @@ Candidates = Literal["typed", "all"]
 
 _SCORED_AT_ONCE = 4096
 """Pairs whose vectors are in memory together: those of 20,000 pairs, with every step of their walks, took 240 MB."""
-MAX_HOPS = 64
-"""Longer queries are refused: they are mistakes, and say nothing that numbers of this precision could tell."""
 
 
 @final
@@ -223,8 +221,8 @@ class Engine:
     def encode(self, query: str | Query) -> tuple[Query, int, list[int]]:
         """A query as names, as the id of its source, and as relation ids in the space of 2R."""
         parsed = parse(query) if isinstance(query, str) else query
-        check_hops(parsed)
-        source, path = encode(parsed, self.graph)
+        check_ranked(parsed)
+        source, path = encode_chain(parsed, self.graph)
         return parsed, source, path
 
     @checked
@@ -273,11 +271,13 @@ class Engine:
 # What is refused
 
 
-def check_hops(query: Query) -> None:
-    """Refuse a query that is too long to mean anything."""
-    hops = len(query.hops)
-    if hops > MAX_HOPS:
-        raise QueryError(f"the query has {hops:,} hops; a query may have {MAX_HOPS} at most.")
+def check_ranked(query: Query) -> None:
+    """Refuse a query whose answers no model ranks yet."""
+    if not query.is_chain:
+        raise QueryError(
+            f"{query} has &, | or !, and only the answers to paths are ranked so far; "
+            "`blockhole answers DATA QUERY` gives the known ones."
+        )
 
 
 def check_top(top: int) -> None:

@@ -5,15 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, final
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from blockhole.data.dataset import DataSet, load
+from blockhole.errors import checked
 from blockhole.graph.knowledge_graph import EdgesByRelation, KnowledgeGraph, edges_by_relation
-from blockhole.queries.exact import AnswerSets, TypedCandidates, answer_sets, answers, targets, typed_candidates
-from blockhole.queries.language import Hop, encode_entity, write_name
+from blockhole.graph.vocabulary import Vocabulary
+from blockhole.queries.exact import (
+    AnswerSets,
+    TypedCandidates,
+    answer_sets,
+    answers,
+    plan_answers,
+    targets,
+    typed_candidates,
+)
+from blockhole.queries.language import Hop, Query, encode_entity, encode_tree, parse, write_name
 from blockhole.queries.paths import PathQueries
+from blockhole.queries.plans import Both, Either, Follow, Plan, Start
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -51,6 +64,10 @@ class KnownFacts:
         """⟦s/r1/…/rk⟧, ascending."""
         return answers(self.graph, source, path, self.edges)
 
+    def plan_answers(self, plan: Plan) -> NDArray[np.int32]:
+        """⟦q⟧ of a query of any kind, ascending."""
+        return plan_answers(self.graph, plan, self.edges)
+
     def answer_sets(self, queries: PathQueries, batch_size: int) -> Iterator[AnswerSets]:
         """The answers to many queries, `batch_size` at a time."""
         # Compiled loops take longer to load than a few queries to answer.
@@ -60,6 +77,56 @@ class KnownFacts:
     @cached_property
     def _typed(self) -> TypedCandidates:
         return typed_candidates(self.graph, self.edges)
+
+
+# Answers that follow from facts alone
+
+
+Known = Literal["all", "train"]
+"""Which facts of a data set count as known: all of them, or those of train, which are all that a run has seen."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class KnownAnswers:
+    """Every entity that answers a query over known facts, by name.
+
+    Where the query has a negation, it is over these facts: an entity counts as no answer of what is excluded if no
+    known facts make it one. `negation` then says so, and is None else.
+    """
+
+    query: str
+    entities: tuple[str, ...]
+    known: Known
+    negation: Literal["over known facts"] | None
+
+
+@checked
+def answers_from_facts(
+    data: DataSet | str | Path, query: str | Query, *, known: Known = "all", facts: KnowledgeGraph | None = None
+) -> KnownAnswers:
+    """The exact answers to any query, as answers("family", "William/^fatherOf & !Charles"), without a model.
+
+    `known` says which facts of the data count: all, or those of train; further `facts` of the same relations may be
+    added to them.
+    """
+    parsed = parse(query) if isinstance(query, str) else query  # what cannot be read should not wait for the graph
+    split = (data if isinstance(data, DataSet) else load(data)).split
+    graph = split.graph("train") if known == "train" else split.graph("train", "valid", "test")
+    if facts is not None:
+        graph = graph_with_facts(graph, facts)
+    found = plan_answers(graph, encode_tree(parsed, graph))
+    names = tuple(sorted(graph.entities[entity] for entity in found.tolist()))
+    return KnownAnswers(str(parsed), names, known, "over known facts" if parsed.has_negation else None)
+
+
+def graph_with_facts(graph: KnowledgeGraph, facts: KnowledgeGraph) -> KnowledgeGraph:
+    """A graph and further facts behind its own, joined by names; relations must be the graph's, entities may be new."""
+    entities = Vocabulary([*graph.entities.names, *(name for name in facts.entities if name not in graph.entities)])
+    relation_ids, entity_ids = graph.relations.ids(facts.relations.names), entities.ids(facts.entities.names)
+    source, relation, target = facts.triples.T
+    triples = np.column_stack([entity_ids[source], relation_ids[relation], entity_ids[target]])
+    return KnowledgeGraph(entities, graph.relations, np.concatenate([graph.triples, triples]))
 
 
 # The facts about one entity
@@ -130,17 +197,31 @@ class NextRelations:
         self._known = known
         self._graph = known.graph
 
-    def after(self, source: int, path: list[int]) -> list[NextRelation]:
-        """What makes sense after source and path, known ones first and then those that most entities have."""
-        graph = self._graph
-        reached = self._known.answers(source, path)
-        known = self._leaving(reached)
-        kinds = np.array([graph.inverse(path[-1])]) if path else known
-        sensible = self._together_with(kinds) if len(kinds) else np.ones(2 * graph.num_relations, dtype=bool)
+    def after(self, plan: Plan) -> list[NextRelation]:
+        """What makes sense after a query or its source, known ones first and then those that most entities have."""
+        known = self._leaving(self._known.plan_answers(plan))
+        sensible = self._sensible(plan)
         sensible[known] = True
         is_known = np.zeros(len(sensible), dtype=bool)
         is_known[known] = True
         return self._ordered(np.flatnonzero(sensible), is_known)
+
+    def _sensible(self, plan: Plan) -> NDArray[np.bool_]:
+        """The relations that leave an entity of the kind of a query's answers: [2R]."""
+        found: list[NDArray[np.bool_]] = []
+        for step in plan.steps:
+            match step:
+                case Start(slot):
+                    kinds = self._leaving(np.array([plan.ids[slot]], dtype=np.int32))
+                    anything = np.ones(2 * self._graph.num_relations, dtype=bool)
+                    found.append(self._together_with(kinds) if len(kinds) else anything)
+                case Follow(_, slot):
+                    found.append(self._together_with(np.array([self._graph.inverse(plan.ids[slot])])))
+                case Both(keep, _):
+                    found.append(np.logical_and.reduce([found[each] for each in keep]))
+                case Either(of):
+                    found.append(np.logical_or.reduce([found[each] for each in of]))
+        return found[-1]
 
     def anywhere(self) -> list[NextRelation]:
         """Every relation and every inverse."""

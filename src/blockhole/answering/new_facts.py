@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from blockhole.answering.engine import Engine
+from blockhole.answering.known import graph_with_facts
 from blockhole.errors import DataError
 from blockhole.graph.knowledge_graph import KnowledgeGraph
-from blockhole.graph.vocabulary import Vocabulary
 
 _SAMPLE = 512
 _STEPS = 30
@@ -32,17 +32,13 @@ def with_facts(engine: Engine, facts: KnowledgeGraph, *, seed: int = 0) -> Engin
 
     Names are what joins the two graphs; relations must be the run's. The engine given is left as it is.
     """
-    known, names = engine.graph.entities, facts.entities.names
-    new = [name for name in names if name not in known]
-    entities = Vocabulary([*known.names, *new])
-    relation_ids = engine.graph.relations.ids(facts.relations.names)
-    entity_ids = entities.ids(names)
-    triples = np.column_stack(
-        [entity_ids[facts.triples[:, 0]], relation_ids[facts.triples[:, 1]], entity_ids[facts.triples[:, 2]]]
-    )
+    graph = graph_with_facts(engine.graph, facts)
+    triples = graph.triples[len(engine.graph) :]
     placer = _Placer(engine, seed)
-    rows = [placer.place(name, _facts_about(len(known) + i, triples, engine.graph)) for i, name in enumerate(new)]
-    graph = KnowledgeGraph(entities, engine.graph.relations, np.concatenate([engine.graph.triples, triples]))
+    rows = [
+        placer.place(graph.entities[entity], _facts_about(entity, triples, engine.graph))
+        for entity in range(engine.graph.num_entities, graph.num_entities)
+    ]
     vectors = engine.vectors.extended(torch.stack(rows)) if rows else engine.vectors
     return Engine(vectors, graph, engine.calibration)
 

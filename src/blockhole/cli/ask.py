@@ -179,31 +179,35 @@ def paths(
     print_whole(table)
 
 
-@app.command(short_help="Exact answers to a path query over a graph.")
+@app.command(short_help="Exact answers to a query over a graph.")
 def answers(
     data: Annotated[str, typer.Argument(metavar="NAME|FILE", help="A named data set, a folder, or a file of facts.")],
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="Such as William/^fatherOf/brotherOf/fatherOf.")],
-    split: Annotated[Literal["all", "train"], typer.Option(help="Follow all facts, or only those of train.")] = "all",
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="Such as 'William/^fatherOf/brotherOf & !Andrew'.")],
+    known: Annotated[
+        Literal["all", "train"],
+        typer.Option("--known", "--split", help="Which facts count as known: all, or those of train."),
+    ] = "all",
+    facts: Annotated[
+        Path | None, typer.Option("--facts", help="File of additional facts, which are known too.")
+    ] = None,
     json: JsonFlag = False,
 ) -> None:
-    """Print every entity that the path leads to from its source, one per line, sorted by name.
+    """Print every entity that answers a query over known facts, one per line, sorted by name.
 
-    A query is a source and then relations, separated by /. ^ before a relation takes it backwards; a name with spaces
-    or slashes goes in double quotes or < >.
+    A query is a source and then relations, separated by /. ^ before a relation takes it backwards; (r|s) is one
+    relation or the other. Sets of answers are joined by & | and ! (and, or, not), in parentheses where needed:
+    (a/r & !b/s)/t. A name with spaces or marks goes in double quotes or < >.
     """
-    from blockhole.queries.exact import answers as exact_answers
-    from blockhole.queries.language import encode, parse
-
-    parsed = parse(query)  # a query that cannot be read should not wait for the graph
-    facts = blockhole.load(data).split
-    graph = facts.graph("train") if split == "train" else facts.graph("train", "valid", "test")
-    names = sorted(graph.entities[entity] for entity in exact_answers(graph, *encode(parsed, graph)))
+    found = blockhole.answers(data, query, known=known, facts=None if facts is None else blockhole.read_graph(facts))
     if json:
-        print_json({"query": str(parsed), "answers": names, "count": len(names)})
+        names = {"answers": found.entities, "count": len(found.entities)}
+        print_json({"query": found.query, **names, "known": found.known, "negation": found.negation})
         return
-    for name in names:
+    for name in found.entities:
         typer.echo(name)
-    stderr().print(f"{counted(len(names), 'answer')} to {parsed}")
+    stderr().print(f"{counted(len(found.entities), 'answer')} to {found.query}")
+    if found.negation:
+        stderr().print("negation is over known facts: a fact that is missing may exclude some of these")
 
 
 @app.command("ask-database", short_help="Answers from a database that a run was exported to.")

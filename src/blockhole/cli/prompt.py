@@ -113,11 +113,14 @@ class Completer:
         self._relations = NameIndex(graph.relations.names)
 
     def complete(self, line: str) -> list[str]:
-        """What `line` may become by its last part, the source or a hop; names are written as queries hold them."""
+        """What `line` may become by its last part, an entity or a hop; names are written as queries hold them."""
         typed = pieces(line)[-1]
+        if typed.finished:  # a ) is behind it, and no name can follow
+            return []
         if typed.kind == "entity":
-            return _beginning(self._entities, self._graph.entities, typed.name)
-        names = _beginning(self._relations, self._graph.relations, typed.name)
+            names = _beginning(self._entities, self._graph.entities, typed.name)
+        else:
+            names = _beginning(self._relations, self._graph.relations, typed.name)
         return [line[: typed.name_column] + name for name in names]
 
 

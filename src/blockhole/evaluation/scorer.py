@@ -13,7 +13,7 @@ from torch import Tensor
 from blockhole.errors import EvaluationError, counted
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.models.contract import Model, at_norm_1, float32_slack, longest_norm
-from blockhole.queries.language import Hop, Query, write_name
+from blockhole.queries.language import Hop, write_name
 from blockhole.queries.paths import PathQueries
 
 _CHUNK = 8192
@@ -139,5 +139,5 @@ class Scorer:
 def spell(graph: KnowledgeGraph, queries: PathQueries, index: int) -> str:
     """One query as people write it: s/r1/^r2 → o."""
     hops = (graph.relation_name(int(relation)) for relation in queries.path[index, : queries.length[index]])
-    query = Query(graph.entities[queries.source[index]], tuple(Hop(name, inverse) for name, inverse in hops))
+    query = "/".join([write_name(graph.entities[queries.source[index]]), *(str(Hop(*hop)) for hop in hops)])
     return f"{query} → {write_name(graph.entities[queries.target[index]])}"

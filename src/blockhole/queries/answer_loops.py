@@ -10,12 +10,14 @@ Paths come as int64, as relations are computed with: else each function is compi
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from blockhole.compiled import njit
+from blockhole.queries.plans import Both, Either, Follow, Start, Steps
 
 
 class Edges(NamedTuple):
@@ -233,3 +235,133 @@ def rows_hold(
         _lower_flags(flags, members, count)
         _lower_flags(goal_flags, goal_members, goals)
     return holds
+
+
+# Queries of one shape, with all operators
+
+
+class Program(NamedTuple):
+    """The steps of a plan, flat, as compiled code takes them.
+
+    Step i is of kind `kind[i]`, the place of its class among `_KINDS`, has its id in `slot[i]`, and is made of the
+    steps `of[start[i] : start[i + 1]]`, of which those from `drop[i]` on are left out.
+    """
+
+    kind: NDArray[np.int64]
+    slot: NDArray[np.int64]
+    start: NDArray[np.int64]
+    drop: NDArray[np.int64]
+    of: NDArray[np.int64]
+
+    @classmethod
+    def of_steps(cls, steps: Steps) -> Program:
+        """The program of a plan's steps."""
+        made_of = [_made_of(step) for step in steps]
+        start = [0, *accumulate(len(keep) + len(drop) for keep, drop in made_of)]
+        columns = (
+            [_KINDS.index(type(step)) for step in steps],
+            [step.slot if isinstance(step, Start | Follow) else 0 for step in steps],
+            start,
+            [first + len(keep) for first, (keep, _) in zip(start, made_of, strict=False)],
+            [each for keep, drop in made_of for each in (*keep, *drop)],
+        )
+        return cls(*(np.array(column, dtype=np.int64) for column in columns))
+
+
+_KINDS = (Start, Follow, Both, Either)
+_START, _FOLLOW, _BOTH = range(3)
+
+
+def _made_of(step: Start | Follow | Both | Either) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    match step:
+        case Start():
+            return (), ()
+        case Follow(of):
+            return (of,), ()
+        case Both(keep, drop):
+            return keep, drop
+        case Either(of):
+            return of, ()
+
+
+@njit
+def _raise_flags(flags: NDArray[np.bool_], members: NDArray[np.int32]) -> None:
+    for entity in members:
+        flags[entity] = True
+
+
+@njit
+def _both(
+    sets: list[NDArray[np.int32]],
+    of: NDArray[np.int64],
+    kept: int,
+    flags: NDArray[np.bool_],
+) -> NDArray[np.int32]:
+    """The members of the first `kept` sets that are in no other; flags are down before and after."""
+    smallest = 0
+    for i in range(1, kept):
+        if len(sets[of[i]]) < len(sets[of[smallest]]):
+            smallest = i
+    members: NDArray[np.int32] = sets[of[smallest]]
+    for i in range(len(of)):
+        if i == smallest:
+            continue
+        other = sets[of[i]]
+        _raise_flags(flags, other)
+        found, count = np.empty(len(members), dtype=np.int32), 0
+        for entity in members:
+            if flags[entity] == (i < kept):
+                found[count] = entity
+                count += 1
+        _lower_flags(flags, other, len(other))
+        members = found[:count].copy()
+    return members
+
+
+@njit
+def plan_rows(edges: Edges, program: Program, ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """⟦q⟧ of each row of `ids`, concatenated, each ascending: (indptr [rows + 1], entities)."""
+    entities = len(edges.group_start) - 1
+    flags, next_flags = np.zeros(entities, dtype=np.bool_), np.zeros(entities, dtype=np.bool_)
+    room = np.empty(entities, dtype=np.int32)
+    sets = [np.empty(0, dtype=np.int32) for _ in range(len(program.kind))]
+    indptr = np.zeros(len(ids) + 1, dtype=np.int64)
+    out = np.empty(1024, dtype=np.int32)
+    for row in range(len(ids)):
+        for step in range(len(program.kind)):
+            kind, of = program.kind[step], program.of[program.start[step] : program.start[step + 1]]
+            if kind == _START:
+                room[0] = ids[row, program.slot[step]]
+                sets[step] = room[:1].copy()
+            elif kind == _FOLLOW:
+                members, count = sets[of[0]], 0
+                if len(members):
+                    _raise_flags(flags, members)
+                    relation = ids[row, program.slot[step]]
+                    count = _hop(edges, relation, members, len(members), flags, room, next_flags)
+                    _lower_flags(flags, members, len(members))
+                    _lower_flags(next_flags, room, count)
+                sets[step] = room[:count].copy()
+            elif kind == _BOTH:
+                sets[step] = _both(sets, of, program.drop[step] - program.start[step], flags)
+            else:
+                count = 0
+                for each in of:
+                    for entity in sets[each]:
+                        if not flags[entity]:
+                            flags[entity] = True
+                            room[count] = entity
+                            count += 1
+                _lower_flags(flags, room, count)
+                sets[step] = room[:count].copy()
+        found = sets[len(program.kind) - 1]
+        start = indptr[row]
+        if start + len(found) >= len(out):
+            grown = np.empty(2 * (start + len(found)), dtype=np.int32)
+            grown[:start] = out[:start]
+            out = grown
+        _raise_flags(flags, found)
+        _write_ascending(flags, found, len(found), out, start)
+        _lower_flags(flags, found, len(found))
+        indptr[row + 1] = start + len(found)
+    return indptr, out[: indptr[-1]].copy()

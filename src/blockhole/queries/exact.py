@@ -1,14 +1,16 @@
-"""Exact answers ⟦q⟧ of path queries, every entity reachable from the source along the path, and typed candidates T(r).
+"""Exact answers ⟦q⟧ of queries over the facts of a graph, and typed candidates T(r).
 
-The formula is ⟦s⟧ = {s} and ⟦q/r⟧ = {o : (e, r, o) ∈ F, e ∈ ⟦q⟧}. It stands here once, in NumPy, for a few queries and
-for machines that have no compiler. Thousands of queries take the compiled loops of `answer_loops`, which look at few of
-the edges; queries and scores on a GPU take the masks of `answer_masks`, which never come to the host.
+The formula is ⟦s⟧ = {s}, ⟦q/r⟧ = {o : (e, r, o) ∈ F, e ∈ ⟦q⟧}, and ∩, ∪ and the difference of sets. It stands here
+once, in NumPy, for a few queries and for machines that have no compiler. Thousands of queries take the compiled loops
+of `answer_loops`, which look at few of the edges; queries and scores on a GPU take the masks of `answer_masks`, which
+never come to the host.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, final
 
 import numpy as np
@@ -17,6 +19,7 @@ from numpy.typing import NDArray
 from blockhole.compiled import numba_installed, over_rows
 from blockhole.graph.knowledge_graph import EdgesByRelation, KnowledgeGraph, edges_by_relation
 from blockhole.queries.paths import PathQueries
+from blockhole.queries.plans import Both, Either, Follow, Plan, Start, Steps
 
 if TYPE_CHECKING:
     import torch
@@ -108,11 +111,33 @@ def answers(
     graph: KnowledgeGraph, source: int, path: Sequence[int], edges: EdgesByRelation | None = None
 ) -> NDArray[np.int32]:
     """⟦s/r1/…/rk⟧ of one query, ascending; relation ids in the space of 2R. `edges` are the graph's, if at hand."""
+    return plan_answers(graph, Plan.of_chain(source, path), edges)
+
+
+def plan_answers(graph: KnowledgeGraph, plan: Plan, edges: EdgesByRelation | None = None) -> NDArray[np.int32]:
+    """⟦q⟧ of one query of any kind, ascending; its negations are over the facts of the graph."""
     edges = edges_by_relation(graph) if edges is None else edges
-    reached = np.array([source], dtype=np.int32)
-    for relation in path:
-        reached = targets(edges, graph.num_entities, reached, relation)
-    return reached
+    found: list[NDArray[np.int32]] = []
+    for step in plan.steps:
+        match step:
+            case Start(slot):
+                found.append(np.array([plan.ids[slot]], dtype=np.int32))
+            case Follow(of, slot):
+                found.append(targets(edges, graph.num_entities, found[of], plan.ids[slot]))
+            case Both(keep, drop):
+                kept = reduce(_intersected, (found[each] for each in keep))
+                found.append(reduce(_without, (found[each] for each in drop), kept))
+            case Either(of):
+                found.append(reduce(np.union1d, (found[each] for each in of)))
+    return found[-1]
+
+
+def _intersected(one: NDArray[np.int32], other: NDArray[np.int32]) -> NDArray[np.int32]:
+    return np.intersect1d(one, other, assume_unique=True)
+
+
+def _without(one: NDArray[np.int32], other: NDArray[np.int32]) -> NDArray[np.int32]:
+    return np.setdiff1d(one, other, assume_unique=True)
 
 
 def answer_sets(
@@ -141,11 +166,41 @@ def answer_sets(
     else:
 
         def batch(first: int, last: int) -> AnswerSets:
-            sets = list(_answers_of_each(graph, edges, queries.take(slice(first, last))))
-            indptr = np.cumsum([0, *map(len, sets)], dtype=np.int64)
-            return AnswerSets(first, indptr, np.concatenate(sets))
+            return _concatenated(first, list(_answers_of_each(graph, edges, queries.take(slice(first, last)))))
 
     return over_rows(batch, len(queries), batch_size)
+
+
+def plan_answer_sets(
+    graph: KnowledgeGraph,
+    steps: Steps,
+    ids: NDArray[np.int32],
+    batch_size: int = 512,
+    *,
+    edges: EdgesByRelation | None = None,
+) -> Iterator[AnswerSets]:
+    """The answer sets of many queries of one shape, in order, `batch_size` at a time; shape of `ids`: [N, slots]."""
+    _check_plan_ids(graph, steps, ids)
+    edges = edges_by_relation(graph) if edges is None else edges
+    if numba_installed():
+        from blockhole.queries.answer_loops import Program, plan_rows
+
+        flat, program = _flat(graph, edges), Program.of_steps(steps)
+
+        def batch(first: int, last: int) -> AnswerSets:
+            return AnswerSets(first, *plan_rows(flat, program, ids[first:last].astype(np.int64)))
+    else:
+
+        def batch(first: int, last: int) -> AnswerSets:
+            return _concatenated(
+                first, [plan_answers(graph, Plan(steps, tuple(row)), edges) for row in ids[first:last].tolist()]
+            )
+
+    return over_rows(batch, len(ids), batch_size)
+
+
+def _concatenated(first: int, sets: list[NDArray[np.int32]]) -> AnswerSets:
+    return AnswerSets(first, np.cumsum([0, *map(len, sets)], dtype=np.int64), np.concatenate(sets))
 
 
 def holds(graph: KnowledgeGraph, queries: PathQueries, device: torch.device | str = "cpu") -> NDArray[np.bool_]:
@@ -188,6 +243,16 @@ def _check_ids(graph: KnowledgeGraph, queries: PathQueries) -> None:
     )
     if any(len(values) and not low <= values.min() <= values.max() <= high for values, low, high in limits):
         raise ValueError("queries hold ids outside the graph's vocabularies, or paths without hops")
+
+
+def _check_plan_ids(graph: KnowledgeGraph, steps: Steps, ids: NDArray[np.int32]) -> None:
+    """The same for queries of one shape."""
+    for step in steps:
+        if isinstance(step, Start | Follow):
+            most = graph.num_entities if isinstance(step, Start) else 2 * graph.num_relations
+            own = ids[:, step.slot]
+            if len(own) and not 0 <= own.min() <= own.max() < most:
+                raise ValueError("queries hold ids outside the graph's vocabularies")
 
 
 def _flat(graph: KnowledgeGraph, edges: EdgesByRelation) -> Edges:

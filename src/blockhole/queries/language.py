@@ -1,122 +1,98 @@
-"""The language of queries: `William/^fatherOf/brotherOf/fatherOf`, a source entity and then hops.
+"""The language of queries: `William/^fatherOf/brotherOf/fatherOf`, `(a/r & b/s)/t`, `a/r | b/s`, `a/r & !(b/s/t)`.
 
-It is the notation of SPARQL 1.1 property paths, cut to sequences and inverses::
+Paths are SPARQL 1.1 property paths of sequences, inverses and alternatives; sets are joined by & | and !::
 
-    query   = name "/" hop { "/" hop }
-    hop     = { "^" | "**" } name { "^-1" }            inverse marks, of which two cancel
+    query   = both { "|" both }
+    both    = without { "&" without }
+    without = { "!" } path                             two cancel
+    path    = ( name | "(" query ")" ) { "/" hop }
+    hop     = { "^" | "**" } ( name | "(" ways ")" ) { "^-1" }     inverse marks, of which two cancel
+    ways    = hop { "/" hop } { "|" hop { "/" hop } }
     name    = bare | "<" any but ">" ">" | '"' any, with \\" \\\\ \\n \\r \\t \\uXXXX \\UXXXXXXXX '"'
-    bare    = anything but white space, control characters and / ^ " < > \\ ( ) | ! * + ?
+    bare    = anything but white space, control characters and / ^ " < > \\ ( ) & | ! * + ?
 
-Spaces around names and marks are ignored. `* + ? | ! ( )` mean something in SPARQL that this language lacks, so a name
-that holds them is quoted. `**r` is Guu's notation of an inverse, `r^-1` the mathematician's.
+A query has at least one hop, and what is negated stands beside something that is not. Between spaces, `and`, `or` and
+`not` are & | and !, where no name can stand; `a/(r|^s)` is `a/r | a/^s`, and `^(r/s)` is `^s/^r`. Spaces around names
+and marks are ignored, but an & in the middle of a word joins nothing: it may be part of a name that wants quotes.
+`* + ?` mean something in SPARQL that this language lacks, so a name that holds them is quoted. `**r` is Guu's notation
+of an inverse, `r^-1` the mathematician's.
 
-A query is a tree: an `Anchor` is an entity, a `Projection` follows one hop from all answers of a subquery. Text is
-taken apart once: `lex` cuts it into tokens, `parse` makes a tree of them that remembers where its names stand, and
-`encode` looks these up and points at one that it does not know. Whoever completes what is being typed reads the same
-tokens through `pieces`. A further operator is a class of node with its place in `Query.nodes`, in `_Parser`, in
-`Query.__str__` and in `encode`; its answers belong in `queries/exact.py`, its vectors in `answering/vectors.py`.
+Text is taken apart once: `lex` cuts it into tokens, `parse` makes a tree of them that remembers where its names stand,
+and `encode_tree` looks these up, points at one that it does not know, and gives the plan that evaluators work on.
+Whoever completes what is being typed reads the same tokens through `pieces`.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, final
+from collections.abc import Sequence
+from typing import NamedTuple, NoReturn, final
 
 from blockhole.errors import QuerySyntaxError, UnknownName
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
+from blockhole.queries.plans import Plan, plan_of
+from blockhole.queries.tokens import (
+    INVERSE_SUFFIX,
+    NAMES,
+    WORDS,
+    Token,
+    TokenKind,
+    follows_bare,
+    glued,
+    joins_nothing,
+    lex,
+    unescape,
+    write_name,
+)
+from blockhole.queries.tree import (
+    MAX_BRANCHES,
+    MAX_HOPS,
+    Anchor,
+    Hop,
+    Intersection,
+    Negation,
+    Node,
+    Projection,
+    Query,
+    Union,
+    check_node,
+    check_size,
+    named_nodes,
+    negated,
+    normal_form,
+    write_node,
+)
+from blockhole.queries.typed import Piece, last_part, pieces, typed_hop, typed_name
 
-# The tree
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Hop:
-    """One step along a relation, or against it."""
-
-    relation: str
-    inverse: bool = False
-
-    def __str__(self) -> str:
-        return f"{'^' * self.inverse}{write_name(self.relation)}"
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Anchor:
-    """An entity, which is its own only answer; `column` is where its name stands in the text, if it was read."""
-
-    entity: str
-    column: int = field(default=0, compare=False, repr=False)
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Projection:
-    """The entities that one hop leads to from an answer of the subquery `of`; `column` as above, of the relation."""
-
-    of: Node
-    hop: Hop
-    column: int = field(default=0, compare=False, repr=False)
-
-
-Node = Anchor | Projection
-
-
-@final
-@dataclass(frozen=True, init=False)
-class Query:
-    """A query in names: Query("William", [Hop("fatherOf", inverse=True)]); `str` writes the text that parses to it.
-
-    It starts at an entity or at a subquery, and follows hops. `text` is what it was read from, if it was.
-    """
-
-    root: Node
-    text: str | None = field(compare=False, repr=False)
-
-    def __init__(self, start: str | Node, hops: Iterable[Hop] = (), *, text: str | None = None) -> None:
-        root: Node = Anchor(start) if isinstance(start, str) else start
-        for hop in hops:
-            root = Projection(root, hop)
-        if isinstance(root, Anchor):
-            raise ValueError("a path query has at least one hop")
-        object.__setattr__(self, "root", root)
-        object.__setattr__(self, "text", text)
-        if not self.source or not all(hop.relation for hop in self.hops):
-            raise ValueError("a name is not empty")
-
-    def nodes(self) -> list[Node]:
-        """Every node, each after the subqueries that it is made of, as they are read from left to right."""
-        found: list[Node] = []
-        left: list[Node] = [self.root]
-        while left:
-            node = left.pop()
-            found.append(node)
-            if isinstance(node, Projection):
-                left.append(node.of)
-        return found[::-1]
-
-    @property
-    def source(self) -> str:
-        """The entity that the chain starts at."""
-        return next(node.entity for node in self.nodes() if isinstance(node, Anchor))
-
-    @property
-    def hops(self) -> tuple[Hop, ...]:
-        """The hops of the chain, in order."""
-        return tuple(node.hop for node in self.nodes() if isinstance(node, Projection))
-
-    def __str__(self) -> str:
-        return _print(self.nodes())
-
-
-def _print(nodes: Sequence[Node]) -> str:
-    return "/".join(write_name(node.entity) if isinstance(node, Anchor) else str(node.hop) for node in nodes)
-
-
-# From text to names, from names to ids
+__all__ = [
+    "MAX_BRANCHES",
+    "MAX_HOPS",
+    "Anchor",
+    "Hop",
+    "Intersection",
+    "Negation",
+    "Node",
+    "Piece",
+    "Projection",
+    "Query",
+    "Union",
+    "encode_chain",
+    "encode_entity",
+    "encode_hop",
+    "encode_hops",
+    "encode_path",
+    "encode_prefix",
+    "encode_tree",
+    "hop_in_column",
+    "last_part",
+    "lex",
+    "normal_form",
+    "parse",
+    "pieces",
+    "typed_hop",
+    "typed_name",
+    "write_name",
+]
 
 
 def parse(text: str) -> Query:
@@ -124,30 +100,46 @@ def parse(text: str) -> Query:
     return _Parser(text).query()
 
 
-def encode(query: Query | str, graph: KnowledgeGraph) -> tuple[int, list[int]]:
-    """The id of the source and those of the relations, in the graph's space of 2R.
+# From names to ids
+
+
+def encode_tree(query: Query | str, graph: KnowledgeGraph) -> Plan:
+    """The plan of any query, in its normal form.
 
     A name that the graph does not have raises `UnknownName`, which points at it and suggests the nearest ones.
     """
     query = parse(query) if isinstance(query, str) else query
-    source, *path = _ids(query.nodes(), query.text, graph.entities, graph.relations)
-    return source, path
+    return _plan(query.normal, query.root, query.text, graph)
+
+
+def encode_prefix(text: str, graph: KnowledgeGraph) -> Plan:
+    """The same for the beginning of a query that a hop may follow, such as an entity alone."""
+    root = _Parser(text).prefix()
+    check_node(root, text)
+    return _plan(normal_form(root), root, text, graph)
+
+
+def encode_chain(query: Query | str, graph: KnowledgeGraph) -> tuple[int, list[int]]:
+    """The id of a chain's source and those of its relations, in the graph's space of 2R; refuses any other query."""
+    query = parse(query) if isinstance(query, str) else query
+    source, hops = query.chain()
+    try:
+        return graph.entities.id(source), [graph.relation_id(hop.relation, hop.inverse) for hop in hops]
+    except UnknownName as unknown:
+        raise _pointed_at(unknown, query.root, query.text, graph.entities, graph.relations) from None
 
 
 def encode_hops(query: Query, relations: Vocabulary) -> list[int]:
     """The same of the relations alone, for those who do not hold the entities."""
-    return _ids(query.nodes(), query.text, None, relations)
-
-
-def encode_prefix(text: str, graph: KnowledgeGraph) -> tuple[int, list[int]]:
-    """The same for the beginning of a query, a source and any number of hops."""
-    source, *path = _ids(_Parser(text).prefix(), text, graph.entities, graph.relations)
-    return source, path
+    try:
+        return [relations.id(hop.relation) + hop.inverse * len(relations) for hop in query.hops]
+    except UnknownName as unknown:
+        raise _pointed_at(unknown, query.root, query.text, None, relations) from None
 
 
 def encode_path(text: str, relations: Vocabulary) -> list[int]:
     """The same for relations alone, such as ^fatherOf/brotherOf."""
-    return _ids(_Parser(text).path(), text, None, relations)
+    return _hop_ids(_Parser(text).path(), text, relations)
 
 
 # Names that stand alone, in a column or an argument, need no quotes; who writes them as in a query is understood too.
@@ -155,8 +147,8 @@ def encode_path(text: str, relations: Vocabulary) -> list[int]:
 
 def encode_entity(text: str, entities: Vocabulary) -> int:
     """The id of an entity by its name as it is, or as queries write it."""
-    if text not in entities and [token.kind in _NAMES for token in lex(text)] == [True]:
-        text = _Parser(text).lone_name("entity")
+    if text not in entities and [token.kind in NAMES for token in lex(text)] == [True]:
+        text = _Parser(text).lone_name()
     return entities.id(text)
 
 
@@ -173,7 +165,7 @@ def encode_hop(text: str, relations: Vocabulary) -> int:
         if not name or name[0] in '"<':
             raise
         return relations.id(name)  # raises that it is unknown
-    return _ids([hop], text, None, relations)[0]
+    return _hop_ids([hop], text, relations)[0]
 
 
 def hop_in_column(text: str) -> Hop:
@@ -192,27 +184,55 @@ def _marks_and_name(text: str) -> tuple[bool, str]:
     return marks % 2 == 1, text[tokens[marks - 1].end :].lstrip() if marks else text
 
 
-def _ids(nodes: Sequence[Node], text: str | None, entities: Vocabulary | None, relations: Vocabulary) -> list[int]:
-    """One id for each name of a chain, in order."""
+def _hop_ids(hops: Sequence[Projection], text: str, relations: Vocabulary) -> list[int]:
+    """The ids of hops that were read without a source."""
     ids: list[int] = []
-    for place, node in enumerate(nodes):
+    for each in hops:
         try:
-            if isinstance(node, Projection):
-                ids.append(relations.id(node.hop.relation) + node.hop.inverse * len(relations))
-            elif entities is not None:
-                ids.append(entities.id(node.entity))
+            ids.append(relations.id(each.hop.relation) + each.hop.inverse * len(relations))
         except UnknownName as unknown:
-            raise _pointed_at(unknown, nodes, text, place) from None
+            raise _pointed_at(unknown, each, text, None, relations) from None
     return ids
 
 
-def _pointed_at(unknown: UnknownName, nodes: Sequence[Node], text: str | None, place: int) -> UnknownName:
-    """The same error with the text of the query, and the column in it at which the name stands."""
+def _plan(normal: Node, root: Node, text: str | None, graph: KnowledgeGraph) -> Plan:
+    try:
+        return plan_of(
+            normal,
+            lambda node: graph.entities.id(node.entity),
+            lambda node: graph.relation_id(node.hop.relation, node.hop.inverse),
+        )
+    except UnknownName as unknown:
+        raise _pointed_at(unknown, root, text, graph.entities, graph.relations) from None
+
+
+def _pointed_at(
+    unknown: UnknownName, root: Node, text: str | None, entities: Vocabulary | None, relations: Vocabulary
+) -> UnknownName:
+    """The error about the first name of a query that is unknown, with its text and the column at which it stands."""
     if text is None:  # the query was made, not read
-        text = _print(nodes)
-        nodes = _Parser(text).prefix()
-    suggested = [_suggested(near) for near in unknown.nearest]
-    return UnknownName(unknown.kind, unknown.name, unknown.nearest, text, nodes[place].column, suggested)
+        text = write_node(root)
+        root = _Parser(text).prefix()
+    for node in named_nodes(root):
+        name, known = (node.entity, entities) if isinstance(node, Anchor) else (node.hop.relation, relations)
+        if known is not None and name not in known:
+            break
+    else:
+        return unknown
+    # Looking for what is alike takes long where there are millions of names, and was done for one of them.
+    nearest = unknown.nearest if (known.kind, name) == (unknown.kind, unknown.name) else tuple(known.nearest(name))
+    problem = None
+    whole = glued(text, node.column)
+    if whole != name and whole in known:  # a name with marks in it that nobody has quoted
+        nearest = (whole,)
+    elif isinstance(node, Anchor) and name in relations:
+        problem = f"{name!r} is a relation; a query and each side of & and | starts with an entity"
+        if node.column > 0:
+            problem += ", and several relations go in parentheses: a/(r|s)"
+    elif isinstance(node, Projection) and entities is not None and name in entities:
+        problem = f"{name!r} is an entity; a relation follows /"
+    suggested = [_suggested(near) for near in nearest]
+    return UnknownName(known.kind, name, nearest, text, node.column, suggested, problem)
 
 
 def _suggested(name: str) -> str:
@@ -221,184 +241,51 @@ def _suggested(name: str) -> str:
     return repr(name) if written == name else written
 
 
-def write_name(name: str) -> str:
-    """A name as queries hold it: bare where it can be, as an IRI where it looks like one, else quoted."""
-    if name.isprintable() and _BARE.fullmatch(name):
-        return name
-    if name.isprintable() and _LOOKS_LIKE_IRI.fullmatch(name):
-        return f"<{name}>"
-    return '"' + "".join(map(_escaped, name)) + '"'
-
-
-def _escaped(character: str) -> str:
-    if character in '"\\':
-        return "\\" + character
-    if character.isprintable():
-        return character
-    code = ord(character)
-    return f"\\u{code:04X}" if code < 0x10000 else f"\\U{code:08X}"
-
-
-# Tokens
-
-_BARE = re.compile(r'[^\s\x00-\x1f\x7f-\x9f/^"<>\\()|!*+?]+')
-_ENCLOSED = re.compile(r'"((?:[^"\\]|\\.)*)("|\\?\Z)|<([^>]*)(>|\Z)', re.DOTALL)  # the end may leave it open
-_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
-_LETTER_ESCAPES = {'"': '"', "\\": "\\", "n": "\n", "r": "\r", "t": "\t"}
-_LOOKS_LIKE_IRI = re.compile(r'[A-Za-z][A-Za-z0-9+.-]*:[^\s\x00-\x1f\x7f-\x9f<>"\\{}|^`]+')
-_OPERATORS = "()|!*+?"
-_INVERSE_MARKS = ("**", "^")
-_INVERSE_SUFFIX = "^-1"
-
-TokenKind = Literal["bare", "quoted", "iri", "/", "inverse", "inverse suffix", "stray"]
-_NAMES: tuple[TokenKind, ...] = ("bare", "quoted", "iri")
-
-
-class Token(NamedTuple):
-    """A part of a text from `column` to `end`; what stands between two tokens is white space.
-
-    `inside` is a name without its quotes or brackets, escapes not yet read; `closed` says whether these were closed. A
-    `stray` character begins nothing that the language knows.
-    """
-
-    kind: TokenKind
-    column: int
-    end: int
-    inside: str
-    closed: bool = True
-
-
-def lex(text: str) -> list[Token]:
-    """Every token of a text, be it a query, a part of one or none: nothing is refused here."""
-    tokens: list[Token] = []
-    at = 0
-    while at < len(text):
-        if text[at].isspace():
-            at += 1
-            continue
-        after_name = bool(tokens) and tokens[-1].kind in (*_NAMES, "inverse suffix")
-        tokens.append(_token(text, at, after_name))
-        at = tokens[-1].end
-    return tokens
-
-
-def _token(text: str, at: int, after_name: bool) -> Token:
-    if match := _BARE.match(text, at):
-        return Token("bare", at, match.end(), match[0])
-    if match := _ENCLOSED.match(text, at):
-        if match[1] is not None:
-            return Token("quoted", at, match.end(), match[1], match[2] == '"')
-        return Token("iri", at, match.end(), match[3], match[4] == ">")
-    # Before a name ^-1 is a mark and a relation called -1.
-    if after_name and text.startswith(_INVERSE_SUFFIX, at):
-        return Token("inverse suffix", at, at + len(_INVERSE_SUFFIX), _INVERSE_SUFFIX)
-    for mark in _INVERSE_MARKS:
-        if text.startswith(mark, at):
-            return Token("inverse", at, at + len(mark), mark)
-    return Token("/" if text[at] == "/" else "stray", at, at + 1, text[at])
-
-
-def _unescape(token: Token) -> str:
-    """The name in a token; an escape that there is not is a `ValueError` with its place behind the quote."""
-    if token.kind != "quoted":
-        return token.inside
-
-    def read(escape: re.Match[str]) -> str:
-        digits, letter = escape[1] or escape[2], escape[3]
-        if digits is None and letter in _LETTER_ESCAPES:
-            return _LETTER_ESCAPES[letter]
-        code = int(digits, 16) if digits is not None else None
-        if code is None or code > 0x10FFFF or 0xD800 <= code < 0xE000:
-            raise ValueError(escape.start())
-        return chr(code)
-
-    return _ESCAPE.sub(read, token.inside)
-
-
-# What is being typed
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """The source or a hop of a text that may be half a query: text[column:end], without the / around it.
-
-    Its name begins at `name_column`, behind inverse marks; `name` is what is there of it, without quotes. `inverse`
-    counts the marks on either side. A piece is `finished` if a / follows it.
-    """
-
-    kind: Literal["entity", "relation"]
-    column: int
-    end: int
-    name_column: int
-    name: str
-    inverse: bool
-    finished: bool
-
-
-def pieces(text: str) -> list[Piece]:
-    """What a text is made of that may be half a query: its source and its hops, the last of which may be empty.
-
-    Nothing is refused: a name with a space that nobody has quoted yet is still the beginning of a name.
-    """
-    found: list[Piece] = []
-    start, own = 0, list[Token]()
-    for token in lex(text):
-        if token.kind != "/":
-            own.append(token)
-            continue
-        found.append(_piece(text, start, token.column, own, "relation" if found else "entity", finished=True))
-        start, own = token.end, []
-    found.append(_piece(text, start, len(text), own, "relation" if found else "entity", finished=False))
-    return found
-
-
-def typed_hop(text: str) -> Piece:
-    """A text as the beginning of a hop alone."""
-    tokens = [token for token in lex(text) if token.kind != "/"]
-    return _piece(text, 0, len(text), tokens, "relation", finished=False)
-
-
-def typed_name(text: str) -> str:
-    """A text as the beginning of an entity's name alone, without quotes."""
-    return _piece(text, 0, len(text), lex(text), "entity", finished=False).name
-
-
-def last_part(text: str) -> int:
-    """The column behind the last / that is outside quotes and < >: there begins the name or hop that is being typed."""
-    return pieces(text)[-1].column
-
-
-def _piece(
-    text: str, start: int, end: int, tokens: Sequence[Token], kind: Literal["entity", "relation"], finished: bool
-) -> Piece:
-    marks = 0
-    while kind == "relation" and marks < len(tokens) and tokens[marks].kind == "inverse":
-        marks += 1
-    rest = tokens[marks:]
-    suffixes = sum(token.kind == "inverse suffix" for token in rest) if kind == "relation" else 0
-    if not rest:
-        column = end
-        name = ""
-    else:
-        column = rest[0].column
-        last = rest[: len(rest) - suffixes][-1]
-        if last is rest[0] and last.kind in ("quoted", "iri"):
-            name = _read(last)
-        else:  # a space at the end may be one in the middle of a name
-            name = text[column : last.end if finished or suffixes else end]
-    return Piece(kind, start, end, column, name, (marks + suffixes) % 2 == 1, finished)
-
-
-def _read(token: Token) -> str:
-    """The name of a token as far as it can be read."""
-    try:
-        return _unescape(token)
-    except ValueError:
-        return token.inside
-
-
 # The grammar
+
+
+class _Named(NamedTuple):
+    """A hop, and the column of its relation."""
+
+    hop: Hop
+    column: int
+
+
+class _Ways(NamedTuple):
+    """The alternatives of a hop, each a sequence of hops."""
+
+    sequences: tuple[tuple[_Named | _Ways, ...], ...]
+
+
+def _inverted(step: _Named | _Ways) -> _Named | _Ways:
+    """The way back: ^(r/s|t) is ^s/^r|^t."""
+    if isinstance(step, _Named):
+        return _Named(Hop(step.hop.relation, not step.hop.inverse), step.column)
+    return _Ways(tuple(tuple(map(_inverted, reversed(sequence))) for sequence in step.sequences))
+
+
+def _follow(start: Node, step: _Named | _Ways) -> Node:
+    """Where a hop leads from a subquery; alternatives are a union."""
+    if isinstance(step, _Named):
+        return Projection(start, step.hop, step.column)
+    ends: list[Node] = []
+    for sequence in step.sequences:
+        end = start
+        for each in sequence:
+            end = _follow(end, each)
+        ends.append(end)
+        names = [named_nodes(each) for each in ends]  # alternatives after alternatives soon are more than memory holds
+        hops = sum(isinstance(name, Projection) for each in names for name in each)
+        check_size(hops, sum(map(len, names)) - hops, "with its alternatives written out the query")
+    return ends[0] if len(ends) == 1 else Union(tuple(ends))
+
+
+_DEEPEST = 64
+_LONGEST_OFFER = 60
+_QUOTE = "put a name with {} in double quotes: {}"
+_QUOTE_ANY = 'put a name with spaces or punctuation in double quotes: "a b"'
+_ALONE = 'this {0} joins nothing; put a name in double quotes: "{0}"'
+_NEGATED_PROPERTY = "SPARQL's negated property a/!r is not in this language, which negates sets: write a/s & !a/r"
 
 
 @final
@@ -409,62 +296,144 @@ class _Parser:
         self.text = text
         self.tokens = lex(text)
         self.at = 0
+        self._opened: list[Token] = []
 
     def query(self) -> Query:
         """The query that the whole text is."""
-        *_, root = nodes = self.prefix()
-        if len(nodes) == 1:
+        root = self.prefix()
+        if not any(isinstance(node, Projection) for node in named_nodes(root)):
             raise self._error("a query needs at least one hop: write source/relation")
         return Query(root, text=self.text)
 
-    def prefix(self) -> list[Node]:
-        """A source and any number of hops, each node the projection of the one before it."""
+    def prefix(self) -> Node:
+        """A query that may be an entity alone."""
         if not self.tokens:
             raise self._error("the query is empty: write source/relation")
-        if self._ahead("inverse"):
-            raise self._error("the first name is the source entity, which has no inverse")
-        column = self._column()
-        nodes: list[Node] = [Anchor(self._name("source entity"), column)]
-        while self._skip("/"):
-            hop, column = self._hop()
-            nodes.append(Projection(nodes[-1], hop, column))
+        root = self._union()
         if self.at < len(self.tokens):
-            raise self._stray()
-        return nodes
+            self._refuse_stray()
+        return root
 
-    def path(self) -> list[Node]:
+    def path(self) -> list[Projection]:
         """Hops without a source, at least one."""
-        nodes: list[Node] = []
-        while not nodes or self._skip("/"):
-            hop, column = self._hop()
-            nodes.append(Projection(Anchor(""), hop, column))
+        hops = [self._single(step) for step in self._sequence()]
         if self.at < len(self.tokens):
-            raise self._stray()
-        return nodes
+            self._refuse_stray()
+        return hops
 
     def lone_hop(self) -> Projection:
         """A hop and nothing else, from nowhere."""
-        hop, column = self._hop()
+        step = self._step()
         if self.at < len(self.tokens):
-            raise self._unquoted("expected the end here")
-        return Projection(Anchor(""), hop, column)
+            raise self._error(f"expected the end here; {_QUOTE_ANY}")
+        return self._single(step)
 
-    def lone_name(self, what: str) -> str:
-        """The first name."""
-        return self._name(what)
+    def lone_name(self) -> str:
+        """The name of an entity and nothing else."""
+        return self._name("entity")
 
-    def _hop(self) -> tuple[Hop, int]:
+    def _single(self, step: _Named | _Ways) -> Projection:
+        """A hop that is no alternative, from nowhere."""
+        if isinstance(step, _Ways):
+            raise QuerySyntaxError(self.text, 0, "one relation belongs here, such as ^fatherOf")
+        return Projection(Anchor(""), step.hop, step.column)
+
+    # Sets
+
+    def _union(self) -> Node:
+        parts = [self._intersection()]
+        while self._skip("|"):
+            parts.append(self._intersection())
+        return parts[0] if len(parts) == 1 else Union(tuple(parts))
+
+    def _intersection(self) -> Node:
+        parts = [self._negation()]
+        while self._ahead("&"):
+            if joins_nothing(self.text, self.tokens[self.at]):
+                quote = _QUOTE.format("&", write_name(glued(self.text, self._column())))
+                raise self._error(f"put spaces around an & that joins two sets; {quote}")
+            self.at += 1
+            parts.append(self._negation())
+        return parts[0] if len(parts) == 1 else Intersection(tuple(parts))
+
+    def _negation(self) -> Node:
+        column, marks = self._column(), 0
+        while self._skip("!"):
+            marks += 1
+        node = self._path()
+        return negated(node, column) if marks % 2 else node
+
+    def _path(self) -> Node:
+        node = self._start()
+        while self._skip("/"):
+            node = _follow(node, self._step())
+        return node
+
+    def _start(self) -> Node:
+        if self._ahead("("):
+            self._open()
+            node = self._union()
+            self._close()
+            return node
+        if self._ahead("inverse"):
+            raise self._error("the first name is the source entity, which has no inverse")
+        column = self._column()
+        return Anchor(self._name("source entity"), column)
+
+    # Hops
+
+    def _step(self) -> _Named | _Ways:
         inverse = False
         while self._skip("inverse"):
             inverse = not inverse
-        column = self._column()
-        relation = self._name("relation")
+        step: _Named | _Ways
+        if self._ahead("("):
+            step = self._ways()
+        elif self._ahead("!"):
+            raise self._error(_NEGATED_PROPERTY)
+        else:
+            column = self._column()
+            step = _Named(Hop(self._name("relation")), column)
         while self._skip("inverse suffix"):
             inverse = not inverse
-        return Hop(relation, inverse), column
+        return _inverted(step) if inverse else step
+
+    def _ways(self) -> _Named | _Ways:
+        """Relations in parentheses, joined by |."""
+        self._open()
+        sequences = [self._sequence()]
+        while self._skip("|"):
+            sequences.append(self._sequence())
+        if self._ahead("&"):
+            raise self._error("relations are joined by | alone: write a/r & a/s for what both lead to")
+        self._close()
+        return sequences[0][0] if len(sequences) == len(sequences[0]) == 1 else _Ways(tuple(sequences))
+
+    def _sequence(self) -> tuple[_Named | _Ways, ...]:
+        steps = [self._step()]
+        while self._skip("/"):
+            steps.append(self._step())
+        return tuple(steps)
+
+    # Parentheses and names
+
+    def _open(self) -> None:
+        self._opened.append(self.tokens[self.at])
+        if len(self._opened) > _DEEPEST:
+            raise self._error(f"parentheses may be {_DEEPEST} deep at most")
+        self.at += 1
+        if self._ahead(")"):
+            raise self._error("there is nothing in these parentheses")
+
+    def _close(self) -> None:
+        if self.at == len(self.tokens):
+            raise QuerySyntaxError(self.text, self._opened[-1].column, "the ( that opens here is not closed")
+        if not self._skip(")"):
+            self._refuse_stray()
+        self._opened.pop()
 
     def _name(self, what: str) -> str:
-        if not self._ahead(*_NAMES):
+        if not self._ahead(*NAMES):
             raise self._no_name(what)
         token = self.tokens[self.at]
         if not token.closed:
@@ -472,8 +441,10 @@ class _Parser:
             raise self._error(opened or "the < that opens here is not closed by >")
         if not token.inside:
             raise self._error("a name cannot be empty")
+        if token.kind == "bare" and token.inside in WORDS and what == "source entity" and not self._slash_behind():
+            raise self._error(_ALONE.format(token.inside))
         try:
-            name = _unescape(token)
+            name = unescape(token)
         except ValueError as unknown:
             raise QuerySyntaxError(
                 self.text,
@@ -483,26 +454,54 @@ class _Parser:
         self.at += 1
         return name
 
+    def _slash_behind(self) -> bool:
+        return self.at + 1 < len(self.tokens) and self.tokens[self.at + 1].kind == "/"
+
+    # What is refused
+
     def _no_name(self, what: str) -> QuerySyntaxError:
-        if self.at == len(self.tokens):
+        before = self.tokens[self.at - 1] if self.at else None
+        here = self.tokens[self.at] if self.at < len(self.tokens) else None
+        if (
+            before is not None
+            and before.kind in ("&", "|", "!")
+            and (here is None or here.kind in (")", "&", "|", "/"))
+        ):
+            column, problem = before.column, f"nothing stands after this {before.inside}"
+            return QuerySyntaxError(self.text, column, problem + self._offer(column))
+        if here is None:
             return self._error(f"a {what} is missing at the end")
-        if self._ahead("/"):
+        if here.kind == "/":
             return self._error(f'a {what} is missing before this /; put a name with / in double quotes: "a/b"')
-        return self._unquoted(f"expected a {what} here")
+        if here.kind in ("&", "|", ")"):
+            offer = self._offer(here.column) or f"; {_QUOTE.format('&', write_name('&'))}" * (here.inside == "&")
+            return self._error(f"a {what} is missing before this {here.inside}{offer}")
+        return self._error(self._unknown_mark(f"expected a {what} here") + f"; {_QUOTE_ANY}")
 
-    def _stray(self) -> QuerySyntaxError:
-        """What follows a name and is no /."""
-        if self.text[self._column()] == "^":
-            return self._error(
-                f"^ goes before a relation, or after it as {_INVERSE_SUFFIX}; put a name with ^ in double quotes"
+    def _refuse_stray(self) -> NoReturn:
+        """What follows a set or a hop and joins nothing to it."""
+        token = self.tokens[self.at]
+        if self.text[token.column] == "^":
+            raise self._error(
+                f"^ goes before a relation, or after it as {INVERSE_SUFFIX}; put a name with ^ in double quotes"
             )
-        return self._unquoted("expected / here")
+        if token.kind in ("!", "(", ")"):
+            problem = "this ) closes nothing" if token.kind == ")" else f"expected / & or | before this {token.inside}"
+            raise self._error(problem + (self._offer(token.column) if follows_bare(self.text, token.column) else ""))
+        if token.kind == "bare" and token.inside in WORDS:
+            problem = "write & !, or: and not" if token.inside == "not" else f"nothing stands after this {token.inside}"
+            raise self._error(problem)
+        raise self._error(self._unknown_mark("expected / & or | here") + f"; {_QUOTE_ANY}")
 
-    def _unquoted(self, expected: str) -> QuerySyntaxError:
+    def _offer(self, column: int) -> str:
+        """The quotes that a name with the mark at a column in it needs, if there may be such a name."""
+        mark, whole = self.text[column], glued(self.text, column)
+        named = mark in "()&|!" and whole.strip("()&|!") and len(whole) <= _LONGEST_OFFER
+        return f"; {_QUOTE.format(mark, write_name(whole))}" if named else ""
+
+    def _unknown_mark(self, otherwise: str) -> str:
         character = self.text[self._column()]
-        if character in _OPERATORS:
-            expected = f"paths have no {character}, only / and ^"
-        return self._error(f'{expected}; put a name with spaces or punctuation in double quotes: "a b"')
+        return f"the language has no {character}" if character in "*+?" else otherwise
 
     def _ahead(self, *kinds: TokenKind) -> bool:
         return self.at < len(self.tokens) and self.tokens[self.at].kind in kinds

@@ -21,7 +21,7 @@ from blockhole.errors import (
     UndefinedPath,
     UnknownName,
 )
-from blockhole.queries.language import lex, pieces, write_name
+from blockhole.queries.language import Piece, lex, pieces, write_name
 from blockhole.serving.settings import MAX_ANSWERS, MAX_BODY, MAX_CHAINS, MAX_PATHS, MAX_TEXT
 
 Result = TypeVar("Result")
@@ -39,7 +39,7 @@ QueryText = Annotated[
     str,
     Field(
         max_length=MAX_TEXT,
-        description="A source entity and then relations, ^ before an inverse.",
+        description="A source entity and then relations, ^ before an inverse; sets of answers joined by & | and !.",
         examples=["William/^fatherOf/brotherOf/fatherOf"],
     ),
 ]
@@ -155,13 +155,16 @@ class PieceReport:
     name: str
     text: str
 
+    @classmethod
+    def of(cls, text: str, piece: Piece) -> PieceReport:
+        """A part of a text."""
+        own = text[piece.column : piece.end]
+        return cls(piece.column, piece.end, piece.kind, piece.inverse, piece.name, own)
+
 
 def pieces_of(text: str) -> tuple[PieceReport, ...]:
     """The parts of a query, also of one that is being typed."""
-    return tuple(
-        PieceReport(each.column, each.end, each.kind, each.inverse, each.name, text[each.column : each.end])
-        for each in pieces(text)
-    )
+    return tuple(PieceReport.of(text, each) for each in pieces(text))
 
 
 @final
@@ -359,9 +362,10 @@ def _place(fields: Mapping[str, str | None], text: str, column: int, end: int) -
 
 
 def _end_of_mistake(text: str, column: int) -> int:
-    """A mistake reaches to the next / at most, and is one character long at least."""
-    piece = next(piece for piece in pieces(text) if column <= piece.end)
-    return max(piece.column + len(text[piece.column : piece.end].rstrip()), column + 1)
+    """A mistake reaches to the end of the name that it is in, or is one character long."""
+    piece = next((piece for piece in pieces(text) if piece.column <= column <= piece.end), None)
+    end = column if piece is None else piece.column + len(text[piece.column : piece.end].rstrip())
+    return max(end, column + 1)
 
 
 def busy() -> Refusal:

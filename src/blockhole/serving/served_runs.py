@@ -14,7 +14,7 @@ from blockhole.answering.known import NextRelations
 from blockhole.errors import ConfigError
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import NameIndex
-from blockhole.queries.language import Hop, Query, parse
+from blockhole.queries.language import Hop, Query, encode_tree, parse
 from blockhole.runs.run import Run
 from blockhole.serving.schemas import Example, Place, Problem, Refusal, RunReport, pieces_of
 
@@ -130,12 +130,12 @@ def _examples(graph: KnowledgeGraph, following: NextRelations, example: Query | 
     figure = [
         Example(text, "all", words, pieces_of(text))
         for text, words in _FIGURE_1.items()
-        if _has_names(graph, parse(text))
+        if has_names(graph, parse(text))
     ]
     walks = [] if example is None else [example]
     while walks and len(walks[-1].hops) < _LONGEST_EXAMPLE:
-        source, *path = graph.entities.id(walks[-1].source), *(_relation(graph, hop) for hop in walks[-1].hops)
-        onward = [Hop(*graph.relation_name(each.relation)) for each in following.after(source, path) if each.known]
+        after = following.after(encode_tree(walks[-1], graph))
+        onward = [Hop(*graph.relation_name(each.relation)) for each in after if each.known]
         used = {hop.relation for hop in walks[-1].hops}
         fresh = [hop for hop in onward if hop.relation not in used] or onward
         if not fresh:
@@ -146,12 +146,9 @@ def _examples(graph: KnowledgeGraph, following: NextRelations, example: Query | 
     ]
 
 
-def _has_names(graph: KnowledgeGraph, query: Query) -> bool:
+def has_names(graph: KnowledgeGraph, query: Query) -> bool:
+    """Whether a graph has every name of a chain."""
     return query.source in graph.entities and all(hop.relation in graph.relations for hop in query.hops)
-
-
-def _relation(graph: KnowledgeGraph, hop: Hop) -> int:
-    return graph.relation_id(hop.relation, hop.inverse)
 
 
 def _in_words(query: Query) -> str:

@@ -8,7 +8,7 @@ from typing import final
 
 from blockhole.answering.answers import AnswersReport
 from blockhole.answering.connections import Deadline, PathsReport, report_paths
-from blockhole.answering.engine import Engine, Question, Verdict, check_top, not_calibrated
+from blockhole.answering.engine import Question, Verdict, check_top, not_calibrated
 from blockhole.answering.explanation import Explanation, explain
 from blockhole.answering.known import Neighbourhood, neighbourhood
 from blockhole.errors import ConfigError, QueryError, RunError
@@ -28,7 +28,7 @@ from blockhole.serving.schemas import (
     pieces_of,
     refusing,
 )
-from blockhole.serving.served_runs import ServedRun
+from blockhole.serving.served_runs import ServedRun, has_names
 from blockhole.serving.settings import MAX_ANSWERS, MAX_CHAINS, MAX_NAMES, MAX_NEIGHBOURS, MAX_PATHS, ServerSettings
 from blockhole.serving.suggestions import beginning_as, find_entities, relations_after, suggest
 
@@ -76,7 +76,7 @@ class Service:
         _check_top(body.top, MAX_ANSWERS)
         with refusing({"query": body.query}):
             query = self._parse(body.query)
-            if not _knows(run.engine, query):
+            if not (query.is_chain and has_names(run.engine.graph, query)):
                 await self._lanes["short"].run(partial(run.engine.encode, query))  # names what looks alike
             answers = await self._batcher.ask(run.engine, Question(query, body.top, body.candidates, body.only))
         return AnswersReport(answers.query, answers.ranked, round(1000 * (perf_counter() - began), 3))
@@ -126,7 +126,7 @@ class Service:
 
     async def complete(self, run: ServedRun, text: str, caret: int) -> SuggestionsReport:
         """What the name at the caret may become."""
-        if len(pieces(text)) - 1 > self._settings.max_length:
+        if _typed_hops(text) > self._settings.max_length:
             return SuggestionsReport(text, pieces_of(text)[-1], False, ())  # asking will say that it is too long
         return await self._lanes["short"].run(partial(suggest, run, text, caret))
 
@@ -141,7 +141,7 @@ class Service:
         _check_limit(limit, MAX_NAMES)
         with refusing({"after": after}):
             if after is not None:
-                self._check_length(len(pieces(after)) - 1)
+                self._check_length(_typed_hops(after))
             found = await self._lanes["short"].run(partial(relations_after, run, after))
         return RelationsReport(after, tuple(beginning_as(found, prefix)[:limit]))
 
@@ -150,17 +150,17 @@ class Service:
         with refusing({"query": text}):
             query = self._parse(text)
         orders: dict[str, None] = {}
-        for at in range(len(query.hops) - 1):
-            first, second = query.hops[at : at + 2]
+        source, hops = query.chain() if query.is_chain else ("", ())
+        for at in range(len(hops) - 1):
+            first, second = hops[at : at + 2]
             if first != second:
-                hops = (*query.hops[:at], second, first, *query.hops[at + 2 :])
-                orders[str(Query(query.source, hops))] = None
+                orders[str(Query(source, (*hops[:at], second, first, *hops[at + 2 :])))] = None
         own = str(query)
         return ParsedReport(own, pieces_of(own), tuple(Reordered(each, pieces_of(each)) for each in orders))
 
     def _parse(self, text: str) -> Query:
         query = parse(text)
-        self._check_length(len(query.hops))
+        self._check_length(query.num_hops)
         return query
 
     def _check_length(self, hops: int) -> None:
@@ -169,9 +169,8 @@ class Service:
             raise QueryError(f"the query has {hops:,} hops; a query may have {most} at most.")
 
 
-def _knows(engine: Engine, query: Query) -> bool:
-    graph = engine.graph
-    return query.source in graph.entities and all(hop.relation in graph.relations for hop in query.hops)
+def _typed_hops(text: str) -> int:
+    return sum(piece.kind == "relation" for piece in pieces(text))
 
 
 def _require_calibration(run: ServedRun) -> None:

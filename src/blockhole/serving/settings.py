@@ -8,9 +8,9 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import final
 
-from blockhole.answering.engine import MAX_HOPS
 from blockhole.compiled import available_threads
 from blockhole.errors import ConfigError
+from blockhole.queries.language import MAX_HOPS
 
 MAX_BODY = 64 * 1024
 """Bytes of a request's body."""

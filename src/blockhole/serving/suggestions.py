@@ -11,14 +11,13 @@ from rapidfuzz.process import extract
 
 from blockhole.errors import QueryError
 from blockhole.graph.vocabulary import NameIndex
-from blockhole.queries.language import Hop, encode_prefix, typed_hop, typed_name, write_name
+from blockhole.queries.language import Hop, Piece, encode_prefix, pieces, typed_hop, typed_name, write_name
 from blockhole.serving.schemas import (
     FoundEntity,
     PieceReport,
     RelationReport,
     Suggestion,
     SuggestionsReport,
-    pieces_of,
 )
 from blockhole.serving.served_runs import ServedRun
 from blockhole.serving.settings import MAX_NAMES
@@ -28,25 +27,29 @@ _ENTITIES_SHOWN = 12
 
 def suggest(run: ServedRun, text: str, caret: int) -> SuggestionsReport:
     """What the piece at the caret may become; nothing behind a beginning that has a mistake: asking will say which."""
-    piece = next((piece for piece in pieces_of(text) if caret <= piece.end), pieces_of(text)[-1])
-    if piece.kind == "entity":
-        suggestions = _suggested_entities(run, piece)
+    typed = pieces(text)
+    piece = next((piece for piece in typed if caret <= piece.end), typed[-1])
+    own = text[piece.column : piece.end]
+    if piece.finished and caret > piece.end:  # behind the last ), where nothing has a name
+        suggestions = []
+    elif piece.kind == "entity":
+        suggestions = _suggested_entities(run, own, piece)
     else:
-        suggestions = _suggested_relations(run, text[: piece.column - 1], piece)
-    complete = any(suggestion.text == piece.text.strip() for suggestion in suggestions)
-    return SuggestionsReport(text, piece, complete, tuple(suggestions))
+        suggestions = _suggested_relations(run, piece)
+    complete = any(suggestion.text == own.strip() for suggestion in suggestions)
+    return SuggestionsReport(text, PieceReport.of(text, piece), complete, tuple(suggestions))
 
 
-def _suggested_entities(run: ServedRun, piece: PieceReport) -> list[Suggestion]:
-    found = find_entities(run, piece.text, _ENTITIES_SHOWN)
+def _suggested_entities(run: ServedRun, typed: str, piece: Piece) -> list[Suggestion]:
+    found = find_entities(run, typed, _ENTITIES_SHOWN)
     return [
         Suggestion(each.text, each.name, _hit(each.name, piece.name), None, each.match == "similar") for each in found
     ]
 
 
-def _suggested_relations(run: ServedRun, before: str, piece: PieceReport) -> list[Suggestion]:
+def _suggested_relations(run: ServedRun, piece: Piece) -> list[Suggestion]:
     try:
-        following = relations_after(run, before)
+        following = relations_after(run, piece.after)
     except QueryError:
         return []
     fitting = [(_fit(each.name, piece.name), each) for each in following if each.inverse or not piece.inverse]
@@ -83,10 +86,13 @@ def _hit(name: str, typed: str) -> tuple[int, int]:
 
 
 def relations_after(run: ServedRun, beginning: str | None) -> list[RelationReport]:
-    """The relations that make sense after the beginning of a query; without one, all."""
+    """The relations that make sense after the beginning of a query, of its last path; without one, all."""
     graph = run.engine.graph
     known = run.following
-    following = known.anywhere() if beginning is None else known.after(*encode_prefix(beginning, graph))
+    path = beginning
+    if beginning is not None and (next_hop := pieces(f"{beginning}/")[-1]).kind == "relation":
+        path = next_hop.after
+    following = known.anywhere() if path is None else known.after(encode_prefix(path, graph))
     hops = [(Hop(*graph.relation_name(each.relation)), each) for each in following]
     return [RelationReport(hop.relation, hop.inverse, str(hop), each.known, each.entities) for hop, each in hops]
 
