@@ -148,8 +148,8 @@ TRIED, KEPT = 16, 1008
 class Trial:
     """Finds out, every thousand steps, whether helpers make them faster: the weights are the same either way.
 
-    Where two cores share a cache, a second thread makes epochs of batches of 1,024 1.5 times as fast. Where they do
-    not, every row that one of them moves has to travel to the other, and an epoch takes 1.6 times as long.
+    A second thread makes epochs of batches of 1,024 about 1.5 times as fast on most machines. On one of two virtual
+    cores it sometimes made them 1.6 times as slow, presumably while these shared no cache.
     """
 
     def __init__(self) -> None:
