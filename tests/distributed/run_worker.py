@@ -225,7 +225,8 @@ def main(folder: Path) -> None:
         *((name, 3, partial(reported, work, folder)) for name, work in FAILURES.items()),
     ]
     statuses: dict[str, list[int]] = {}
-    for steps in (begin, go_on_with):
+    # The first one alone: it compiles loops that all others then load.
+    for steps in (begin[:1], begin[1:], go_on_with):
         started = {name: start_group(processes, work) for name, processes, work in steps}
         statuses |= {name: end_group(children) for name, children in started.items()}
     (folder / "statuses.json").write_text(json.dumps(statuses))
