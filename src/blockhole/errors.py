@@ -234,6 +234,8 @@ def why(failure: Exception) -> str:
     errors = getattr(failure, "errors", None)
     if callable(errors):  # pydantic's: the first of them
         fault = errors()[0]
+        if fault["type"] == "json_invalid":
+            return "it is not valid JSON"
         return f"{'.'.join(map(str, fault['loc'])) or 'it'} must be {ought_to_be(fault)}"
     if isinstance(failure, KeyError):
         return f"{failure.args[0]} is missing"

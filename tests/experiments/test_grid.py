@@ -178,7 +178,7 @@ def test_files_that_cannot_be_searched_in(town: Path, tmp_path: Path) -> None:
     ):
         search.run(1, silent)
     (tmp_path / "text.db").write_text("no database " * 100, encoding="utf-8")
-    with pytest.raises(DataError, match=r"text\.db is no study of a grid search \(file is not a database\)"):
+    with pytest.raises(DataError, match=r"text\.db is not a study of a grid search \(file is not a database\)"):
         make_search(town, tmp_path / "text.db").run(1, silent)
 
 

@@ -179,7 +179,7 @@ def test_what_cannot_be_run_says_why(laboratory: Command, town: Path) -> None:
 def test_a_seed_below_zero_is_wrong_usage(laboratory: Command) -> None:
     outcome = laboratory("reproduce", "ranking", "--seed", -1)
     assert outcome.status == 2
-    assert "must be at least 0" in re.sub(r"\s+", " ", outcome.err)
+    assert "greater than or equal to 0" in re.sub(r"\s+", " ", outcome.err)
 
 
 def test_a_training_that_diverges_leaves_the_others_alone(laboratory: Command, town: Path) -> None:
@@ -208,7 +208,7 @@ def test_results_says_what_is_wrong_with_a_folder(laboratory: Command, tmp_path:
     file.parent.mkdir(parents=True)
     file.write_text('{"table": "ranking", "da', encoding="utf-8")
     failure = laboratory("results", "--results", "cut").failure()
-    assert failure.startswith("cut/ranking/wn11/complex-50-seed0.json is no whole record (Invalid JSON: ")
+    assert failure.startswith("cut/ranking/wn11/complex-50-seed0.json is not a whole record (it is not valid JSON); ")
     assert failure.endswith("remove it and run the experiment again, or restore it from a copy.")
 
 

@@ -99,3 +99,21 @@ def test_rdf_xml(tmp_path: Path) -> None:
     ]
     ox.serialize(quads, str(tmp_path / "kin.rdf"), format=ox.RdfFormat.RDF_XML)
     assert facts_of(read_graph(tmp_path / "kin.rdf")) == NAMED[:2]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "@prefix : <http://x/{long}> .\n:a :p :b .\n",
+        "@base <http://x/{long}/> .\n<a> <p> <b> .\n",
+        "@prefix x: <http://x/> .\n" + "x:a x:p x:b .\n" * 200 + "@prefix x: <http://x/{long}> .\nx:a x:p x:c .\n",
+    ],
+)
+def test_a_prefix_of_thousands_of_characters_is_refused(tmp_path: Path, text: str) -> None:
+    """A file of kilobytes with a long prefix and many short names would be gigabytes in memory."""
+    path = tmp_path / "facts.ttl"
+    path.write_text(text.replace("{long}", "y" * 1900), encoding="utf-8")
+    assert read_graph(path).num_entities >= 2
+    path.write_text(text.replace("{long}", "y" * 2100), encoding="utf-8")
+    with pytest.raises(MalformedFile, match=r"a prefix stands for 2,1.. characters; shorten it to 2,048 at most"):
+        read_graph(path)

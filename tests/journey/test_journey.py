@@ -171,7 +171,8 @@ def test_4_a_name_without_its_address(blockhole: Blockhole, run: str) -> None:
 
 def test_5_a_space_without_quotes(blockhole: Blockhole, run: str) -> None:
     assert _failure(blockhole, "ask", run, f"Zoë Müller/{BORN}") == (
-        f'expected / here; put a name with spaces or punctuation in double quotes: "a b"\n  Zoë Müller/{BORN}\n      ^'
+        'expected / & or | here; put a name with spaces or punctuation in double quotes: "a b"\n'
+        f"  Zoë Müller/{BORN}\n      ^"
     )
 
 

@@ -215,7 +215,7 @@ def test_simple_explains_why_it_has_no_paths(hops: int) -> None:
     model = build("simple", "own")
     source, path = torch.tensor([0]), torch.zeros(1, hops, dtype=torch.long)
     message = (
-        f"SimplE scores single relations, not a path of {hops}: it keeps subjects and objects in different vector "
+        f"SimplE scores single relations, not a path of {hops} hops: it keeps subjects and objects in different vector "
         "spaces, so the product of two relations is not defined; use blockhole for paths."
     )
     with pytest.raises(UndefinedPath) as by_query:

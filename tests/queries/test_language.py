@@ -324,9 +324,9 @@ def test_a_tree_of_every_operator() -> None:
     assert not parse("a/r & !(!b | !c/s)").has_negation
     assert not query.is_chain
     assert [node.column for node in query.nodes() if isinstance(node, Negation)] == [7]
-    with pytest.raises(QueryError, match=r"^a/r & !b \| c/s is no path from one entity: it has &, \| or !\.$"):
+    with pytest.raises(QueryError, match=r"^a/r & !b \| c/s is not a path from one entity: it has &, \| or !\.$"):
         query.chain()
-    with pytest.raises(QueryError, match="is no path from one entity"):
+    with pytest.raises(QueryError, match="is not a path from one entity"):
         encode_chain(query, graph(("a", "r", "b"), ("c", "s", "b")))
 
 

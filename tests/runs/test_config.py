@@ -137,7 +137,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"training.epochs": [[[[[1]]]]]},
-        "training.epochs = [[[[...]]]] cannot be used: it should be a valid integer "
+        "training.epochs = [[[[...]]]] cannot be used: it must be a whole number "
         "(passes over the positives; absent: as many as make up `steps`).",
     ),
     ({"model.name": "blokhole"}, "unknown model 'blokhole'; did you mean blockhole?"),

@@ -201,7 +201,7 @@ DEEP = b"[" * 50_000
         ("config.json", lambda _: b"[]", r"config\.json cannot be used; .* settings are sections"),
         ("state.json", lambda _: DEEP, r"state\.json cannot be read \(it is nested too deeply\)"),
         ("metrics.jsonl", lambda _: DEEP + b"\n", r"metrics\.jsonl cannot be read \(it is nested too deeply\)"),
-        ("calibration.json", lambda _: DEEP, r"calibration\.json cannot be read \(it is nested too deeply\)"),
+        ("calibration.json", lambda _: DEEP, r"calibration\.json is damaged: it is not what was saved"),
         ("state.json", _record(lambda it: it["files"].pop("optimizer.safetensors")), "does not tell which optimizer"),
         ("state.json", _record(lambda it: it["files"].clear()), "does not tell which weights"),
         ("state.json", _record(lambda it: it["sha256"].update({"x" * 300: "0"})), "x is damaged, not the bytes"),

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from blockhole.answering.vectors import Vectors, diverged
-from blockhole.errors import BlockholeWarning, DamagedRun, MissingExtra, RunError
+from blockhole.errors import BlockholeWarning, DamagedRun, MissingExtra, RunError, counted
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.models.contract import at_norm_1, float32_slack, full_float32, longest_norm
 from blockhole.queries.walks import sample_walks
@@ -332,9 +332,10 @@ def build_index(folder: Path, vectors: Vectors, graph: KnowledgeGraph, kind: Ind
         if old.name != name:
             old.unlink()
     if kind != "exact" and graph.num_entities <= MANY:
+        entities = counted(graph.num_entities, "entity", "entities")
         message = (
-            f"{folder} has {graph.num_entities:,} entities, and questions over {MANY:,} candidates or fewer are "
-            f"searched exactly, in milliseconds, so its {kind} index will not be used."
+            f"{folder} has {entities}, and questions over {MANY:,} candidates or fewer are searched exactly, in "
+            f"milliseconds, so its {kind} index will not be used."
         )
         warnings.warn(message, BlockholeWarning, stacklevel=2)
     return record

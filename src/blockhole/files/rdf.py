@@ -267,6 +267,9 @@ def syntax_error(path: Path, failure: SyntaxError, line: int | None) -> Malforme
 
 
 BATCH = 100_000
+_LOOKED_AT = 64
+"""Quads after which prefixes are looked at: with one of megabytes, each of them may take megabytes."""
+_LONGEST_PREFIX = 2048
 _LONGEST_ENTITY = 256
 _ENTITY = b"<!ENTITY"
 _DEFINITION = re.compile(rb'<!ENTITY\s*%?\s*([^\s"]+)\s*"([^"]*)"', re.DOTALL)
@@ -337,7 +340,7 @@ def _canonical_batches(path: Path, file_format: FileFormat) -> Iterator[str]:
             if file.read(len(BYTE_ORDER_MARK)) != BYTE_ORDER_MARK:
                 file.seek(0)
             quads = _parser(reader if layout is Layout.RDF_XML else file, layout)
-            while batch := list(islice(quads, BATCH)):
+            while batch := list(_next_quads(quads, path)):
                 yield spell(batch, quads=True)
         except SyntaxError as failure:
             # pyoxigraph tells no line for RDF/XML.
@@ -347,7 +350,20 @@ def _canonical_batches(path: Path, file_format: FileFormat) -> Iterator[str]:
             raise decompression_error(path, fault, None) from None
 
 
-def _parser(file: IO[bytes] | LineByLine, layout: Layout) -> Iterator[pyoxigraph.Quad]:
+def _next_quads(quads: pyoxigraph.QuadParser, path: Path) -> Iterator[pyoxigraph.Quad]:
+    """The next quads, a batch at most; refuses a prefix that a short name would grow to megabytes by."""
+    left = BATCH
+    while few := list(islice(quads, min(left, _LOOKED_AT))):
+        for iri in (*quads.prefixes.values(), quads.base_iri or ""):
+            if len(iri) > _LONGEST_PREFIX:
+                problem = f"a prefix stands for {len(iri):,} characters"
+                remedy = f"shorten it to {_LONGEST_PREFIX:,} at most, or write IRIs out where they are used"
+                raise MalformedFile(path, problem, remedy)
+        yield from few
+        left -= len(few)
+
+
+def _parser(file: IO[bytes] | LineByLine, layout: Layout) -> pyoxigraph.QuadParser:
     import pyoxigraph
 
     formats = {

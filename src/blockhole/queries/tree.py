@@ -178,7 +178,7 @@ class Query:
         """The source and the hops, where it is a chain."""
         *above, start = _downwards(self.normal)
         if not isinstance(start, Anchor):
-            raise QueryError(f"{self} is no path from one entity: it has &, | or !.")
+            raise QueryError(f"{self} is not a path from one entity: it has &, | or !.")
         return start.entity, tuple(node.hop for node in reversed(above) if isinstance(node, Projection))
 
     def __str__(self) -> str:
