@@ -138,4 +138,4 @@ def _is_whole(response: bytes, request: bytes) -> bool:
     if b"transfer-encoding: chunked" in lower:
         return body.endswith(b"0\r\n\r\n")
     length = lower.partition(b"content-length:")[2].partition(b"\r\n")[0].strip()
-    return request.startswith(b"HEAD") or not length.isdigit() or len(body) >= int(length)
+    return request.lstrip(b"\r\n").startswith(b"HEAD") or not length.isdigit() or len(body) >= int(length)
