@@ -92,6 +92,7 @@ def apply_changes(changes: str, root: Path) -> None:
 
 _STEPS = """
 import contextlib, io, json, os, sys
+sys.modules["numba"] = None  # its loops would be compiled anew for every copy of the package
 from blockhole.cli.main import main
 printed = []
 for step in json.load(sys.stdin):

@@ -2,8 +2,8 @@
 
 Children are forked from a process that has imported everything but used nothing that starts threads, so a life costs
 milliseconds. Half of the lives end at a random moment of their first second; the other half within a few batches of
-their first checkpoint, so that a run gets on however slow the machine is. A run is killed ten times, then trained to
-its end, and the next begins: many deaths come before, or in, the first checkpoint.
+their first checkpoint, so that a run gets on however slow the machine is. A run is killed ten times at most, then
+trained to its end, and the next begins: many deaths come before, or in, the first checkpoint.
 
 After each death, and at the end, every command must do its work or say in one sentence why not.
 Prints one JSON object: how many lives were ended, how far each had come, what the commands said, and whether all runs
@@ -87,6 +87,8 @@ def kill_at_random(folder: Path, rng: random.Random, *, after_a_checkpoint: bool
     """Start a life and end it at a random moment; whether it was still under way."""
     before, child = place_of(folder), begin_life(folder)
     while after_a_checkpoint and place_of(folder) == before:
+        if os.waitpid(child, os.WNOHANG)[0]:  # nothing was left to train
+            return False
         time.sleep(0.001)
     time.sleep(rng.uniform(0.0, 0.05 if after_a_checkpoint else 1.0))
     os.kill(child, signal.SIGKILL)
@@ -149,19 +151,21 @@ def same(folder: Path, straight: Path) -> tuple[bool, bool]:
 
 
 def kill_many(place: Path, kills: int, seed: int = 0) -> dict[str, Any]:
-    """Kill so many lives, ten a run; what came of it."""
+    """Kill so many lives, at most ten a run; what came of it."""
     load_loops()
     rng = random.Random(seed)
     straight = place / "straight"
     os.waitpid(begin_life(straight), 0)
     runs: list[dict[str, Any]] = []
     said: Counter[str] = Counter()
-    for number in range(-(-kills // A_RUN)):
-        folder, progress, killed = place / f"run-{number}", [], 0
-        for life in range(min(A_RUN, kills - number * A_RUN)):
-            killed += kill_at_random(folder, rng, after_a_checkpoint=life % 2 == 1)
+    left = kills
+    while left:
+        folder, progress, killed = place / f"run-{len(runs)}", [], 0
+        while killed < min(A_RUN, left) and kill_at_random(folder, rng, after_a_checkpoint=killed % 2 == 1):
+            killed += 1
             said.update(try_commands(folder))
             progress.append(place_of(folder) or (-1, -1))
+        left -= killed
         os.waitpid(begin_life(folder), 0)
         said.update(try_commands(folder))
         left_over = len(list(folder.glob("*.next")))
