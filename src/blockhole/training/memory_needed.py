@@ -15,7 +15,10 @@ from blockhole.training.losses import LOSSES
 from blockhole.training.positives import WALKS_PER_EDGE
 
 PROGRAM = 800_000_000 if torch.version.cuda is None else 1_250_000_000
-"""Python, torch, numba and polars, compiling loops, and the batch under way; a torch built for CUDA loads CUDA's libraries anyway."""
+"""Python, torch, numba and polars, what compiling loops takes, and the batch under way.
+
+A torch built for CUDA loads CUDA's libraries anyway.
+"""
 LONGEST, LENGTHS = 5, 4
 """Hops of a walk, at most, and how many lengths walks have, from two hops on."""
 GPU_PROGRAM = 1_000_000_000
