@@ -267,7 +267,7 @@ def syntax_error(path: Path, failure: SyntaxError, line: int | None) -> Malforme
 
 
 BATCH = 100_000
-_LOOKED_AT = 64
+_LOOKED_AT = 256
 """Quads after which prefixes are looked at: with one of megabytes, each of them may take megabytes."""
 _LONGEST_PREFIX = 2048
 _LONGEST_ENTITY = 256
