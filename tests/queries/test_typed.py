@@ -32,7 +32,10 @@ def test_pieces_follow_one_another_and_none_is_empty_in_vain(text: str) -> None:
     assert last_part(text) == found[-1].column
 
 
-@given(texts.filter(lambda text: not set(text) & set("()&|!") and not {"and", "or", "not"} & set(text.split())))
+# A word such as not, though a quote follows it at once, is no part of a path.
+@given(
+    texts.filter(lambda text: not set(text) & set("()&|!") and not any(word in text for word in ("and", "or", "not")))
+)
 def test_the_pieces_of_a_path_are_what_stands_between_slashes(text: str) -> None:
     found = pieces(text)
     assert "/".join(text[piece.column : piece.end] for piece in found) == text
