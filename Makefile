@@ -15,7 +15,7 @@ endif
 help:
 	@echo "make demo     install, then train on the bundled family graph and ask the paper's two queries"
 	@echo "make test     install, then lint, type-check and run the tests"
-	@echo "make test-all the same with every combination of settings; most of an hour"
+	@echo "make test-all the same with every combination of settings; about twenty minutes"
 	@echo "make coverage all tests, and the share of branches they take"
 	@echo "make mutation changes the source in a thousand places, one at a time, and says how many no test notices"
 	@echo "make fuzz     damaged inputs to everything that reads, for SECONDS=600 in all"

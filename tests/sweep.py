@@ -10,7 +10,7 @@ from typing import Any
 from allpairspy import AllPairs
 
 WHOLE = os.environ.get("BLOCKHOLE_TESTS") == "all"
-"""Whether everything is tried, which takes most of an hour."""
+"""Whether everything is tried, which takes about twenty minutes."""
 
 
 def crossed(*axes: Sequence[Any]) -> list[tuple[Any, ...]]:
