@@ -153,6 +153,10 @@ class UndefinedPath(BlockholeError):
     """The model defines no score for paths of this length."""
 
 
+class QueryTooCostly(QueryError):
+    """A query's search needs more memory than one may take."""
+
+
 class OutOfTime(BlockholeError):
     """An answer was not found within the time allowed."""
 
@@ -254,7 +258,8 @@ class AtLeast:
 
 
 Count = Annotated[int, AtLeast(1)]
-Seed = Annotated[int, AtLeast(0)]
+Natural = Annotated[int, AtLeast(0)]
+Seed = Natural
 
 P = ParamSpec("P")
 T = TypeVar("T")

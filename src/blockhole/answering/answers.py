@@ -19,7 +19,7 @@ Status = Literal["known", "predicted"]
 @final
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One entity as an answer; `probability` is None where the run has no calibration."""
+    """One entity as an answer; `probability` is None where the run has no calibration, and `score` is what orders it."""
 
     entity: str
     score: float
@@ -30,10 +30,16 @@ class Answer:
 @final
 @dataclass(frozen=True, slots=True)
 class Answers(Sequence[Answer]):
-    """The answers to `query`, best first."""
+    """Answers to `query`: known ones, of which there are `known_count` in all, and then predicted ones; best first.
+
+    Where the query has a `negation`, known answers are those that no known fact refutes, each with the probability that
+    no missing one does.
+    """
 
     query: str
     ranked: tuple[Answer, ...]
+    known_count: int
+    negation: bool = False
 
     def __len__(self) -> int:
         return len(self.ranked)
@@ -47,7 +53,7 @@ class Answers(Sequence[Answer]):
     def __getitem__(self, index: slice) -> Answers: ...
     def __getitem__(self, index: int | slice) -> Answer | Answers:
         if isinstance(index, slice):
-            return Answers(self.query, self.ranked[index])
+            return Answers(self.query, self.ranked[index], self.known_count, self.negation)
         return self.ranked[index]
 
     def to_dicts(self) -> list[dict[str, str | float | None]]:

@@ -9,21 +9,32 @@ from typing import Literal, final
 import numpy as np
 from numpy.typing import NDArray
 
-from blockhole.answering.calibration import Calibration, fit_calibration, save_calibration
+from blockhole.answering.calibration import (
+    Calibrated,
+    Calibration,
+    ChainCurve,
+    Curve,
+    fit_logistic,
+    log_odds,
+    save_calibration,
+)
 from blockhole.answering.engine import Engine
-from blockhole.answering.search import find_answers
+from blockhole.answering.hops import Hops, Normalisers
+from blockhole.answering.known import KnownFacts
+from blockhole.answering.search import UNLIMITED, Search, Wanted
 from blockhole.answering.vectors import Vectors
 from blockhole.data.dataset import DataSet, load
-from blockhole.errors import DataError, RunError, Seed, UndefinedPath, checked
-from blockhole.evaluation.classification import Reliability, reliability
+from blockhole.errors import DataError, RunError, Seed, checked, counted
 from blockhole.evaluation.completion import both_sides
 from blockhole.graph.knowledge_graph import KnowledgeGraph
-from blockhole.queries.exact import holds
+from blockhole.models.contract import full_float32
+from blockhole.queries.exact import answers, holds
 from blockhole.queries.paths import PathQueries
+from blockhole.queries.plans import Plan
 from blockhole.queries.walks import sample_walks
 from blockhole.runs.run import Run
 
-_HELD_OUT = 0.3
+_WALKS_PER_FACT = 4
 
 
 @checked
@@ -31,33 +42,13 @@ def calibrate(run: Run | Path | str, data: DataSet | Path | str | None = None, *
     """Fit a calibration on validation facts, those of the run's own data unless other data is given or named.
 
     It is kept in the folder of the run, where there is one, and used whenever the run is asked. `seed` decides which
-    queries and candidates are drawn.
+    facts and candidates are drawn.
     """
     run = run if isinstance(run, Run) else Run.open(run)
-    data = _data_for(run, data)
-    engine = Engine(Vectors.of(run), data.split.graph("train"))
-    calibration = fit(engine, data, seed=seed)
+    calibrated = fit(Vectors.of(run), _data_for(run, data), seed=seed)
     if run.folder is not None:
-        save_calibration(calibration, run.folder)
-    return calibration
-
-
-@checked
-def measure_calibration(
-    run: Run | Path | str,
-    data: DataSet | Path | str | None = None,
-    *,
-    calibration: Calibration | None = None,
-    seed: Seed = 0,
-) -> dict[str, Reliability]:
-    """How the probabilities of a run compare with what is true on test queries, as `measure` says.
-
-    They are those of the `calibration` given, or of the one that is kept in the run's folder.
-    """
-    run = run if isinstance(run, Run) else Run.open(run)
-    data = _data_for(run, data)
-    engine = Engine.open(run, graph=data.split.graph("train"), calibration=calibration, calibrated=True)
-    return measure(engine, data, seed=seed)
+        save_calibration(calibrated, run.folder)
+    return calibrated.calibration
 
 
 def _data_for(run: Run, data: DataSet | Path | str | None) -> DataSet:
@@ -70,92 +61,212 @@ def _data_for(run: Run, data: DataSet | Path | str | None) -> DataSet:
     return data
 
 
-def fit(engine: Engine, data: DataSet, *, per_length: int = 2000, seed: Seed = 0) -> Calibration:
-    """The calibration of `engine` by the validation facts of `data`; the curves' kind is chosen on queries held out."""
-    queries = scored_queries(engine, calibration_queries(data, "dev", per_length, seed))
-    pairs = collect_pairs(engine, queries, data.split.graph("train", "valid"), seed)
-    if not pairs.label.any():
-        raise DataError(f"all validation facts of {data.name} are in train too, so they say nothing; give others.")
-    held_out = np.random.default_rng(seed).random(len(queries)) < _HELD_OUT
-    return fit_calibration(pairs.length, pairs.evidence, pairs.label, held_out[pairs.query])
+def fit(vectors: Vectors, data: DataSet, *, seed: Seed = 0) -> Calibrated:
+    """The calibration of a model's vectors by the validation facts of `data`."""
+    known = KnownFacts(data.split.graph("train"))
+    asked = _missing_facts(known, data)
+    if len(asked) // 2 < ENOUGH:
+        raise DataError(
+            f"{data.name} has {counted(len(asked) // 2, 'validation fact')} that train does not have, and a calibration "
+            f"needs {ENOUGH}; answers have shares as scores until then, and no probabilities."
+        )
+    rng = np.random.default_rng(seed)
+    asked = asked.take(rng.permutation(len(asked))[:_ASKED])
+    scale = _fit_scale(vectors, known, asked.take(slice(0, _SCALED)))
+    table, error = _normalisers(Normalisers(vectors, known, scale), known.graph, vectors, rng)
+    hops = Hops(vectors, known, scale, None, table)
+    pairs = _pairs(hops, known, asked, data.split.graph("train", "valid"), rng)
+    held_out = pairs.question % 10 < 10 * _HELD_OUT
+    curve = _fit_curve(pairs, ~held_out)
+    brier = _brier(curve, pairs, held_out)
+    calibration = Calibration(
+        scale=scale,
+        hop=_fit_curve(pairs, np.ones(len(held_out), dtype=bool)),
+        chains={},
+        facts=len(asked),
+        brier=brier,
+        sampling_error=error,
+    )
+    chains = _fit_chains(Engine(vectors, known.graph, Calibrated(calibration, table)), data, seed)
+    return Calibrated(calibration.model_copy(update={"chains": chains}), table)
 
 
-def measure(engine: Engine, data: DataSet, *, per_length: int = 2000, seed: int = 0) -> dict[str, Reliability]:
-    """How the probabilities of `engine` do on test queries: of `all` pairs, and of those that `ask` would show.
-
-    `all` are the targets, the ten best predicted answers and ten candidates drawn for each query.
-    """
-    queries = scored_queries(engine, calibration_queries(data, "test", per_length, seed))
-    pairs = collect_pairs(engine, queries, data.split.graph("train", "valid", "test"), seed)
-    probability = np.zeros(len(pairs))
-    for length in np.unique(pairs.length).tolist():
-        rows = pairs.length == length
-        probability[rows] = engine.probability(pairs.evidence[rows], length)
-    return {
-        "all": reliability(probability, pairs.label),
-        "shown": reliability(probability[pairs.shown], pairs.label[pairs.shown]),
-    }
+ENOUGH = 20
+"""Validation facts without which there is no calibration."""
+_ASKED = 2000
+_SCALED = 256
+_HELD_OUT = 0.3
+_BEST = 200
+_DRAWN = 200
+_KEPT = 2**26
+"""Normalisers that are kept with a run, at most: 256 MiB."""
+_BUDGET = 1e12
+"""Products of numbers that the normalisers of all (s, r) with a fact may cost in all, and those of all others again."""
 
 
-def scored_queries(engine: Engine, queries: PathQueries) -> PathQueries:
-    """The queries of those lengths that the model defines scores for."""
-    defined = np.ones(len(queries), dtype=bool)
-    for length in queries.lengths():
-        of_length = queries.length == length
-        try:
-            engine.scores(queries.take(np.flatnonzero(of_length)[:1]))
-        except UndefinedPath:
-            defined[of_length] = False
-    return queries.take(defined)
+def _missing_facts(known: KnownFacts, data: DataSet) -> PathQueries:
+    """The validation facts that train does not have, asked for from both ends; each (s, r) once."""
+    facts = data.split.valid
+    if not len(facts):
+        raise DataError(
+            f"{data.name} has no validation facts, by which probabilities are fitted; set some aside with "
+            "`blockhole data split` and train on what it writes, or name other data with --data."
+        )
+    queries = both_sides(facts, len(data.split.relations))
+    queries = queries.take(~holds(known.graph, queries))
+    _, first = np.unique(np.column_stack([queries.path[:, 0], queries.source]), axis=0, return_index=True)
+    return queries.take(np.sort(first))
 
 
-# The pairs of a query and an entity that a calibration is fitted on and measured on
+def _fit_scale(vectors: Vectors, known: KnownFacts, asked: PathQueries) -> float:
+    """α of greatest likelihood: how sharp a softmax over all objects but the known ones says where facts are."""
+    from scipy.optimize import minimize_scalar
 
-SHOWN = 10
-"""Predicted answers taken of each query: what people see of it."""
-_DRAWN = 10
-"""Further candidates drawn of each query: what a check may be asked about."""
-_WALKS_PER_FACT = 4
+    table, scores, target = vectors.all_candidates(), [], []
+    for relation in np.unique(asked.path[:, 0]).tolist():
+        rows = np.flatnonzero(asked.path[:, 0] == relation)
+        with full_float32():
+            score = (vectors.walk(vectors.rows(asked.source[rows]), [relation]).float() @ table.T).numpy()
+        row, known_object = known.facts_of(asked.source[rows], relation)
+        score[row, known_object] = -np.inf
+        scores.append(score)
+        target.append(asked.target[rows])
+    score, place = np.concatenate(scores), np.concatenate(target)
+    score -= score.max(axis=1, keepdims=True)
+    hit = score[np.arange(len(place)), place]
+
+    def loss(log_scale: float) -> float:
+        scale = np.float32(np.exp(log_scale))
+        return float((np.log(np.exp(scale * score).sum(axis=1)) - scale * hit).mean())
+
+    return float(np.exp(minimize_scalar(loss, bounds=(-4, 4), method="bounded", options={"xatol": 0.01}).x))
+
+
+def _normalisers(
+    normalisers: Normalisers, graph: KnowledgeGraph, vectors: Vectors, rng: np.random.Generator
+) -> tuple[NDArray[np.float32] | None, float]:
+    """The normalisers that are worth keeping, and the error of those that are sampled."""
+    relations, entities = 2 * graph.num_relations, graph.num_entities
+    known = KnownFacts(graph)
+    if relations * entities > _KEPT:
+        return None, 0.0
+    sources = [known.candidates(graph.inverse(relation)) for relation in range(relations)]
+    typed = sum(map(len, sources))
+    sizes = [normalisers.affordable(count, _BUDGET) for count in (typed, relations * entities - typed)]
+    table = np.empty((relations, entities), dtype=np.float32)
+    squares: list[float] = []
+    for relation in range(relations):
+        others = np.setdiff1d(np.arange(entities), sources[relation], assume_unique=True)
+        for part, size in zip((sources[relation], others), sizes, strict=True):
+            if len(part):
+                table[relation, part] = normalisers.sums(part, relation, size)
+                if size < entities and len(squares) < 400:
+                    some = rng.choice(part, min(2, len(part)), replace=False)
+                    exact = normalisers.sums(some, relation, entities)
+                    squares += ((table[relation, some] - exact) ** 2).tolist()
+    return table, float(np.sqrt(np.mean(squares))) if squares else 0.0
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Pairs:
-    """Predicted pairs of a query and a typed candidate: none of them follows from the known facts.
+    """Objects that (s, r) may have and does not in train: the best, those that are true, and some that were drawn.
 
-    `label` says whether it is true in G(F*); `shown` whether it is among the query's best ten, the others are drawn.
-    Shapes [N]: query, length int64, evidence float64, label, shown bool.
+    `share` is x; `weight` says how many entities a pair stands for; `best` marks the ten best of each question.
+    Shapes [N].
     """
 
-    query: NDArray[np.int64]
-    length: NDArray[np.int64]
-    evidence: NDArray[np.float64]
+    question: NDArray[np.int64]
+    share: NDArray[np.float32]
     label: NDArray[np.bool_]
-    shown: NDArray[np.bool_]
-
-    def __len__(self) -> int:
-        return len(self.label)
+    weight: NDArray[np.float64]
+    best: NDArray[np.bool_]
 
 
-def collect_pairs(engine: Engine, queries: PathQueries, truth: KnowledgeGraph, seed: int = 0) -> Pairs:
-    """For each query its target, the ten best predicted answers as `ask` shows them, and ten candidates at random."""
-    num_entities = engine.graph.num_entities
-    best = find_answers(engine, queries, SHOWN, only="predicted")
-    shown_key = best.row * num_entities + best.entity
-    target_key = np.arange(len(queries)) * num_entities + queries.target
-    others = np.setdiff1d(np.concatenate([target_key, _draw_candidates(engine, queries, seed)]), shown_key)
-    key = np.concatenate([shown_key, others])
-    row, entity = np.divmod(key, max(num_entities, 1))
-    pairs = PathQueries(queries.source[row], queries.path[row], queries.length[row], entity.astype(np.int32))
-    evidence = np.concatenate([best.evidence, engine.scores(pairs.take(slice(len(shown_key), None)))[1]])
-    predicted = ~holds(engine.graph, pairs)
-    return Pairs(
-        query=row[predicted],
-        length=pairs.length[predicted].astype(np.int64),
-        evidence=evidence[predicted],
-        label=holds(truth, pairs)[predicted],
-        shown=(np.arange(len(key)) < len(shown_key))[predicted],
-    )
+def _pairs(
+    hops: Hops, known: KnownFacts, asked: PathQueries, truth: KnowledgeGraph, rng: np.random.Generator
+) -> Pairs:
+    parts: list[tuple[NDArray[np.generic], ...]] = []
+    true, everyone = KnownFacts(truth), known.graph.num_entities
+    best = min(_BEST, everyone)
+    for relation in np.unique(asked.path[:, 0]).tolist():
+        questions = np.flatnonzero(asked.path[:, 0] == relation)
+        for first in range(0, len(questions), 64):
+            rows = questions[first : first + 64]
+            source = asked.source[rows]
+            share = hops.shares(source, relation)
+            label, hidden = np.zeros(share.shape, dtype=bool), np.zeros(share.shape, dtype=bool)
+            label[true.facts_of(source, relation)] = True
+            hidden[known.facts_of(source, relation)] = True
+            share[hidden] = -1.0
+            order = np.argpartition(-share, best - 1, axis=1)[:, :best]
+            for i, row in enumerate(rows.tolist()):
+                listed = np.zeros(everyone, dtype=bool)
+                listed[order[i]] = True
+                listed |= label[i]
+                listed[hidden[i]] = False
+                taken = np.flatnonzero(listed)
+                rest = np.flatnonzero(~listed & ~hidden[i])
+                drawn = rng.choice(rest, min(_DRAWN, len(rest)), replace=False)
+                chosen = np.concatenate([taken, drawn])
+                weight = np.ones(len(chosen))
+                weight[len(taken) :] = len(rest) / max(len(drawn), 1)
+                tenth = np.sort(share[i, taken])[-10:][0] if len(taken) else 0.0
+                said, best_ten = share[i, chosen], share[i, chosen] >= tenth
+                parts.append((np.full(len(chosen), row), said, label[i, chosen], weight, best_ten))
+    return Pairs(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def _fit_curve(pairs: Pairs, which: NDArray[np.bool_]) -> Curve:
+    log_share = np.log(np.maximum(pairs.share[which], 1e-30)).astype(np.float64)[:, None]
+    (slope,), intercept = fit_logistic(log_share, pairs.label[which], pairs.weight[which])
+    return Curve(slope=slope, intercept=intercept)
+
+
+def _brier(curve: Curve, pairs: Pairs, which: NDArray[np.bool_]) -> float:
+    shown = pairs.best & which if (pairs.best & which).any() else pairs.best
+    return float(np.mean((curve.probability(pairs.share[shown]) - pairs.label[shown]) ** 2))
+
+
+def _fit_chains(engine: Engine, data: DataSet, seed: int) -> dict[int, ChainCurve]:
+    """What composed vectors add to the best witnesses, for paths of two hops and of three, where paths have scores."""
+    if engine.vectors.operators.why_no_paths is not None:
+        return {}
+    queries = calibration_queries(data, "dev", _WALKS, seed)
+    truth, found = data.split.graph("train", "valid"), {}
+    for length in (2, 3):
+        own = queries.take(np.flatnonzero(queries.length == length))
+        parts = [_chain_pairs(engine, truth, int(own.source[i]), own.path[i, :length].tolist()) for i in range(len(own))]
+        parts = [part for part in parts if len(part)]
+        pairs = np.concatenate([np.zeros((0, 3)), *parts])
+        label = pairs[:, 2] > 0
+        if min(label.sum(), (~label).sum()) >= ENOUGH:
+            (witness, share), intercept = fit_logistic(pairs[:, :2], label, np.ones(len(label)))
+            found[length] = ChainCurve(witness=witness, share=share, intercept=intercept)
+    return found
+
+
+_WALKS = 200
+_TOP = 20
+
+
+def _chain_pairs(engine: Engine, truth: KnowledgeGraph, source: int, path: list[int]) -> NDArray[np.float64]:
+    """Log-odds of the best witness, log share and truth of the likeliest predicted answers by either: [N, 3]."""
+    plan = Plan.of_chain(source, path)
+    among = np.zeros(engine.graph.num_entities, dtype=bool)
+    among[engine.known.candidates(path[-1])] = True
+    among[engine.known.answers(source, path)] = False
+    if not among.any():
+        return np.zeros((0, 3))
+    share = engine.composed_shares(source, path)
+    likely = np.flatnonzero(among)
+    likely = likely[np.argsort(-share[likely], kind="stable")[:_TOP]]
+    low = Search(engine, plan, "typed", UNLIMITED).settle(Wanted(among, _TOP, likely)).low
+    witnessed = np.flatnonzero(among)
+    witnessed = witnessed[np.argsort(-low[witnessed], kind="stable")[:_TOP]]
+    chosen = np.union1d(likely, witnessed)
+    label = np.isin(chosen, answers(truth, source, path))
+    return np.column_stack([log_odds(low[chosen]), share[chosen], label])
 
 
 def calibration_queries(data: DataSet, part: Literal["dev", "test"], per_length: int, seed: int) -> PathQueries:
@@ -189,19 +300,6 @@ def calibration_queries(data: DataSet, part: Literal["dev", "test"], per_length:
 def _question_keys(queries: PathQueries) -> NDArray[np.int32]:
     """One row for each query, equal where length, source and path are; padding is zero already."""
     return np.column_stack([queries.length, queries.source, queries.path])
-
-
-def _draw_candidates(engine: Engine, queries: PathQueries, seed: int) -> NDArray[np.int64]:
-    """At most ten distinct candidates of the right type for each query, as row · E + entity; shape [S]."""
-    rng = np.random.default_rng(seed)
-    last = queries.last_relation
-    keys = [np.zeros(0, dtype=np.int64)]
-    for relation in np.unique(last):
-        rows, candidates = np.flatnonzero(last == relation), engine.known.candidates(int(relation))
-        if len(candidates):
-            entity = rng.choice(candidates, (len(rows), _DRAWN))
-            keys.append((rows[:, None] * engine.graph.num_entities + entity).reshape(-1))
-    return np.unique(np.concatenate(keys))
 
 
 # The data behind a run

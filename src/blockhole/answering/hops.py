@@ -1,0 +1,222 @@
+"""The probability of a hop (s, r, o): what every answer's probability is made of.
+
+A model gives two shares: f = softmax over o of α φ(s, r, o), that of o among all objects of (s, r), and b, that of s
+among all subjects of (r, o), which the inverse relation gives. n_f and n_b are the numbers of known ones, at least one.
+η_o is how often an entity with as many known subjects of r as o has more of them, η_s the same of the objects of s: a
+child whose father is known has room for no other. Then
+
+    x = ½ (n_f f η_o + n_b b η_s)
+    p(s, r, o) = 1 / (1 + exp(-(slope · log x + intercept))),
+
+and a fact has p = 1. The pair read backwards, (o, r⁻¹, s), has the same probability. `calibrating` fits α and the curve.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from blockhole.models.contract import full_float32
+
+if TYPE_CHECKING:
+    from blockhole.answering.calibration import Curve
+    from blockhole.answering.known import KnownFacts
+    from blockhole.answering.vectors import Vectors
+
+Ids = NDArray[np.integer]
+Floats = NDArray[np.float64]
+Table = NDArray[np.float32]
+
+SURE = 0.9999
+"""No prediction is surer than this: only a fact is certain."""
+_LANES = 8
+"""Sources are multiplied in blocks of this many, the last padded: a number is then the same in whatever company."""
+_LEAST_SAMPLE = 256
+"""Entities that a sampled normaliser runs over at least."""
+_BUDGET = 2e9
+"""Products of numbers that the normalisers of one relation may cost while somebody waits for an answer."""
+_FULL = 0.05
+"""A count is a limit where fewer than this share of those that reach it pass it; all other counts leave room."""
+_AT_ONCE = 2**24
+"""Scores in memory together."""
+
+
+@final
+class Normalisers:
+    """log Σ_o exp(α φ(s, r, o)) over all entities o, for every entity s and relation r, made when first asked for.
+
+    `table` holds those that were kept with a run: [2R, E], NaN where there are none. The sum over known objects of
+    (s, r) is always exact. That over the others is exact where it is cheap; where it is not, it is that over a sample,
+    fixed for each relation, of other objects of r and of all other entities.
+    """
+
+    def __init__(self, vectors: Vectors, known: KnownFacts, scale: float, table: Table | None = None) -> None:
+        self._vectors = vectors
+        self._known = known
+        self._scale = scale
+        self._rows: dict[int, Table] = {}
+        self._table = table
+
+    def of(self, relation: int) -> Table:
+        """The normalisers of a relation for every entity: [E]."""
+        if relation not in self._rows:
+            rows = np.full(self._vectors.num_entities, np.nan, dtype=np.float32)
+            if self._table is not None:  # entities that were added later are not in it
+                rows[: self._table.shape[1]] = self._table[relation]
+            missing = np.flatnonzero(np.isnan(rows))
+            if len(missing):
+                rows[missing] = self.sums(missing, relation, self.affordable(len(missing), _BUDGET))
+            self._rows[relation] = rows
+        return self._rows[relation]
+
+    def affordable(self, rows: int, budget: float) -> int:
+        """How many entities each of so many sums may run over, for a number of products of numbers."""
+        return max(_LEAST_SAMPLE, int(budget / max(rows * self._vectors.width, 1)))
+
+    def sums(self, entities: Ids, relation: int, sample: int) -> Table:
+        """The normalisers of some entities, over all entities or a `sample` of them: [N] → [N]."""
+        everyone, objects = self._vectors.num_entities, self._known.candidates(relation)
+        if sample >= everyone:
+            chosen = np.arange(everyone)
+            left = np.zeros(everyone, dtype=np.float32)
+        else:
+            rng = np.random.default_rng(relation)
+            others = np.setdiff1d(np.arange(everyone, dtype=np.int32), objects, assume_unique=True)
+            few = min(len(objects), sample // 2)
+            parts = [rng.choice(objects, few, replace=False), rng.choice(others, min(len(others), sample - few), False)]
+            chosen = np.concatenate(parts).astype(np.int64)
+            left = np.concatenate(
+                [np.full(len(part), np.log(len(of) / max(len(part), 1))) for part, of in zip(parts, (objects, others), strict=True)]
+            ).astype(np.float32)
+        table, weight = self._vectors.all_candidates()[torch.from_numpy(chosen)], torch.from_numpy(left)
+        found = np.empty(len(entities), dtype=np.float32)
+        size = max(1, min(1024, _AT_ONCE // max(len(table), 1)))
+        for first in range(0, len(entities), size):
+            part = entities[first : first + size]
+            vector = self._scale * self._vectors.walk(self._vectors.rows(part), [relation])
+            with full_float32():
+                score = vector.float() @ table.T
+            if sample < everyone:
+                found[first : first + size] = self._with_facts(part, relation, vector, score + weight, chosen)
+            else:
+                found[first : first + size] = score.logsumexp(dim=1).numpy()
+        return found
+
+    def _with_facts(self, entities: Ids, relation: int, vector: Tensor, score: Tensor, chosen: Ids) -> Table:
+        """The sums of a sample's weighted scores [N, S], in which the known objects stand for themselves."""
+        row, target = self._known.facts_of(entities, relation)
+        if not len(row):
+            return score.logsumexp(dim=1).numpy()
+        place = np.full(self._vectors.num_entities, -1)
+        place[chosen] = np.arange(len(chosen))
+        drawn = place[target] >= 0
+        score[torch.from_numpy(row[drawn]), torch.from_numpy(place[target][drawn])] = -torch.inf
+        own = (vector[torch.from_numpy(row)] * self._vectors.candidates(target)).sum(dim=1).float()
+        most = score.amax(dim=1)
+        most = most.index_reduce(0, torch.from_numpy(row), own, "amax")
+        total = (score - most[:, None]).exp().sum(dim=1)
+        total = total.index_add(0, torch.from_numpy(row), (own - most[torch.from_numpy(row)]).exp())
+        return (total.log() + most).numpy()
+
+
+@final
+class Hops:
+    """The probabilities of hops, by rows: from some entities to all, or to some, along one relation."""
+
+    def __init__(
+        self, vectors: Vectors, known: KnownFacts, scale: float, curve: Curve | None, table: Table | None = None
+    ) -> None:
+        self._vectors = vectors
+        self._known = known
+        self._scale = scale
+        self._curve = curve
+        self._candidates = vectors.all_candidates()
+        self.normalisers = Normalisers(vectors, known, scale, table)
+        self._counts: dict[int, Table] = {}
+        self._room: dict[int, Table] = {}
+
+    def known_counts(self, relation: int) -> Table:
+        """log max(n, 1) for the number n of known objects of (s, r), every s: [E]."""
+        if relation not in self._counts:
+            edges = self._known.edges
+            groups = slice(edges.relation_start[relation], edges.relation_start[relation + 1])
+            size = np.zeros(self._vectors.num_entities, dtype=np.float32)
+            size[edges.group_source[groups]] = np.log(np.diff(edges.edge_start)[groups])
+            self._counts[relation] = size
+        return self._counts[relation]
+
+    def log_room(self, relation: int) -> Table:
+        """log η_s: of the entities with at least as many known objects of r as s, the share that has more; every s: [E].
+
+        It is 0 for an s that has none: what is not known at all is missing. Two entities that have more are added, so
+        that a count which few entities reach proves nothing.
+        """
+        if relation not in self._room:
+            edges = self._known.edges
+            groups = slice(edges.relation_start[relation], edges.relation_start[relation + 1])
+            size = np.diff(edges.edge_start)[groups]
+            room = np.zeros(self._vectors.num_entities, dtype=np.float32)
+            if len(size):
+                ascending = np.sort(size)
+                more = len(size) - np.searchsorted(ascending, size, side="right")
+                as_many = len(size) - np.searchsorted(ascending, size, side="left")
+                share = (more + 2) / (as_many + 2)
+                room[edges.group_source[groups]] = np.where(share < _FULL, np.log(share), 0.0)
+            self._room[relation] = room
+        return self._room[relation]
+
+    def values(self, sources: Ids, relation: int, targets: Ids | None = None) -> Table:
+        """p of the hop from each source to each target, or to every entity, facts as if they were none: [S, T].
+
+        Without a curve it is x. Each number is the same bit for bit whatever sources come with it.
+        """
+        padded = np.concatenate([sources, np.repeat(sources[-1:], -len(sources) % _LANES)])
+        parts = [self._block(padded[i : i + _LANES], relation, targets) for i in range(0, len(padded), _LANES)]
+        return np.concatenate(parts)[: len(sources)]
+
+    def _block(self, sources: Ids, relation: int, targets: Ids | None) -> Table:
+        shares = self.shares(sources, relation, targets)
+        value = shares if self._curve is None else self._curve.probability(shares)
+        return np.minimum(value, np.float32(SURE))
+
+    def shares(self, sources: Ids, relation: int, targets: Ids | None = None) -> Table:
+        """x of the hop from each source to each target, or to every entity: [S, T]."""
+        graph, index = self._known.graph, slice(None) if targets is None else targets
+        inverse = graph.inverse(relation)
+        forward, backward = self._scores(sources, relation, inverse, targets)
+        ahead, behind = self.known_counts(relation)[sources], self.known_counts(inverse)[index]
+        room, left = self.log_room(relation)[sources], self.log_room(inverse)[index]
+        forward += (ahead - self.normalisers.of(relation)[sources])[:, None]
+        forward += left
+        backward = backward + (behind - self.normalisers.of(inverse)[index])
+        backward += room[:, None]
+        shares: Table = np.exp(forward, out=forward)
+        shares += np.exp(backward, out=backward)
+        shares *= np.float32(0.5)
+        return shares
+
+    def _scores(self, sources: Ids, relation: int, inverse: int, targets: Ids | None) -> tuple[Table, Table]:
+        """α φ(s, r, o) and α φ(o, r⁻¹, s): [S, T], [S, T]."""
+        operators, start = self._vectors.operators, self._vectors.rows(sources)
+        table = self._candidates if targets is None else self._candidates[torch.from_numpy(targets.astype(np.int64))]
+        forward = self._scale * self._vectors.walk(start, [relation])
+        with full_float32():
+            if operators.tied:
+                score = (forward.float() @ table.T).numpy()
+                return score, score.copy()
+            if operators.linear_in_relations:
+                backward = self._scale * operators.hop_back(start, torch.full((len(sources),), inverse))
+                score = (torch.cat([forward, backward]).float() @ table.T).numpy()
+                return score[: len(sources)], score[len(sources) :]
+            # Other models say nothing of how to walk back, so every target asks for the sources.
+            targets = np.arange(self._vectors.num_entities) if targets is None else targets
+            answer = (self._scale * self._vectors.candidates(sources)).float()
+            asked = [
+                self._vectors.walk(self._vectors.rows(targets[first : first + 4096]), [inverse]).float() @ answer.T
+                for first in range(0, len(targets), 4096)
+            ]
+            return (forward.float() @ table.T).numpy(), torch.cat(asked).T.numpy()
