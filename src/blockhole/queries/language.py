@@ -11,9 +11,10 @@ Paths are SPARQL 1.1 property paths of sequences, inverses and alternatives; set
     name    = bare | "<" any but ">" ">" | '"' any, with \\" \\\\ \\n \\r \\t \\uXXXX \\UXXXXXXXX '"'
     bare    = anything but white space, control characters and / ^ " < > \\ ( ) & | ! * + ?
 
-A query has at least one hop, and what is negated stands beside something that is not. Between spaces, `and`, `or` and
-`not` are & | and !, where no name can stand; `a/(r|^s)` is `a/r | a/^s`, and `^(r/s)` is `^s/^r`. Spaces around names
-and marks are ignored, but an & in the middle of a word joins nothing: it may be part of a name that wants quotes.
+A query has at least one hop, and what is negated stands beside something that is not. `and`, `or` and `not` are & | and
+! where no name can stand and they are words of their own: between spaces, parentheses, marks or the quotes and < > of
+names. `a/(r|^s)` is `a/r | a/^s`, and `^(r/s)` is `^s/^r`. Spaces around names and marks are ignored, but an & in the
+middle of a word joins nothing: it may be part of a name that wants quotes.
 `* + ?` mean something in SPARQL that this language lacks, so a name that holds them is quoted. `**r` is Guu's notation
 of an inverse, `r^-1` the mathematician's.
 
