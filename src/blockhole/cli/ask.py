@@ -167,14 +167,12 @@ def paths(
     json: JsonFlag = False,
 ) -> None:
     """Print the relation paths that lead from one entity to another: known ones first, then as the model ranks them."""
-    from blockhole.answering.connections import report_paths
-
-    found = report_paths(run, source, target, max_length=max_length, top=top)
+    found = blockhole.paths(run, source, target, max_length=max_length, top=top)
     if json:
         print_json(asdict(found))
         return
     table = plain_table("path", "probability", "status")
-    for each in found.paths:
+    for each in found:
         table.add_row(each.path, f"{each.probability:.3f}", each.status)
     print_whole(table)
 

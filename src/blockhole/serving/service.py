@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import final
 
 from blockhole.answering.answers import AnswersReport
-from blockhole.answering.connections import Deadline, PathsReport, report_paths
+from blockhole.answering.connections import Deadline, PathsReport, paths
 from blockhole.answering.engine import Question, Verdict, check_top, not_calibrated
 from blockhole.answering.explanation import Explanation, explain
 from blockhole.answering.known import Neighbourhood, neighbourhood
@@ -104,7 +104,7 @@ class Service:
         _check_top(body.top, MAX_PATHS)
         with refusing({"source": body.source, "target": body.target}, setting="max_length"):
             _require_calibration(run)
-            find = partial(report_paths, max_length=body.max_length, top=body.top, deadline=deadline)
+            find = partial(paths, max_length=body.max_length, top=body.top, deadline=deadline)
             return await self._lanes["long"].run(partial(find, run.engine, body.source, body.target))
 
     async def entity(self, run: ServedRun, name: str, limit: int, relation: str | None, offset: int) -> Neighbourhood:
