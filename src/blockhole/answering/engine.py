@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from shlex import quote
-from typing import Literal, final
+from typing import Literal, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,7 @@ from blockhole.errors import (
     counted,
 )
 from blockhole.graph.knowledge_graph import KnowledgeGraph
-from blockhole.queries.language import Query, encode_chain, encode_entity, parse
+from blockhole.queries.language import Query, encode_chain, encode_entity, find_chain, parse
 from blockhole.queries.paths import PathQueries
 from blockhole.runs.run import Run
 
@@ -43,12 +43,20 @@ _SCORED_AT_ONCE = 4096
 """Pairs whose vectors are in memory together: those of 20,000 pairs, with every step of their walks, took 240 MB."""
 
 
+class Encoded(NamedTuple):
+    """A query whose names have been looked up: the id of its source, and relation ids in the space of 2R."""
+
+    query: Query
+    source: int
+    path: list[int]
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class Question:
     """A query and what is wanted of its answers, as `Engine.ask` takes it."""
 
-    query: str | Query
+    query: str | Query | Encoded
     top: Count = 10
     candidates: Candidates = "typed"
     only: Status | None = None
@@ -162,7 +170,7 @@ class Engine:
     @checked
     def ask(
         self,
-        query: str | Query,
+        query: str | Query | Encoded,
         *,
         top: Count = 10,
         candidates: Candidates = "typed",
@@ -174,7 +182,7 @@ class Engine:
     @checked
     def ask_many(
         self,
-        queries: Iterable[str | Query],
+        queries: Iterable[str | Query | Encoded],
         *,
         top: Count = 10,
         candidates: Candidates = "typed",
@@ -198,12 +206,12 @@ class Engine:
             alike.setdefault((question.candidates, question.only), []).append(i)
         answers: dict[int, Answers] = {}
         for (candidates, only), members in alike.items():
-            queries = PathQueries.of_paths([encoded[i][1] for i in members], [encoded[i][2] for i in members])
+            queries = PathQueries.of_paths([encoded[i].source for i in members], [encoded[i].path for i in members])
             top = np.array([questions[i].top for i in members], dtype=np.int64)
             found = find_answers(self, queries, top, candidates, only)
             named = self._name(found, queries.length[found.row])
             for i, (first, last) in zip(members, pairwise(found.starts(len(members)).tolist()), strict=True):
-                answers[i] = Answers(str(encoded[i][0]), named[first:last])
+                answers[i] = Answers(str(encoded[i].query), named[first:last])
         return [answers[i] for i in range(len(questions))]
 
     @checked
@@ -218,12 +226,19 @@ class Engine:
         return Verdict(probability >= 0.5, probability, score, "known" if known else "predicted")
 
     @checked
-    def encode(self, query: str | Query) -> tuple[Query, int, list[int]]:
-        """A query as names, as the id of its source, and as relation ids in the space of 2R."""
+    def encode(self, query: str | Query | Encoded) -> Encoded:
+        """A query with its names looked up, once."""
+        if isinstance(query, Encoded):
+            return query
         parsed = parse(query) if isinstance(query, str) else query
         check_ranked(parsed)
-        source, path = encode_chain(parsed, self.graph)
-        return parsed, source, path
+        return Encoded(parsed, *encode_chain(parsed, self.graph))
+
+    @checked
+    def encode_known(self, query: Query) -> Encoded | None:
+        """The same without delay: None where `encode` would look for names like one that is unknown, or refuse."""
+        found = find_chain(query, self.graph) if query.is_chain else None
+        return found and Encoded(query, *found)
 
     @checked
     def query_vector(self, query: str | Query) -> NDArray[np.float32]:

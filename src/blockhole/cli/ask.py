@@ -16,9 +16,8 @@ from blockhole.errors import counted
 
 if TYPE_CHECKING:
     from blockhole.answering.answers import Status
-    from blockhole.answering.engine import Candidates, Engine
+    from blockhole.answering.engine import Candidates, Encoded, Engine
     from blockhole.answering.explanation import Explanation
-    from blockhole.queries.language import Query
 
 app = typer.Typer(add_completion=False)
 
@@ -87,7 +86,7 @@ def _answer(engine: Engine, query: str, top: int, candidates: Candidates, only: 
 
 def _answer_file(
     engine: Engine,
-    queries: list[Query],
+    queries: list[Encoded],
     out: Path,
     top: int,
     candidates: Candidates,
