@@ -11,7 +11,6 @@ that curves are fitted on; here are the curves, how they are fitted, and their f
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from hashlib import sha256
 from pathlib import Path
 from shlex import quote
 from typing import Annotated, Literal, Self, final
@@ -22,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from blockhole.runs.checkpoint import weights_id
 from blockhole.runs.folder import read_derived
-from blockhole.saving import replacing
+from blockhole.saving import replacing, sealed
 
 Floats = NDArray[np.float64]
 
@@ -186,26 +185,15 @@ class _File(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     weights: str
-    sha256: str | None = Field(default=None, description="sum of the calibration; version 0.1 kept none")
     calibration: Calibration
-
-    @model_validator(mode="after")
-    def _is_intact(self) -> Self:
-        if self.sha256 not in (None, _sum(self.calibration)):
-            raise ValueError("the calibration is not the one that was saved")
-        return self
-
-
-def _sum(calibration: Calibration) -> str:
-    return sha256(calibration.model_dump_json().encode()).hexdigest()
 
 
 def save_calibration(calibration: Calibration, folder: Path) -> Path:
     """Keep a calibration beside the weights it was fitted for."""
     path = folder / CALIBRATION
-    stored = _File(weights=weights_id(folder), sha256=_sum(calibration), calibration=calibration)
+    stored = _File(weights=weights_id(folder), calibration=calibration)
     with replacing(path) as temporary:
-        temporary.write_text(stored.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        temporary.write_text(sealed(stored.model_dump(mode="json")), encoding="utf-8")
     return path
 
 
