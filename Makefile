@@ -100,7 +100,7 @@ kills: install
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.training.kill_many $(or $(KILLS),100)
 
 siege: install
-	$(BIN)/python -m benchmarks.siege --seconds $(or $(SECONDS),60)
+	$(BIN)/python -m benchmarks.siege --seconds $(or $(SECONDS),60) --rounds $(or $(ROUNDS),1)
 
 # -W makes a warning an error. What is generated comes first, so that the pages are those of this tree.
 docs: reference

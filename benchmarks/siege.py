@@ -1,9 +1,9 @@
-"""A server under siege: `make siege SECONDS=60`, or python -m benchmarks.siege [--run FOLDER] [--seconds 60].
+"""A server under siege: `make siege SECONDS=60 ROUNDS=1`, or python -m benchmarks.siege [--run FOLDER] [--seconds 60].
 
 64 honest connections ask as fast as they are answered, while others of every hostile kind do what they can: leave
 responses unread, send a byte a second, come from a page of another site, guess the key, send bodies without end, or
-send what is no HTTP. Prints one JSON object: what the honest ones saw, and what the hostile ones got. It fails where an
-honest request fails, or a hostile one gets an answer.
+send what is no HTTP. Prints one JSON object: what the honest ones saw, what the hostile ones got, and how large the
+server was before and after each round. It fails where an honest request fails, or a hostile one gets an answer.
 """
 
 from __future__ import annotations
@@ -164,38 +164,41 @@ def _besiegers(siege: Siege, answer: Any) -> None:
     answer.send(uvloop.run(_besiege(siege)))
 
 
-def measure(run: Path, seconds: float) -> dict[str, Any]:
-    """What honest and hostile clients saw; the server must be as large as before when all is over."""
+def measure(run: Path, seconds: float, rounds: int) -> dict[str, Any]:
+    """What honest and hostile clients saw; over several rounds, whether the server stops growing."""
     os.environ["BLOCKHOLE_API_KEY"] = KEY
     bodies = asks(run)
     honest = [with_header(body, b"Authorization: Bearer " + KEY.encode()) for body in bodies]
     context = get_context("spawn")
+    outcomes, got = [], Counter[str]()
     with served(run) as server:
-        resident = server.resident()
-        answer, sender = context.Pipe(duplex=False)
-        hostile = context.Process(target=_besiegers, args=(Siege(server.port, seconds, bodies[0]), sender))
-        hostile.start()
-        try:
-            with clients(Load(server.port, honest, CONNECTIONS, seconds)) as seen:
-                outcome = seen.recv()
-            got: Counter[str] = answer.recv()
-        finally:
-            hostile.kill()
-        largest = server.resident()
+        resident = [server.resident()]
+        for _ in range(rounds):
+            answer, sender = context.Pipe(duplex=False)
+            hostile = context.Process(target=_besiegers, args=(Siege(server.port, seconds, bodies[0]), sender))
+            hostile.start()
+            try:
+                with clients(Load(server.port, honest, CONNECTIONS, seconds)) as seen:
+                    outcomes.append(seen.recv())
+                got += answer.recv()
+            finally:
+                hostile.kill()
+            resident.append(server.resident())
+    outcome = outcomes[-1]
     kinds = {each: each.split(": ") for each in got}
     wrong = {each: got[each] for each, (kind, status) in kinds.items() if status not in {*ALLOWED[kind], "closed"}}
     return {
         "seconds": seconds,
+        "rounds": rounds,
         "honest_connections": CONNECTIONS,
-        "honest_requests": len(outcome.status),
-        "honest_errors": sum(status != 200 for status in outcome.status),
+        "honest_requests": sum(len(each.status) for each in outcomes),
+        "honest_errors": sum(status != 200 for each in outcomes for status in each.status),
         "honest": figures(outcome, seconds),
         "hostile_connections": _OF_EACH_KIND * len(ALLOWED),
         "hostile_attacks": sum(got.values()),
         "hostile": dict(sorted(got.items())),
         "hostile_that_got_something": wrong,
-        "resident_start_mib": round(resident / 2**20, 1),
-        "resident_end_mib": round(largest / 2**20, 1),
+        "resident_mib": [round(each / 2**20, 1) for each in resident],
     }
 
 
@@ -203,9 +206,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--run", type=Path)
     parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--rounds", type=int, default=1)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        report = measure(arguments.run or random_run(Path(folder) / "random"), arguments.seconds)
+        report = measure(arguments.run or random_run(Path(folder) / "random"), arguments.seconds, arguments.rounds)
     print(json.dumps(report, indent=1))
     return int(report["honest_errors"] > 0 or bool(report["hostile_that_got_something"]))
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from blockhole.cli.main import run
+from blockhole.cli.main import Verbs, run
 from blockhole.cli.output import JsonFlag, print_json, print_tables, stdout
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="experiments",
+    cls=Verbs,
     no_args_is_help=True,
     add_completion=False,
     help="The paper's tables and figures, and what beats them: run, recorded, shown beside the published figures.",

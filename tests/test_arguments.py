@@ -107,7 +107,9 @@ def test_what_is_said(engine: Engine, tmp_path: Path) -> None:
     assert said(blockhole.write_graph, engine, tmp_path / "facts.tsv").startswith(
         "graph must be a KnowledgeGraph, not an Engine; one split, or several together, is a graph: split.graph("
     )
-    assert said(engine.ask_many, "e1/r0") == "queries must be a list, each item text or a Query, not 'e1/r0'."
+    assert said(engine.ask_many, "e1/r0") == (
+        "queries must be a list, each item text, a Query or an Encoded, not 'e1/r0'."
+    )
     assert not list(tmp_path.iterdir())
 
 

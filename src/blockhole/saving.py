@@ -5,7 +5,8 @@ keeps what it had or holds all that is new, also after a crash. A run's checkpoi
 together; `runs/checkpoint.py` builds its commit out of the same pieces.
 
 A file of numbers looks as good after a flipped bit as before it. Where that matters its SHA-256 sum is kept: in the
-JSON file that describes it, or as `NAME.sha256` beside it, which `sha256sum --check` understands too.
+JSON file that describes it, or as `NAME.sha256` beside it, which `sha256sum --check` understands too. A JSON file that
+others rest on is sealed: it holds the sum of its own content.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from hashlib import file_digest
+from hashlib import file_digest, sha256
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -184,6 +185,31 @@ def parse_json(text: str) -> Any:
         return json.loads(text)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+
+
+SEAL = "seal"
+
+
+def sealed(content: Mapping[str, Any]) -> str:
+    """A JSON object as the text of a file, with a sum of all that is in it."""
+    as_read = json.loads(json.dumps(content))  # keys may be numbers
+    return json.dumps({**as_read, SEAL: _seal(as_read)}, indent=1, ensure_ascii=False) + "\n"
+
+
+def read_sealed(path: Path) -> Any:
+    """The value in a JSON file without its seal; ValueError where it is not what was sealed. One may have no seal.
+
+    Version 0.1 sealed nothing, and who changes such a file by hand can take its seal out.
+    """
+    value = read_json(path)
+    if isinstance(value, dict) and SEAL in value and value.pop(SEAL) != _seal(value):
+        raise ValueError(f'it is not what was saved; if you changed it yourself, take "{SEAL}" out of it')
+    return value
+
+
+def _seal(content: Mapping[str, Any]) -> str:
+    """A sum that neither spaces nor the order of keys change."""
+    return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 # Sums.

@@ -31,6 +31,7 @@ from blockhole.evaluation.classification import reliability
 from blockhole.graph.knowledge_graph import SplitGraph
 from blockhole.queries.exact import answers
 from blockhole.runs.run import Run
+from blockhole.saving import read_sealed
 from tests.answering.toys import make_engine, sigmoid_calibration
 
 
@@ -152,8 +153,7 @@ def test_a_calibration_is_kept_for_its_weights_only(own_clockwork: Path) -> None
     save_calibration(kept, own_clockwork)
     assert load_calibration(own_clockwork) == kept
     path = own_clockwork / CALIBRATION
-    stored = json.loads(path.read_text(encoding="utf-8"))
-    path.write_text(json.dumps({**stored, "weights": "others"}), encoding="utf-8")
+    path.write_text(json.dumps(read_sealed(path) | {"weights": "others"}), encoding="utf-8")
     assert load_calibration(own_clockwork) is None
 
 
@@ -167,7 +167,7 @@ def _without_values(stored: dict[str, Any]) -> dict[str, Any]:
 DAMAGES: dict[str, Callable[[dict[str, Any]], object]] = {
     "cut short": lambda stored: [],
     "another version": lambda stored: {**stored, "version": 7},
-    "another number": lambda stored: {**stored, "sha256": "0" * 64},
+    "another number": lambda stored: {**stored, "seal": "0" * 64},
     "fewer than none": lambda stored: json.loads(json.dumps(stored).replace('"positives": ', '"positives": -')),
     "a curve without values": _without_values,
 }
@@ -176,7 +176,7 @@ DAMAGES: dict[str, Callable[[dict[str, Any]], object]] = {
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_calibration_is_said_once_and_not_used(own_clockwork: Path, damage: str) -> None:
     path = own_clockwork / CALIBRATION
-    path.write_text(json.dumps(DAMAGES[damage](json.loads(path.read_text(encoding="utf-8")))), encoding="utf-8")
+    path.write_text(json.dumps(DAMAGES[damage](read_sealed(path))), encoding="utf-8")
     said = f"{path} is damaged: it is not what was saved; make it again with `blockhole calibrate {own_clockwork}`"
     with pytest.warns(BlockholeWarning) as warned:
         answers = Engine.open(own_clockwork).ask('"number 3"/next')

@@ -23,6 +23,7 @@ from blockhole.evaluation.scorer import spell
 from blockhole.evaluation.truth import truth_of
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.models.contract import Model
+from blockhole.queries.language import parse
 from blockhole.queries.paths import PathQueries
 from blockhole.queries.walks import sample_walks
 from blockhole.runs.run import Run
@@ -99,6 +100,19 @@ def test_many_queries_are_answered_like_each_alone() -> None:
     for only in (None, "known", "predicted"):
         alone = [engine.ask(query, top=7, only=only) for query in queries]
         assert engine.ask_many(queries, top=7, only=only) == alone
+
+
+@pytest.mark.parametrize("text", ["e1/r0/^r1", "e1/r0/r9", "e99/r0", "e1/r0 & e2/r1"])
+def test_known_names_are_encoded_without_delay_and_others_not_at_all(text: str) -> None:
+    engine, _ = make_engine()
+    found = engine.encode_known(parse(text))
+    if text == "e1/r0/^r1":
+        assert found == engine.encode(text) == (parse(text), 1, [0, 4])
+        assert engine.ask(found) == engine.ask(text)
+    else:
+        assert found is None
+        with pytest.raises(QueryError):
+            engine.encode(text)
 
 
 questions = st.tuples(

@@ -30,6 +30,7 @@ from blockhole.errors import BlockholeWarning, DamagedRun, MissingExtra
 from blockhole.fitting import train
 from blockhole.runs.checkpoint import TrainingState, commit_shards, weights_id
 from blockhole.runs.run import Run
+from blockhole.saving import read_sealed
 from tests.answering.toys import make_engine
 
 
@@ -121,7 +122,7 @@ def test_large_candidate_sets_are_searched_approximately(monkeypatch: pytest.Mon
 
 def _replace_in_record(folder: Path, **fields: object) -> None:
     path = folder / INDEX
-    path.write_text(json.dumps({**json.loads(path.read_text(encoding="utf-8")), **fields}), encoding="utf-8")
+    path.write_text(json.dumps(read_sealed(path) | fields), encoding="utf-8")
 
 
 def _flip(path: Path) -> None:
@@ -234,7 +235,7 @@ def test_without_faiss_an_approximate_index_says_what_to_install(
 )
 def test_a_record_that_no_index_has_is_refused(own_clockwork: Path, change: dict[str, object]) -> None:
     _build(own_clockwork, "hnsw")
-    record = json.loads((own_clockwork / INDEX).read_text(encoding="utf-8"))
+    record = read_sealed(own_clockwork / INDEX)
     (own_clockwork / INDEX).write_text(json.dumps(record | change), encoding="utf-8")
     with pytest.raises(DamagedRun, match=f"^{own_clockwork / INDEX} is damaged: .*; build it again with: blockhole"):
         load_index(own_clockwork, Vectors.of(Run.open(own_clockwork)))

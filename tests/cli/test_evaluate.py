@@ -23,6 +23,7 @@ from blockhole.evaluation.tasks import relation_pair
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.queries.path_sets import build_paths, write_path_splits
+from blockhole.saving import read_sealed
 
 
 @pytest.fixture(scope="module")
@@ -219,7 +220,7 @@ def fill_weights(file: Path, value: float) -> None:
     with safe_open(file, framework="pt") as opened:
         metadata = opened.metadata()
     save_file({name: torch.full_like(table, value) for name, table in load_file(file).items()}, file, metadata)
-    state = json.loads((file.parent / "state.json").read_text(encoding="utf-8"))
+    state = read_sealed(file.parent / "state.json")
     state["sha256"][file.name] = sha256(file.read_bytes()).hexdigest()
     (file.parent / "state.json").write_text(json.dumps(state), encoding="utf-8")
 

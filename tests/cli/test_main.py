@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
 import torch
@@ -86,9 +88,41 @@ def test_a_seed_below_0_is_refused_before_anything_is_done(command: str, capsys:
         assert shown.startswith("error: training.seed = -1 cannot be used: it must be at least 0")
     else:
         assert status == 2
-        assert "Invalid value for '--seed'" in shown
-        assert "greater than or equal to 0" in shown
+        assert "Invalid value for '--seed': it must be at least 0, not -1." in shown
     assert not Path("x").exists()
+
+
+def _wrong_numbers() -> Iterator[tuple[str, str, str, str]]:
+    """Every option of every command that takes a number, with what it cannot be, and what it must be."""
+    for name, command in _commands().items():
+        hints = get_type_hints(inspect.unwrap(command.callback), include_extras=True)
+        for argument, hint in hints.items():
+            numbers = {int, float} & {get_args(hint)[0], *get_args(get_args(hint)[0])} if get_args(hint) else set()
+            for number in numbers:
+                info = get_args(hint)[1]
+                option = f"--{argument.replace('_', '-')}"
+                yield name, option, "many", "a whole number" if number is int else "a number"
+                if number is int:
+                    yield name, option, "1.5", "a whole number"
+                if info.min is not None:
+                    yield name, option, str(info.min - 1), f"at least {info.min}"
+                if info.max is not None:
+                    yield name, option, str(info.max + 1), f"at most {info.max}"
+
+
+@pytest.mark.parametrize(("command", "option", "value", "must_be"), list(_wrong_numbers()))
+def test_a_wrong_number_is_refused_in_our_own_words(
+    command: str, option: str, value: str, must_be: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _status(*command.split(), option, value) == 2
+    shown = re.sub(r"[│\s]+", " ", capsys.readouterr().err)
+    assert f"Invalid value for '{option}': it must be {must_be}, not {value}." in shown
+
+
+def test_numbers_of_every_kind_are_among_the_options() -> None:
+    found = list(_wrong_numbers())
+    assert len(found) > 40
+    assert {("train", "--learning-rate"), ("ask", "--top"), ("serve", "--port")} <= {each[:2] for each in found}
 
 
 @pytest.mark.parametrize("verb", ["reproduce", "results"])

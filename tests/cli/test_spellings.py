@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import blockhole
-from blockhole.answering.connections import report_paths
 from blockhole.answering.engine import Engine
 from blockhole.answering.known import neighbourhood
 from blockhole.answering.query_files import read_queries
@@ -88,8 +86,8 @@ def _by_path_file(engine: Engine, folder: Path, source: str, path: str, target: 
 ENTITY_DOORS: dict[str, Callable[[Engine, Path, str], object]] = {
     "check": lambda engine, _, entity: blockhole.check(engine, "<http://example.org/place/2>/near", entity),
     "explain": lambda engine, _, entity: blockhole.explain(engine, "<http://example.org/place/2>/near", entity),
-    "paths from": lambda engine, _, entity: asdict(report_paths(engine, entity, PLACE + "4", max_length=2)),
-    "paths to": lambda engine, _, entity: asdict(report_paths(engine, PLACE + "4", entity, max_length=2)),
+    "paths from": lambda engine, _, entity: blockhole.paths(engine, entity, PLACE + "4", max_length=2),
+    "paths to": lambda engine, _, entity: blockhole.paths(engine, PLACE + "4", entity, max_length=2),
     "facts about": lambda engine, _, entity: neighbourhood(engine.graph, entity),
     "a column of a query file": lambda engine, folder, entity: _by_columns(engine, folder, entity, "near"),
     "a source in a path file": lambda engine, folder, entity: _by_path_file(

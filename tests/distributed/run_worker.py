@@ -22,6 +22,7 @@ from blockhole.errors import BlockholeError, DataError
 from blockhole.fitting import train
 from blockhole.graph.knowledge_graph import SplitGraph
 from blockhole.runs.checkpoint import SHARDS
+from blockhole.saving import read_sealed
 from blockhole.training.distributed import group
 from blockhole.training.workers import joined
 from tests.distributed.processes import end_group, start_group
@@ -147,7 +148,7 @@ def other_optimizer(folder: Path) -> None:
     """Fails in every process after all have agreed to begin."""
     run = folder / f"other-{os.environ['RANK']}"
     shutil.copytree(folder / "1x2", run)
-    config = json.loads((run / "config.json").read_text())
+    config = read_sealed(run / "config.json")
     (run / "config.json").write_text(json.dumps(config | {"optimizer": {"kind": "adam"}}))
     train(data(), out=run, resume=True)
 

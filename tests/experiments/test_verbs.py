@@ -179,7 +179,7 @@ def test_what_cannot_be_run_says_why(laboratory: Command, town: Path) -> None:
 def test_a_seed_below_zero_is_wrong_usage(laboratory: Command) -> None:
     outcome = laboratory("reproduce", "ranking", "--seed", -1)
     assert outcome.status == 2
-    assert "greater than or equal to 0" in re.sub(r"\s+", " ", outcome.err)
+    assert "it must be at least 0, not -1." in re.sub(r"\s+", " ", outcome.err)
 
 
 def test_a_training_that_diverges_leaves_the_others_alone(laboratory: Command, town: Path) -> None:

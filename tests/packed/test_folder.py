@@ -26,6 +26,7 @@ from blockhole.machine import resident_bytes
 from blockhole.packed.adjacency import GrowingArray, adjacency_bytes, pieces, write_adjacency
 from blockhole.packed.folder import ADJACENCY
 from blockhole.queries.walks import sample_walks
+from blockhole.saving import read_sealed
 from tests.files.facts import Fact, any_name, fact_lists, graph_of, small_blocks
 
 FACTS = [("a", "r", "b"), ("b", "s", "c"), ("a", "r", "b"), ("c", "r", "a"), ("a", "r", "c")]
@@ -179,7 +180,7 @@ def test_facts_are_estimated_from_a_sample(tmp_path: Path, suffix: str) -> None:
 def test_damage_is_told(tmp_path: Path) -> None:
     _packed(tmp_path, FACTS)
     folder = tmp_path / "packed"
-    record = json.loads((folder / "packed.json").read_text())
+    record = read_sealed(folder / "packed.json")
     (folder / "packed.json").write_text(json.dumps(record | {"facts": 4}))
     with pytest.raises(DataError, match=r"the arrays do not fit packed.json; pack the graph again\.$"):
         read_split(folder)
@@ -199,6 +200,10 @@ def test_damage_is_told(tmp_path: Path) -> None:
         read_split(folder)
     with pytest.raises(DataError, match=r": is packed already; use it as it is\.$"):
         pack(folder, tmp_path / "again")
+
+
+def _unsealed(old: bytes, new: bytes) -> Callable[[bytes], bytes]:
+    return lambda content: content.replace(old, new).replace(b'"seal"', b'"other"')
 
 
 def _header(text: bytes) -> Callable[[bytes], bytes]:
@@ -228,8 +233,8 @@ def _numbers(change: Callable[[NDArray[Any]], NDArray[Any]]) -> Callable[[bytes]
         ("edge_start.npy", _numbers(lambda starts: starts[:0]), "the arrays do not fit packed.json"),
         ("train.npy", _numbers(lambda facts: facts[:, :2]), "the arrays do not fit packed.json"),
         ("train.npy", _numbers(lambda facts: facts + 1000), "the arrays do not fit packed.json"),
-        ("packed.json", lambda text: text.replace(b'"facts": 5', b'"facts": -5'), "a count is below zero"),
-        ("packed.json", lambda text: text.replace(b'"facts": 5', b'"facts": 1e999'), r"packed.json: is damaged \("),
+        ("packed.json", _unsealed(b'"facts": 5', b'"facts": -5'), "a count is below zero"),
+        ("packed.json", _unsealed(b'"facts": 5', b'"facts": 1e999'), r"packed.json: is damaged \("),
         ("packed.json", lambda text: b"[" * 50_000, r"packed.json: is damaged \(it is nested too deeply\)"),
     ],
 )  # fmt: skip
@@ -242,7 +247,7 @@ def test_arrays_that_lead_elsewhere_are_refused(
     path.write_bytes(change(path.read_bytes()))
     record = tmp_path / "packed" / "packed.json"
     if name != record.name:
-        content = json.loads(record.read_text())
+        content = read_sealed(record)
         content["sha256"][name] = sha256(path.read_bytes()).hexdigest()
         record.write_text(json.dumps(content))
     with pytest.raises(DataError, match=said + r".*; pack the graph again\.$"):

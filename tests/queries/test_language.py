@@ -28,6 +28,7 @@ from blockhole.queries.language import (
     encode_path,
     encode_prefix,
     encode_tree,
+    find_chain,
     hop_in_column,
     lex,
     parse,
@@ -123,6 +124,16 @@ def test_a_query_is_a_tree_that_remembers_where_its_names_stand() -> None:
         ("a/r & not not b/s", "a/r & b/s"),
         ("Andrew/order and Orlando/notes", "Andrew/order & Orlando/notes"),
         ('"and"/r and "not"', '"and"/r & "not"'),
+        # what ends a word, besides a space
+        ('a/r & not"b"/s', "a/r & !b/s"),
+        ('a/"r"and"b"/s or"c"/t', "a/r & b/s | c/t"),
+        ("a/<r>and<b>/s or<c>/t", "a/r & b/s | c/t"),
+        ("a/r and not<b>/s", "a/r & !b/s"),
+        ("a/r or(b/s)", "a/r | b/s"),
+        ("a/r^-1or b/s and!c/t", "a/^r | b/s & !c/t"),
+        ("a/(r or^s)", "a/r | a/^s"),
+        ("a/(r or**s)", "a/r | a/^s"),
+        ("a/(not^-1|r)", 'a/^"not" | a/r'),
         # words where only a name can stand
         ("and/or", '"and"/"or"'),
         ("not / and / not", '"not"/"and"/"not"'),
@@ -215,6 +226,9 @@ def test_any_text_parses_or_says_where_it_does_not(text: str) -> None:
         ("a/r and ", 4, "nothing stands after this and"),
         ("a/r and", 4, "nothing stands after this and"),
         ("a/r and b/s or", 12, "nothing stands after this or"),
+        ("a/r and^b/s", 7, "the first name is the source entity, which has no inverse"),
+        ('and"x"/r', 0, 'this and joins nothing; put a name in double quotes: "and"'),
+        ("or(a/r)", 0, 'this or joins nothing; put a name in double quotes: "or"'),
         ("and b/s", 0, 'this and joins nothing; put a name in double quotes: "and"'),
         ("a/r & not", 6, 'this not joins nothing; put a name in double quotes: "not"'),
         ("a/r not b/s", 4, "write & !, or: and not"),
@@ -387,6 +401,10 @@ def test_encode_uses_one_space_for_relations_and_inverses() -> None:
     family = graph(("Charles", "fatherOf", "William"), ("Charles", "brotherOf", "Andrew"))
     assert encode_chain("William/^fatherOf/brotherOf", family) == (1, [2, 1])
     assert encode_chain(parse("William/^fatherOf/brotherOf"), family) == (1, [2, 1])
+    assert find_chain(parse("William/^fatherOf/brotherOf"), family) == (1, [2, 1])
+    assert find_chain(parse("Charles/fatherOf"), family) == (0, [0])
+    for unknown in ("Will/fatherOf", "William/fatherof/brotherOf", "William/fatherOf/brotherof"):
+        assert find_chain(parse(unknown), family) is None
 
 
 def test_an_unknown_name_is_pointed_at_and_its_neighbours_named() -> None:

@@ -31,7 +31,7 @@ from blockhole.runs.run import Run, check_free, is_run
 from blockhole.runs.tracking import MetricsFile
 from blockhole.runs.verification import verify
 from blockhole.runs.writer import sole_writer
-from blockhole.saving import sha256_of
+from blockhole.saving import read_sealed, sha256_of
 from tests.training.worlds import random_data
 
 SMALL: dict[str, Any] = {
@@ -170,7 +170,7 @@ def test_a_vocabulary_cut_short(summed: bool, message: str, run_folder: Path) ->
 
 
 def forget_sums(folder: Path) -> None:
-    state = json.loads((folder / "state.json").read_text(encoding="utf-8"))
+    state = read_sealed(folder / "state.json")
     del state["sha256"]
     (folder / "state.json").write_text(json.dumps(state), encoding="utf-8")
 
@@ -216,7 +216,7 @@ def test_a_missing_file(run_folder: Path) -> None:
 
 
 def test_weights_of_other_shapes(run_folder: Path) -> None:
-    config = json.loads((run_folder / "config.json").read_text(encoding="utf-8"))
+    config = read_sealed(run_folder / "config.json")
     config["model"]["block_size"] = 4
     (run_folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     with pytest.raises(DamagedRun) as caught:
@@ -228,7 +228,7 @@ def test_weights_of_other_shapes(run_folder: Path) -> None:
 
 
 def test_an_optimizer_of_another_kind(run_folder: Path) -> None:
-    config = json.loads((run_folder / "config.json").read_text(encoding="utf-8"))
+    config = read_sealed(run_folder / "config.json")
     config["optimizer"]["kind"] = "adam"
     (run_folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     with pytest.raises(DamagedRun, match=r"optimizer\.safetensors does not fit the optimizer that config\.json names"):

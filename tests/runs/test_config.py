@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from blockhole.errors import ConfigError
+from blockhole.errors import ConfigError, DamagedRun
 from blockhole.runs.config import (
     PRESETS,
     TrainConfig,
@@ -19,6 +19,7 @@ from blockhole.runs.config import (
     read_config_file,
     validate,
 )
+from blockhole.runs.folder import read_config, write_config
 
 
 def test_later_sources_win(tmp_path: Path) -> None:
@@ -240,3 +241,13 @@ def test_the_documentation_lists_every_setting() -> None:
     text = (Path(__file__).parents[2] / "docs" / "reference" / "settings.md").read_text(encoding="utf-8")
     listed = {line.split("`")[1] for line in text.splitlines() if line.startswith("| `") and line.count("|") == 5}
     assert set(known_keys()) <= listed
+
+
+def test_the_settings_of_a_run_serve_another_also_when_they_were_changed(tmp_path: Path) -> None:
+    write_config(tmp_path, TrainConfig())
+    sealed = (tmp_path / "config.json").read_text(encoding="utf-8")
+    (tmp_path / "config.json").write_text(sealed.replace('"seed": 0', '"seed": 7'), encoding="utf-8")
+    settings = read_config_file(tmp_path / "config.json")
+    assert validate(settings) == validate({"training": {"seed": 7}})
+    with pytest.raises(DamagedRun, match=r'not what was saved; if you changed it yourself, take "seal" out of it$'):
+        read_config(tmp_path)

@@ -14,6 +14,7 @@ from blockhole.errors import ConfigError, NotARun, RunError
 from blockhole.fitting import train
 from blockhole.runs.merging import merge_runs
 from blockhole.runs.run import Run
+from blockhole.saving import read_sealed
 from tests.training.worlds import random_data
 
 SMALL: dict[str, Any] = {
@@ -71,7 +72,7 @@ def test_a_merged_run_names_its_parts(parts: list[Path], tmp_path: Path) -> None
 
 def test_a_merged_run_has_the_epochs_of_its_parts_not_those_they_planned(tmp_path: Path) -> None:
     parts = [trained(tmp_path / "short"), trained(tmp_path / "long", training__epochs=3, training__seed=1)]
-    config = json.loads((parts[0] / "config.json").read_text(encoding="utf-8"))
+    config = read_sealed(parts[0] / "config.json")
     config["training"]["epochs"] = 100  # as if it had been interrupted
     (parts[0] / "config.json").write_text(json.dumps(config), encoding="utf-8")
     made = merge_runs(parts, tmp_path / "sum")
@@ -125,7 +126,7 @@ def test_what_is_refused(parts: list[Path], tmp_path: Path) -> None:
         ConfigError, match="alike in kind, b and inverses, not blockhole with b = 2 and blockhole with b = 3"
     ):
         merge_runs([parts[0], wider], tmp_path / "sum")
-    state = json.loads((wider / "state.json").read_text(encoding="utf-8"))
+    state = read_sealed(wider / "state.json")
     (wider / "state.json").write_text(json.dumps(state | {"files": {}, "shards": "1-0"}), encoding="utf-8")
     with pytest.raises(
         RunError, match="lies in shards, as the processes that train it left them; resume it to its end"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
@@ -19,14 +20,17 @@ from blockhole.answering.index import IndexKind, build_index, load_index
 from blockhole.answering.vectors import Vectors
 from blockhole.cli.main import main
 from blockhole.data.packing import pack
-from blockhole.errors import BlockholeError, DamagedRun, DataError, NotARun
+from blockhole.errors import BlockholeError, BlockholeWarning, DamagedRun, DataError, NotARun
 from blockhole.files.readers import read_split
 from blockhole.fitting import train
+from blockhole.queries.language import write_name
 from blockhole.runs.checkpoint import load_checkpoint, save_checkpoint
 from blockhole.runs.run import Run
 from blockhole.runs.verification import verify
-from blockhole.saving import sha256_of
+from blockhole.saving import read_sealed, sha256_of
 from tests.runs.kept import copy_kept
+from tests.serving.random_run import write_random_run
+from tests.sweep import WHOLE
 
 
 @pytest.fixture
@@ -132,6 +136,66 @@ def test_what_0_1_0_wrote_has_no_sums(name: str, files: int, tmp_path: Path) -> 
     assert list(verify(copy_kept(tmp_path / "kept") / name).values()) == files * ["no sum kept"]
 
 
+# Whichever byte of whichever file
+
+
+def _ask(folder: Path) -> object:
+    """What a run gives: its settings, how far it is, and answers, searched for with its index."""
+    run = Run.open(folder)
+    engine = Engine.open(run)
+    asked = f"{write_name(engine.graph.entities[0])}/{write_name(engine.graph.relations[0])}"
+    return run.config, run.state, engine.ask(asked, top=5, candidates="all")
+
+
+def _look_through(folder: Path) -> object:
+    split = read_split(folder)
+    graph = split.graph("train", "valid", "test")
+    return list(graph.entities), list(graph.relations), graph.triples.tolist()
+
+
+def _read_export(folder: Path) -> object:
+    return verify(folder / "vectors.npz"), (folder / "vectors.npz").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A run with an index that is used, a packed graph, and an export: small, and saved as they are now."""
+    folder = tmp_path_factory.mktemp("written")
+    run = write_random_run(folder / "run", E=30, R=3, facts=60)
+    opened = Run.open(run)
+    with pytest.warns(BlockholeWarning, match="index will not be used"):
+        build_index(run, Vectors.of(opened), opened.graph, "hnsw")
+    pack(copy_kept(folder / "kept") / "facts", folder / "packed")
+    (folder / "export").mkdir()
+    export_file(Engine.open(run), "npz", folder / "export" / "vectors.npz")
+    return {name: folder / name for name in ("run", "packed", "export")}
+
+
+@pytest.mark.parametrize(("place", "use"), [("run", _ask), ("packed", _look_through), ("export", _read_export)])
+def test_a_flipped_bit_anywhere_is_told_or_changes_nothing(
+    place: str, use: Callable[[Path], object], written: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("blockhole.answering.search.MANY", 10)
+    folder = written[place]
+    expected = use(folder)
+    silent = []
+    for path in sorted(folder.iterdir()):
+        whole = path.read_bytes()
+        step = 1 if WHOLE else max(1, len(whole) // (30 if path.suffix == ".json" else 5))
+        for at in range(0, len(whole), step):
+            path.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << at % 7]) + whole[at + 1 :])
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter("always")
+                try:
+                    same = use(folder) == expected
+                except BlockholeError as failure:
+                    same = len(str(failure).splitlines()) == 1
+            if not same and not any(issubclass(each.category, BlockholeWarning) for each in told):
+                silent.append((path.name, at))
+        path.write_bytes(whole)
+    assert silent == []
+
+
 def test_what_cannot_be_verified(tmp_path: Path) -> None:
     with pytest.raises(NotARun, match="there is no run"):
         verify(tmp_path / "none")
@@ -175,6 +239,7 @@ def test_a_checkpoint_that_a_kill_left_under_its_other_name_is_intact(run: Path)
 def _record(change: Callable[[dict[str, Any]], object]) -> Callable[[bytes], bytes]:
     def changed(content: bytes) -> bytes:
         record = json.loads(content)
+        del record["seal"]
         change(record)
         return json.dumps(record).encode()
 
@@ -214,7 +279,7 @@ def test_what_somebody_else_wrote_is_refused_in_a_sentence(
 ) -> None:
     (run / name).write_bytes(change((run / name).read_bytes()))
     if name.endswith(".parquet"):
-        state = json.loads((run / "state.json").read_text(encoding="utf-8"))
+        state = read_sealed(run / "state.json")
         state["sha256"][name] = sha256_of(run / name)
         (run / "state.json").write_text(json.dumps(state), encoding="utf-8")
 

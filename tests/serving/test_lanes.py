@@ -19,10 +19,10 @@ from blockhole.answering.engine import Engine, Question
 from blockhole.answering.explanation import explain
 from blockhole.answering.known import NextRelations
 from blockhole.errors import BlockholeError, OutOfTime, UnknownName
-from blockhole.graph.vocabulary import NameIndex
+from blockhole.graph.vocabulary import NameIndex, Vocabulary
 from blockhole.serving.lanes import LARGEST, Batcher, Lane
 from blockhole.serving.observing import Metrics
-from blockhole.serving.schemas import ExplainBody, Refusal, RunReport
+from blockhole.serving.schemas import AskBody, ExplainBody, Refusal, RunReport
 from blockhole.serving.served_runs import ServedRun, ServedRuns
 from blockhole.serving.service import Service
 from blockhole.serving.settings import ServerSettings
@@ -168,6 +168,27 @@ def test_reloads_wait_for_each_other(own_run: Path, monkeypatch: pytest.MonkeyPa
     assert at_once == [1, 1, 1]
 
 
+def _served(engine: Engine) -> ServedRun:
+    return ServedRun("run", Path(), engine, NameIndex(()), NextRelations(engine.known), cast("RunReport", None))
+
+
+def test_the_names_of_a_question_are_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_up: list[str] = []
+    find = Vocabulary.find
+
+    def watched(self: Vocabulary, name: str) -> int | None:
+        looked_up.append(name)
+        return find(self, name)
+
+    engine, _ = make_engine()
+    service = Service(ServerSettings(), Metrics())
+    monkeypatch.setattr(Vocabulary, "find", watched)
+    report = asyncio.run(service.ask(_served(engine), AskBody(query="e1/r0/^r1", candidates="typed", only=None)))
+    service.close()
+    assert looked_up == ["e1", "r0", "r1"]
+    assert report.answers == engine.ask("e1/r0/^r1").ranked
+
+
 def test_explain_knows_how_long_it_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
     engine, _ = make_engine()
     with pytest.raises(OutOfTime, match="no answer was found within 0 s"):
@@ -179,7 +200,6 @@ def test_explain_knows_how_long_it_may_take(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(sys.modules[Service.__module__], "explain", watched)
     service = Service(ServerSettings(timeout=7), Metrics())
-    run = ServedRun("run", Path(), engine, NameIndex(()), NextRelations(engine.known), cast("RunReport", None))
-    asyncio.run(service.explain(run, ExplainBody(query="e1/r0", entity="e2")))
+    asyncio.run(service.explain(_served(engine), ExplainBody(query="e1/r0", entity="e2")))
     service.close()
     assert given == [7]

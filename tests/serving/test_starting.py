@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from blockhole.cli.main import main
+from blockhole.saving import read_sealed
 from blockhole.serving.served_runs import names_of
 from tests.serving.random_run import write_random_run
 
@@ -76,7 +77,7 @@ def test_weights_of_another_run(refused: Callable[..., str], own_run: Path, tmp_
         f"{own_run / 'vocabulary.parquet'} is damaged: its bytes are not those that were saved; "
         "restore the folder from a copy, or train again into another folder."
     )
-    state = json.loads((own_run / "state.json").read_text(encoding="utf-8"))
+    state = read_sealed(own_run / "state.json")
     (own_run / "state.json").write_text(json.dumps(state | {"sha256": {}}), encoding="utf-8")  # as 0.1.0 kept it
     assert refused(own_run, "--port", 0) == (
         f"{own_run}: the saved weights do not fit config.json and vocabulary.parquet; "

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from shlex import quote
-from typing import Self, final
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 from blockhole.errors import DamagedRun
 from blockhole.runs.checkpoint import weights_id
 from blockhole.runs.folder import read_derived
-from blockhole.saving import READ_AT_ONCE, is_intact, read_json, replacing, sha256_of
+from blockhole.saving import READ_AT_ONCE, is_intact, read_json, replacing, sealed, sha256_of
 
 Floats = NDArray[np.float64]
 
@@ -140,19 +139,8 @@ class _File(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     weights: str
-    sha256: str = Field(description="sum of the calibration")
     normalisers: str | None = Field(description="sum of the file of normalisers, where there is one")
     calibration: Calibration
-
-    @model_validator(mode="after")
-    def _is_intact(self) -> Self:
-        if self.sha256 != _sum(self.calibration):
-            raise ValueError("the calibration is not the one that was saved")
-        return self
-
-
-def _sum(calibration: Calibration) -> str:
-    return sha256(calibration.model_dump_json().encode()).hexdigest()
 
 
 def save_calibration(calibrated: Calibrated, folder: Path) -> None:
@@ -164,12 +152,9 @@ def save_calibration(calibrated: Calibrated, folder: Path) -> None:
         with replacing(folder / NORMALISERS) as temporary:
             temporary.write_bytes(save({"log_sums": calibrated.normalisers}))
         normalisers = sha256_of(folder / NORMALISERS)
-    calibration = calibrated.calibration
-    stored = _File(
-        weights=weights_id(folder), sha256=_sum(calibration), normalisers=normalisers, calibration=calibration
-    )
+    stored = _File(weights=weights_id(folder), normalisers=normalisers, calibration=calibrated.calibration)
     with replacing(folder / CALIBRATION) as temporary:
-        temporary.write_text(stored.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        temporary.write_text(sealed(stored.model_dump(mode="json")), encoding="utf-8")
 
 
 def load_calibration(folder: Path) -> Calibrated | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 from time import monotonic
-from typing import NamedTuple, final
+from typing import NamedTuple, final, overload
 
 import numpy as np
 import torch
@@ -40,12 +41,22 @@ class Connection:
 
 @final
 @dataclass(frozen=True, slots=True)
-class PathsReport:
-    """The relation paths that connect two entities."""
+class PathsReport(Sequence[Connection]):
+    """The relation paths that connect two entities, whose names are those of the graph, however they were asked for."""
 
     source: str
     target: str
     paths: tuple[Connection, ...]
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    @overload
+    def __getitem__(self, index: int) -> Connection: ...
+    @overload
+    def __getitem__(self, index: slice) -> PathsReport: ...
+    def __getitem__(self, index: int | slice) -> Connection | PathsReport:
+        return replace(self, paths=self.paths[index]) if isinstance(index, slice) else self.paths[index]
 
 
 @final
@@ -76,27 +87,13 @@ def paths(
     max_length: int = 3,
     top: Count = 20,
     deadline: Deadline | None = None,
-) -> list[Connection]:
+) -> PathsReport:
     """The relation paths of up to `max_length` hops between two entities: known ones first, then as the model ranks.
 
     Every path is scored where there are few enough; in a graph of many relations long ones are scored only if all but
     their last hop is known from the source. A search that passes its deadline ends with `OutOfTime`. The run must be
     calibrated.
     """
-    return list(report_paths(run, source, target, max_length=max_length, top=top, deadline=deadline).paths)
-
-
-@checked
-def report_paths(
-    run: Engine | Run | Path | str,
-    source: str,
-    target: str,
-    *,
-    max_length: int = 3,
-    top: Count = 20,
-    deadline: Deadline | None = None,
-) -> PathsReport:
-    """The same with the names of both entities, however they were written."""
     if not 1 <= max_length <= LONGEST:
         raise ConfigError(f"the longest path may have 1 to {LONGEST} hops, not {max_length}.")
     engine = open_engine(run, calibrated=True)

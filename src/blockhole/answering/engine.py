@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,12 +42,19 @@ _SCORED_AT_ONCE = 4096
 """Pairs whose vectors are in memory together: those of 20,000 pairs, with every step of their walks, took 240 MB."""
 
 
+class Encoded(NamedTuple):
+    """A query whose names have been looked up."""
+
+    query: Query
+    plan: Plan
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class Question:
     """A query and what is wanted of its answers, as `Engine.ask` takes it."""
 
-    query: str | Query
+    query: str | Query | Encoded
     top: Count = 10
     candidates: Candidates = "typed"
     only: Status | None = None
@@ -171,7 +178,7 @@ class Engine:
     @checked
     def ask(
         self,
-        query: str | Query,
+        query: str | Query | Encoded,
         *,
         top: Count = 10,
         candidates: Candidates = "typed",
@@ -180,12 +187,13 @@ class Engine:
         deadline: Deadline = UNLIMITED,
     ) -> Answers:
         """The answers to a query of any kind, as the function `ask` gives them."""
-        return self._answer(Question(query, top, candidates, only, offset), deadline)
+        check_top(top)
+        return self._answer(Question(query, top, candidates, only, offset), self.encode(query), deadline)
 
     @checked
     def ask_many(
         self,
-        queries: Iterable[str | Query],
+        queries: Iterable[str | Query | Encoded],
         *,
         top: Count = 10,
         candidates: Candidates = "typed",
@@ -199,12 +207,11 @@ class Engine:
         """The answers to any number of questions, which may all differ, in order."""
         for question in questions:
             check_top(question.top)
-            self.encode(question.query)  # what is wrong with the last should not wait for the first
-        return [self._answer(question, UNLIMITED) for question in questions]
+        encoded = [self.encode(question.query) for question in questions]
+        return [self._answer(question, each, UNLIMITED) for question, each in zip(questions, encoded, strict=True)]
 
-    def _answer(self, question: Question, deadline: Deadline) -> Answers:
-        check_top(question.top)
-        parsed, plan = self.encode(question.query)
+    def _answer(self, question: Question, encoded: Encoded, deadline: Deadline) -> Answers:
+        parsed, plan = encoded
         known = self.known.plan_answers(plan)
         certain = not parsed.has_negation  # else a missing fact may refute what is known
         value = np.zeros(self.graph.num_entities)
@@ -241,7 +248,7 @@ class Engine:
         return Answer(self.graph.entities[entity], float(value), probability, status)
 
     @checked
-    def check(self, query: str | Query, entity: str, *, deadline: Deadline = UNLIMITED) -> Verdict:
+    def check(self, query: str | Query | Encoded, entity: str, *, deadline: Deadline = UNLIMITED) -> Verdict:
         """Whether `entity` answers the query."""
         if self.calibrated is None:
             raise RunError("the run has no calibration, so shares cannot become probabilities; " + _REMEDY)
@@ -258,10 +265,12 @@ class Engine:
         return float(Search(self, plan, "all", deadline).settle(wanted).low[target])
 
     @checked
-    def encode(self, query: str | Query) -> tuple[Query, Plan]:
-        """A query as names, and as steps over ids."""
+    def encode(self, query: str | Query | Encoded) -> Encoded:
+        """A query as names, and as steps over ids; one that is encoded already is left as it is."""
+        if isinstance(query, Encoded):
+            return query
         parsed = parse(query) if isinstance(query, str) else query
-        return parsed, encode_tree(parsed, self.graph)
+        return Encoded(parsed, encode_tree(parsed, self.graph))
 
     def evidence(self, plan: Plan, place: int, columns: Ids | None) -> Evidence | None:
         """What the composed vector says of a step, where the step is a path of several hops and vectors compose."""

@@ -27,7 +27,7 @@ from blockhole.models.contract import at_norm_1, float32_slack, full_float32, lo
 from blockhole.queries.walks import sample_walks
 from blockhole.runs.checkpoint import weights_id
 from blockhole.runs.folder import read_derived
-from blockhole.saving import READ_AT_ONCE, is_intact, replacing, sha256_of
+from blockhole.saving import READ_AT_ONCE, is_intact, replacing, sealed, sha256_of
 
 # The exact index
 
@@ -327,7 +327,7 @@ def build_index(folder: Path, vectors: Vectors, graph: KnowledgeGraph, kind: Ind
             index.save(temporary)
     record = record.model_copy(update={"sha256": sha256_of(folder / name)})
     with replacing(folder / INDEX) as temporary:
-        temporary.write_text(record.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        temporary.write_text(sealed(record.model_dump(mode="json")), encoding="utf-8")
     for old in folder.glob("index-*"):
         if old.name != name:
             old.unlink()

@@ -11,7 +11,7 @@ from typing import NamedTuple, final
 import numpy as np
 
 from blockhole.answering.answers import Status
-from blockhole.answering.engine import Engine, open_engine
+from blockhole.answering.engine import Encoded, Engine, open_engine
 from blockhole.answering.search import PLAUSIBLE, UNLIMITED, Deadline, Search, Wanted
 from blockhole.errors import Count, checked
 from blockhole.queries.language import Hop, Query, encode_entity
@@ -74,7 +74,7 @@ class Explanation:
 @checked
 def explain(
     run: Engine | Run | Path | str,
-    query: str | Query,
+    query: str | Query | Encoded,
     entity: str,
     *,
     top: Count = 5,

@@ -5,21 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from blockhole.answering.answers import Answers, answers_frame
+from blockhole.answering.engine import Encoded, Engine
 from blockhole.errors import ConfigError, DataError, MalformedFile, QueryError
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.queries.language import Hop, Query, encode_entity, encode_hop, parse
+from blockhole.queries.plans import Plan
 from blockhole.saving import parse_json, replacing
-
-if TYPE_CHECKING:
-    from blockhole.answering.engine import Engine
 
 _REMEDY = "write one query per line, such as William/^fatherOf"
 
 
-def read_queries(path: Path, engine: Engine) -> list[Query]:
+def read_queries(path: Path, engine: Engine) -> list[Encoded]:
     """The queries of a file, all of which `engine` can answer; what is wrong with one is said with its line.
 
     JSON lines (.jsonl, .ndjson) hold objects with a key "query"; any other file is read as TSV: a query a line in the
@@ -37,10 +35,9 @@ def read_queries(path: Path, engine: Engine) -> list[Query]:
     for number, line in enumerate(lines, start=1):
         if line.strip():
             try:
-                query, _, _ = engine.encode(read(path, number, line, engine.graph))
+                queries.append(engine.encode(read(path, number, line, engine.graph)))
             except QueryError as failure:
                 raise QueryError(f"{path}, line {number}: {failure}") from None
-            queries.append(query)
     if not queries:
         raise MalformedFile(path, "it holds no queries", _REMEDY)
     return queries
@@ -57,14 +54,16 @@ def _read_json(path: Path, number: int, line: str, _: KnowledgeGraph) -> Query:
     return parse(text)
 
 
-def _read_tsv(path: Path, number: int, line: str, graph: KnowledgeGraph) -> Query:
+def _read_tsv(path: Path, number: int, line: str, graph: KnowledgeGraph) -> Query | Encoded:
     source, *hops = line.rstrip("\r").split("\t")
     if not hops:
         return parse(line)
     if not source or not all(hops):
         raise MalformedFile(path, "a column is empty", _REMEDY, number)
-    entity = graph.entities[encode_entity(source, graph.entities)]
-    return Query(entity, [Hop(*graph.relation_name(encode_hop(hop, graph.relations))) for hop in hops])
+    start = encode_entity(source, graph.entities)
+    relations = [encode_hop(hop, graph.relations) for hop in hops]
+    query = Query(graph.entities[start], [Hop(*graph.relation_name(relation)) for relation in relations])
+    return Encoded(query, Plan.of_chain(start, relations))
 
 
 def check_answers_file(path: Path) -> None:

@@ -16,9 +16,8 @@ from blockhole.errors import counted
 
 if TYPE_CHECKING:
     from blockhole.answering.answers import Status
-    from blockhole.answering.engine import Candidates, Engine
+    from blockhole.answering.engine import Candidates, Encoded, Engine
     from blockhole.answering.explanation import Explanation
-    from blockhole.queries.language import Query
 
 app = typer.Typer(add_completion=False)
 
@@ -87,7 +86,7 @@ def _answer(engine: Engine, query: str, top: int, candidates: Candidates, only: 
 
 def _answer_file(
     engine: Engine,
-    queries: list[Query],
+    queries: list[Encoded],
     out: Path,
     top: int,
     candidates: Candidates,
@@ -167,14 +166,12 @@ def paths(
     json: JsonFlag = False,
 ) -> None:
     """Print the relation paths that lead from one entity to another: known ones first, then as the model ranks them."""
-    from blockhole.answering.connections import report_paths
-
-    found = report_paths(run, source, target, max_length=max_length, top=top)
+    found = blockhole.paths(run, source, target, max_length=max_length, top=top)
     if json:
         print_json(asdict(found))
         return
     table = plain_table("path", "probability", "status")
-    for each in found.paths:
+    for each in found:
         table.add_row(each.path, f"{each.probability:.3f}", each.status)
     print_whole(table)
 

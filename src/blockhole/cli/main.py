@@ -6,9 +6,10 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, TextIO
+from typing import Annotated, Any, TextIO, final
 
 import typer
+from typer.core import TyperGroup
 
 from blockhole.cli import ask, data, demo, export, measure, serve, train
 
@@ -21,7 +22,34 @@ MOVED = {
 TRAINING = ("train", "demo", "reproduce", "grid")
 """Verbs that train, here and in the experiments, and so may run out of memory for the size of a model."""
 
-app = typer.Typer(name="blockhole", no_args_is_help=True, add_completion=False)
+
+@final
+class Verbs(TyperGroup):
+    """The verbs of a command line; what is wrong with an option is said in the words of all other messages."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the verb that was asked for."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as refused:
+            refused.message = _in_our_words(refused)
+            raise
+
+
+def _in_our_words(refused: typer.BadParameter) -> str:
+    """What an option must be, where it was pydantic that refused its value."""
+    errors = getattr(refused.__cause__, "errors", None)
+    if errors is None:
+        return refused.message
+    from blockhole.errors import ought_to_be
+
+    fault = errors()[0]
+    if fault["type"] == "value_error":  # a word that is not among those of the option, which are listed
+        return str(fault["ctx"]["error"])
+    return f"it must be {ought_to_be(fault)}, not {str(fault['input'])[:60]}."
+
+
+app = typer.Typer(name="blockhole", cls=Verbs, no_args_is_help=True, add_completion=False)
 for chapter in (demo, data, train, measure, ask, serve, export):
     app.add_typer(chapter.app)
 

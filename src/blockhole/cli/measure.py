@@ -12,7 +12,10 @@ from blockhole.cli.options import RunArgument
 from blockhole.cli.output import JsonFlag, plain_table, print_json, print_tables, print_whole, stdout
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from blockhole.evaluation.classification import Reliability
+    from blockhole.evaluation.report import Report, Table
 
 app = typer.Typer(add_completion=False)
 
@@ -78,19 +81,8 @@ def evaluate(
             opened, task=task, split=split, data=data, truth=truth, ties=ties, memory=memory, order=order,
             device=device, seed=seed, progress=bar,
         )  # fmt: skip
-    result = {"run": str(run), **measured.to_dict()}
-    if report is not None:
-        from blockhole.evaluation.report import write_report
-
-        write_report(report, f"{run}: {task}", measured.tables(), result)
-    if plots is not None:
-        from blockhole.evaluation.plots import draw_reports
-
-        draw_reports(plots, {str(run): measured}, {str(run): opened.metrics()})
-    if json:
-        print_json(result)
-    else:
-        print_tables(measured.tables())
+    _draw(plots, {str(run): measured}, {str(run): opened})
+    _print(f"{run}: {task}", measured.tables(), {"run": str(run), **measured.to_dict()}, report, json)
 
 
 @app.command(short_help="Compare runs side by side, with significance.")
@@ -121,19 +113,9 @@ def compare(
             list(opened.values()), task=task, split=split, data=data, truth=truth, ties=ties, memory=memory,
             order=order, device=device, seed=seed, progress=bar,
         )  # fmt: skip
+    _draw(plots, comparison.reports, opened)
     result = {"task": task, **comparison.to_dict()}
-    if report is not None:
-        from blockhole.evaluation.report import write_report
-
-        write_report(report, f"{task} of {len(opened)} runs", comparison.tables(), result)
-    if plots is not None:
-        from blockhole.evaluation.plots import draw_reports
-
-        draw_reports(plots, comparison.reports, {name: run.metrics() for name, run in opened.items()})
-    if json:
-        print_json(result)
-    else:
-        print_tables(comparison.tables())
+    _print(f"{task} of {len(opened)} runs", comparison.tables(), result, report, json)
 
 
 def _check_outputs(report: Path | None, plots: Path | None) -> None:
@@ -146,6 +128,25 @@ def _check_outputs(report: Path | None, plots: Path | None) -> None:
         from blockhole.evaluation.plots import check_drawing
 
         check_drawing()
+
+
+def _draw(plots: Path | None, reports: Mapping[str, Report], runs: Mapping[str, blockhole.Run]) -> None:
+    if plots is not None:
+        from blockhole.evaluation.plots import draw_reports
+
+        draw_reports(plots, reports, {name: run.metrics() for name, run in runs.items()})
+
+
+def _print(title: str, tables: Sequence[Table], result: Mapping[str, Any], report: Path | None, json: bool) -> None:
+    """Write what was measured to its file, where one is wanted, then print it."""
+    if report is not None:
+        from blockhole.evaluation.report import write_report
+
+        write_report(report, title, tables, result)
+    if json:
+        print_json(result)
+    else:
+        print_tables(tables)
 
 
 @app.command(short_help="Fit the curves that turn a run's scores into probabilities.")

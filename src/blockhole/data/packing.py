@@ -31,7 +31,7 @@ from blockhole.graph.parquet import reading_parquet
 from blockhole.machine import resident_bytes
 from blockhole.packed.adjacency import GrowingArray, adjacency_bytes, write_adjacency
 from blockhole.packed.folder import ENTITIES, FORMAT, RECORD, RELATIONS, is_packed
-from blockhole.saving import replacing_folder, sha256_of
+from blockhole.saving import replacing_folder, sealed, sha256_of
 
 DEFAULT_MEMORY = 3_000_000_000
 """Bytes the process may hold while it packs, when nothing else is said."""
@@ -96,7 +96,7 @@ def _write(
     tell("taking the sums of the files")
     sums = {path.name: sha256_of(path) for path in sorted(folder.iterdir())}
     record = {"format": FORMAT, **asdict(packed), "sha256": sums}
-    (folder / RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    (folder / RECORD).write_text(sealed(record), encoding="utf-8")
     (folder / ORIGIN).write_text(json.dumps({"packed_from": str(source)}, indent=1) + "\n", encoding="utf-8")
     return packed
 

@@ -59,7 +59,7 @@ class Vocabulary:
         return self._names[index]
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and self._find(name) is not None
+        return isinstance(name, str) and self.find(name) is not None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Vocabulary) or len(self) != len(other):
@@ -76,7 +76,7 @@ class Vocabulary:
 
     def id(self, name: str) -> int:
         """The id of `name`; raises `UnknownName` with suggestions."""
-        found = self._find(name)
+        found = self.find(name)
         if found is None:
             raise UnknownName(self.kind, name, self.nearest(name))
         return found
@@ -91,7 +91,8 @@ class Vocabulary:
             self.id(names[place])  # raises that it is unknown
         return found.astype(np.int32)
 
-    def _find(self, name: str) -> int | None:
+    def find(self, name: str) -> int | None:
+        """The id of `name`, if it has one."""
         return self._ids.get(name) if isinstance(self._names, tuple) else self._names.find(name)
 
     def nearest(self, name: str, count: int = 3) -> list[str]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from blockhole.errors import DataError, why
 from blockhole.graph.knowledge_graph import Adjacency, SplitGraph
 from blockhole.graph.vocabulary import StoredNames, Vocabulary
-from blockhole.saving import READ_AT_ONCE, is_intact, read_json
+from blockhole.saving import READ_AT_ONCE, is_intact, read_sealed
 
 RECORD: Final = "packed.json"
 FORMAT: Final = 1
@@ -111,7 +111,7 @@ class _Record(NamedTuple):
 
 def _read_record(folder: Path) -> _Record:
     try:
-        record = read_json(folder / RECORD)
+        record = read_sealed(folder / RECORD)
         version, counts = record["format"], {name: int(record[name]) for name in ("entities", "relations", "facts")}
         sha256 = {str(name): str(value) for name, value in record.get("sha256", {}).items()}
         if min(counts.values()) < 0:

@@ -11,9 +11,10 @@ Paths are SPARQL 1.1 property paths of sequences, inverses and alternatives; set
     name    = bare | "<" any but ">" ">" | '"' any, with \\" \\\\ \\n \\r \\t \\uXXXX \\UXXXXXXXX '"'
     bare    = anything but white space, control characters and / ^ " < > \\ ( ) & | ! * + ?
 
-A query has at least one hop, and what is negated stands beside something that is not. Between spaces, `and`, `or` and
-`not` are & | and !, where no name can stand; `a/(r|^s)` is `a/r | a/^s`, and `^(r/s)` is `^s/^r`. Spaces around names
-and marks are ignored, but an & in the middle of a word joins nothing: it may be part of a name that wants quotes.
+A query has at least one hop, and what is negated stands beside something that is not. `and`, `or` and `not` are & | and
+! where no name can stand and they are words of their own: between spaces, parentheses, marks or the quotes and < > of
+names. `a/(r|^s)` is `a/r | a/^s`, and `^(r/s)` is `^s/^r`. Spaces around names and marks are ignored, but an & in the
+middle of a word joins nothing: it may be part of a name that wants quotes.
 `* + ?` mean something in SPARQL that this language lacks, so a name that holds them is quoted. `**r` is Guu's notation
 of an inverse, `r^-1` the mathematician's.
 
@@ -83,6 +84,7 @@ __all__ = [
     "encode_path",
     "encode_prefix",
     "encode_tree",
+    "find_chain",
     "hop_in_column",
     "last_part",
     "lex",
@@ -129,6 +131,18 @@ def encode_chain(query: Query | str, graph: KnowledgeGraph) -> tuple[int, list[i
         raise _pointed_at(unknown, query.root, query.text, graph.entities, graph.relations) from None
 
 
+def find_chain(query: Query, graph: KnowledgeGraph) -> tuple[int, list[int]] | None:
+    """The same, or None where the graph lacks a name: at once, as nothing that looks like it is searched for."""
+    source, hops = query.chain()
+    start = graph.entities.find(source)
+    path = [
+        found + hop.inverse * graph.num_relations
+        for hop in hops
+        if (found := graph.relations.find(hop.relation)) is not None
+    ]
+    return None if start is None or len(path) < len(hops) else (start, path)
+
+
 def encode_hops(query: Query, relations: Vocabulary) -> list[int]:
     """The same of the relations alone, for those who do not hold the entities."""
     try:
@@ -147,18 +161,19 @@ def encode_path(text: str, relations: Vocabulary) -> list[int]:
 
 def encode_entity(text: str, entities: Vocabulary) -> int:
     """The id of an entity by its name as it is, or as queries write it."""
-    if text not in entities and [token.kind in NAMES for token in lex(text)] == [True]:
+    found = entities.find(text)
+    if found is None and [token.kind in NAMES for token in lex(text)] == [True]:
         text = _Parser(text).lone_name()
-    return entities.id(text)
+    return entities.id(text) if found is None else found
 
 
 def encode_hop(text: str, relations: Vocabulary) -> int:
     """The id of a hop in the space of 2R, by the name as it is behind its inverse marks, or as queries write it."""
     inverse, name = _marks_and_name(text)
-    if name and name in relations:
-        return relations.id(name) + inverse * len(relations)
-    if name and text in relations:
-        return relations.id(text)
+    if name and (found := relations.find(name)) is not None:
+        return found + inverse * len(relations)
+    if name and (found := relations.find(text)) is not None:
+        return found
     try:
         hop = _Parser(text).lone_hop()
     except QuerySyntaxError:

@@ -24,7 +24,8 @@ _ENCLOSED = re.compile(r'"((?:[^"\\]|\\.)*)("|\\?\Z)|<([^>]*)(>|\Z)', re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
 _LETTER_ESCAPES = {'"': '"', "\\": "\\", "n": "\n", "r": "\r", "t": "\t"}
 _LOOKS_LIKE_IRI = re.compile(r'[A-Za-z][A-Za-z0-9+.-]*:[^\s\x00-\x1f\x7f-\x9f<>"\\{}|^`]+')
-_BEHIND_A_WORD = re.compile(r'[\s(!"<]')
+_BEHIND_NOT = re.compile(r'[\s(!"<]')
+_BEHIND_A_CONNECTIVE = re.compile(r'[\s(!"<^]|\*\*')  # of relations, the way back may be an alternative
 _SLASH_BEHIND = re.compile(r"\s*/")
 
 
@@ -79,11 +80,10 @@ def _token(text: str, at: int, before: TokenKind | None) -> Token:
 
 def _kind_of_word(text: str, word: re.Match[str], ends_operand: bool, begins_operand: bool) -> TokenKind:
     """What a bare word is: a connective only where no name can stand, so that paths mean what they always did."""
-    if _BEHIND_A_WORD.match(text, word.end()):
-        if ends_operand and word[0] in CONNECTIVES:
-            return CONNECTIVES[word[0]]
-        if begins_operand and word[0] == "not" and not _SLASH_BEHIND.match(text, word.end()):
-            return "!"
+    if ends_operand and word[0] in CONNECTIVES and _BEHIND_A_CONNECTIVE.match(text, word.end()):
+        return CONNECTIVES[word[0]]
+    if begins_operand and word[0] == "not" and _BEHIND_NOT.match(text, word.end()):
+        return "bare" if _SLASH_BEHIND.match(text, word.end()) else "!"
     return "bare"
 
 

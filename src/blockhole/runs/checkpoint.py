@@ -30,7 +30,7 @@ from torch import Tensor
 
 from blockhole.errors import DamagedRun, NotARun, RunError, Unwritable, why
 from blockhole.runs.folder import FACTS, NEXT, VOCABULARY, check_sum
-from blockhole.saving import READ_AT_ONCE, read_json, remedy, sha256_of, sync, write_failure, write_in_place
+from blockhole.saving import READ_AT_ONCE, read_sealed, remedy, sealed, sha256_of, sync, write_failure, write_in_place
 
 STATE = "state.json"
 WEIGHTS = "weights.safetensors"
@@ -257,7 +257,7 @@ def _read_consistently(folder: Path, read: Callable[[Record], _Read]) -> _Read:
 
 
 def _commit(folder: Path, record: Record) -> None:
-    write_in_place(folder / (STATE + NEXT), record.model_dump_json(indent=1).encode() + b"\n")
+    write_in_place(folder / (STATE + NEXT), sealed(record.model_dump(mode="json")).encode())
     sync(folder)
 
 
@@ -337,7 +337,7 @@ def _refuse_infinite(path: Path, tensors: Tensors) -> None:
 
 def _read_record(path: Path) -> Record:
     try:
-        return Record.model_validate(read_json(path))
+        return Record.model_validate(read_sealed(path))
     except FileNotFoundError:
         raise
     except (OSError, ValueError) as failure:

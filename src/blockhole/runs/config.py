@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from blockhole.errors import ConfigError, ought_to_be
 from blockhole.models.catalogue import MODELS, ModelSettings, find_model
-from blockhole.saving import parse_json
+from blockhole.saving import SEAL, parse_json
 
 LossKind = Literal["logistic", "softmax", "sampled_softmax"]
 Corruption = Literal["reversed", "shuffled", "swapped", "replaced"]
@@ -320,7 +320,10 @@ def _parse(text: str, path: Path) -> object:
         case ".toml":
             return tomllib.loads(text)
         case ".json":
-            return parse_json(text)
+            settings = parse_json(text)
+            if isinstance(settings, dict):
+                settings.pop(SEAL, None)  # of a run's config.json, which may have been changed since
+            return settings
         case ".yaml" | ".yml":
             return _parse_yaml(text)
     raise ConfigError(f"the config file {path} must end in .toml, .yaml or .json.")

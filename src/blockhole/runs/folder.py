@@ -19,7 +19,7 @@ from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.parquet import reading_parquet
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.runs.config import TrainConfig, validate
-from blockhole.saving import is_intact, read_json, replacing
+from blockhole.saving import is_intact, read_sealed, replacing, sealed
 
 CONFIG = "config.json"
 VOCABULARY = "vocabulary.parquet"
@@ -47,13 +47,14 @@ def write_json(path: Path, content: object) -> None:
 
 def write_config(folder: Path, config: TrainConfig) -> None:
     """Write config.json."""
-    write_json(folder / CONFIG, config.model_dump(mode="json"))
+    with replacing_next(folder / CONFIG) as unfinished:
+        unfinished.write_text(sealed(config.model_dump(mode="json")), encoding="utf-8")
 
 
 def read_config(folder: Path) -> TrainConfig:
     """Read config.json."""
     try:
-        return validate(read_json(folder / CONFIG))
+        return validate(read_sealed(folder / CONFIG))
     except (OSError, ValueError, ConfigError) as failure:
         raise DamagedRun(f"{folder / CONFIG} cannot be used; restore it from a copy: {failure}") from None
 
@@ -124,7 +125,7 @@ def read_run_facts(
 def read_derived(path: Path, kind: type[_Record], remedy: str) -> _Record | None:
     """The contents of a JSON file that was made from the weights; None where there is no such file."""
     try:
-        return kind.model_validate(read_json(path))
+        return kind.model_validate(read_sealed(path))
     except FileNotFoundError:
         return None
     except OSError as failure:

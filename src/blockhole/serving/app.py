@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -390,7 +391,9 @@ def _sentence(field: str, fault: dict[str, Any]) -> str:
         case "missing":
             return f"{field} is missing; the request needs it."
         case "int_type" | "int_parsing" | "int_from_float" | "int_parsing_size":
-            return f"{field} is a whole number; it cannot be {str(fault['input'])[:40]!r}."
+            given = fault["input"]  # JSON, or a text of the address
+            shown = repr(given[:40]) if isinstance(given, str) else json.dumps(given)[:40]
+            return f"{field} is a whole number; it cannot be {shown}."
         case "string_type":
             return f"{field} is text; put it in double quotes."
         case "string_too_long":

@@ -14,7 +14,7 @@ from blockhole.answering.known import NextRelations
 from blockhole.errors import ConfigError
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import NameIndex
-from blockhole.queries.language import Hop, Query, encode_tree, parse
+from blockhole.queries.language import Hop, Query, encode_tree, find_chain, parse
 from blockhole.runs.run import Run
 from blockhole.serving.schemas import Example, Place, Problem, Refusal, RunReport, pieces_of
 
@@ -130,7 +130,7 @@ def _examples(graph: KnowledgeGraph, following: NextRelations, example: Query | 
     figure = [
         Example(text, "all", words, pieces_of(text))
         for text, words in _FIGURE_1.items()
-        if has_names(graph, parse(text))
+        if find_chain(parse(text), graph)
     ]
     walks = [] if example is None else [example]
     while walks and len(walks[-1].hops) < _LONGEST_EXAMPLE:
@@ -144,11 +144,6 @@ def _examples(graph: KnowledgeGraph, following: NextRelations, example: Query | 
     return figure + [
         Example(str(walk), "typed", _in_words(walk), pieces_of(str(walk))) for walk in walks[1 if figure else 0 :]
     ]
-
-
-def has_names(graph: KnowledgeGraph, query: Query) -> bool:
-    """Whether a graph has every name of a chain."""
-    return query.source in graph.entities and all(hop.relation in graph.relations for hop in query.hops)
 
 
 def _in_words(query: Query) -> str:

@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import final
 
 from blockhole.answering.answers import AnswersReport
-from blockhole.answering.connections import Deadline, PathsReport, report_paths
+from blockhole.answering.connections import Deadline, PathsReport, paths
 from blockhole.answering.engine import Question, Verdict, check_top, not_calibrated
 from blockhole.answering.explanation import Explanation, explain
 from blockhole.answering.known import Neighbourhood, neighbourhood
@@ -28,7 +28,7 @@ from blockhole.serving.schemas import (
     pieces_of,
     refusing,
 )
-from blockhole.serving.served_runs import ServedRun, has_names
+from blockhole.serving.served_runs import ServedRun
 from blockhole.serving.settings import MAX_ANSWERS, MAX_CHAINS, MAX_NAMES, MAX_NEIGHBOURS, MAX_PATHS, ServerSettings
 from blockhole.serving.suggestions import beginning_as, find_entities, relations_after, suggest
 
@@ -76,9 +76,10 @@ class Service:
         _check_top(body.top, MAX_ANSWERS)
         with refusing({"query": body.query}):
             query = self._parse(body.query)
-            if not (query.is_chain and has_names(run.engine.graph, query)):
-                await self._lanes["short"].run(partial(run.engine.encode, query))  # names what looks alike
-            answers = await self._batcher.ask(run.engine, Question(query, body.top, body.candidates, body.only))
+            encoded = run.engine.encode_known(query)
+            if encoded is None:  # says why, and what looks alike
+                encoded = await self._lanes["short"].run(partial(run.engine.encode, query))
+            answers = await self._batcher.ask(run.engine, Question(encoded, body.top, body.candidates, body.only))
         return AnswersReport(answers.query, answers.ranked, round(1000 * (perf_counter() - began), 3))
 
     async def check(self, run: ServedRun, body: CheckBody) -> Verdict:
@@ -104,7 +105,7 @@ class Service:
         _check_top(body.top, MAX_PATHS)
         with refusing({"source": body.source, "target": body.target}, setting="max_length"):
             _require_calibration(run)
-            find = partial(report_paths, max_length=body.max_length, top=body.top, deadline=deadline)
+            find = partial(paths, max_length=body.max_length, top=body.top, deadline=deadline)
             return await self._lanes["long"].run(partial(find, run.engine, body.source, body.target))
 
     async def entity(self, run: ServedRun, name: str, limit: int, relation: str | None, offset: int) -> Neighbourhood:
