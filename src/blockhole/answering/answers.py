@@ -19,7 +19,7 @@ Status = Literal["known", "predicted"]
 @final
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One entity as an answer; `probability` is None where the run has no calibration, and `score` is what orders it."""
+    """One entity as an answer; `score` orders answers: the probability, or where a run has none, the share."""
 
     entity: str
     score: float
@@ -103,8 +103,22 @@ def answers_frame(many: Sequence[Answers]) -> pl.DataFrame:
 @final
 @dataclass(frozen=True, slots=True)
 class AnswersReport:
-    """The answers to a query, best first, and how long they took to find: what --json prints and the server sends."""
+    """The answers to a query, and how long they took to find: what --json prints and the server sends.
+
+    First the known ones, then the predicted ones, each best first; `known_count` is how many known answers there are in
+    all, `predicted_count` how many predicted ones are listed. `negation` says what it is over, where there is one.
+    """
 
     query: str
     answers: tuple[Answer, ...]
+    known_count: int
+    predicted_count: int
+    negation: Literal["over known facts"] | None
     milliseconds: float
+
+    @classmethod
+    def of(cls, answers: Answers, seconds: float) -> AnswersReport:
+        """The report of answers that took so long."""
+        predicted = sum(answer.status == "predicted" for answer in answers)
+        negation: Literal["over known facts"] | None = "over known facts" if answers.negation else None
+        return cls(answers.query, answers.ranked, answers.known_count, predicted, negation, round(1000 * seconds, 3))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, final
+from typing import Literal, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,17 +18,19 @@ from blockhole.answering.calibration import (
     log_odds,
     save_calibration,
 )
-from blockhole.answering.engine import Engine
+from blockhole.answering.engine import Encoded, Engine
 from blockhole.answering.hops import Hops, Normalisers
 from blockhole.answering.known import KnownFacts
 from blockhole.answering.search import UNLIMITED, Search, Wanted
 from blockhole.answering.vectors import Vectors
 from blockhole.data.dataset import DataSet, load
 from blockhole.errors import DataError, RunError, Seed, checked, counted
+from blockhole.evaluation.classification import Reliability, reliability
 from blockhole.evaluation.completion import both_sides
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.models.contract import full_float32
 from blockhole.queries.exact import answers, holds
+from blockhole.queries.language import Hop, Query
 from blockhole.queries.paths import PathQueries
 from blockhole.queries.plans import Plan
 from blockhole.queries.walks import sample_walks
@@ -51,6 +53,53 @@ def calibrate(run: Run | Path | str, data: DataSet | Path | str | None = None, *
     return calibrated.calibration
 
 
+@checked
+def measure_calibration(
+    run: Run | Path | str, data: DataSet | Path | str | None = None, *, seed: Seed = 0
+) -> dict[str, Measured]:
+    """How the probabilities of a calibrated run compare with what is true on test queries, as `measure` says."""
+    run = run if isinstance(run, Run) else Run.open(run)
+    data = _data_for(run, data)
+    return measure(Engine.open(run, graph=data.split.graph("train"), calibrated=True), data, seed=seed)
+
+
+class Measured(NamedTuple):
+    """Probabilities beside what is true, in fifteen bins that hold as many each, and their Brier score."""
+
+    bins: Reliability
+    brier: float
+
+
+def measure(engine: Engine, data: DataSet, *, per_length: int = 500, seed: int = 0) -> dict[str, Measured]:
+    """How the probabilities of the ten best predicted answers do on test queries: of all, and by number of hops."""
+    queries = calibration_queries(data, "test", per_length, seed)
+    truth = data.split.graph("train", "valid", "test")
+    said: dict[int, list[float]] = {}
+    true: dict[int, list[bool]] = {}
+    for i, length in enumerate(queries.length.tolist()):
+        source, path = int(queries.source[i]), queries.path[i, :length].tolist()
+        hops = [Hop(*engine.graph.relation_name(relation)) for relation in path]
+        query = Encoded(Query(engine.graph.entities[source], hops), Plan.of_chain(source, path))
+        shown = engine.ask(query, top=_SHOWN, only="predicted")
+        entities = engine.graph.entities.ids([answer.entity for answer in shown])
+        said.setdefault(length, []).extend(answer.score for answer in shown)
+        true.setdefault(length, []).extend(np.isin(entities, answers(truth, source, path)).tolist())
+    lengths = sorted(said)
+    parts = {"all": lengths, **{f"{length} hops" if length > 1 else "1 hop": [length] for length in lengths}}
+    measured = {}
+    for name, of in parts.items():
+        probability = np.array([p for length in of for p in said[length]])
+        label = np.array([each for length in of for each in true[length]], dtype=bool)
+        if len(label):
+            brier = float(np.mean((probability - label) ** 2))
+            measured[name] = Measured(reliability(probability, label, "mass"), brier)
+    return measured
+
+
+_SHOWN = 10
+"""Predicted answers taken of each query: what people see of it."""
+
+
 def _data_for(run: Run, data: DataSet | Path | str | None) -> DataSet:
     """The data given or named, or that of the run; its names are the run's."""
     if data is None:
@@ -67,8 +116,8 @@ def fit(vectors: Vectors, data: DataSet, *, seed: Seed = 0) -> Calibrated:
     asked = _missing_facts(known, data)
     if len(asked) // 2 < ENOUGH:
         raise DataError(
-            f"{data.name} has {counted(len(asked) // 2, 'validation fact')} that train does not have, and a calibration "
-            f"needs {ENOUGH}; answers have shares as scores until then, and no probabilities."
+            f"{data.name} has {counted(len(asked) // 2, 'validation fact')} that train does not have, and a "
+            f"calibration needs {ENOUGH}; answers have shares as scores until then, and no probabilities."
         )
     rng = np.random.default_rng(seed)
     asked = asked.take(rng.permutation(len(asked))[:_ASKED])
@@ -183,9 +232,7 @@ class Pairs:
     best: NDArray[np.bool_]
 
 
-def _pairs(
-    hops: Hops, known: KnownFacts, asked: PathQueries, truth: KnowledgeGraph, rng: np.random.Generator
-) -> Pairs:
+def _pairs(hops: Hops, known: KnownFacts, asked: PathQueries, truth: KnowledgeGraph, rng: np.random.Generator) -> Pairs:
     parts: list[tuple[NDArray[np.generic], ...]] = []
     true, everyone = KnownFacts(truth), known.graph.num_entities
     best = min(_BEST, everyone)
@@ -236,8 +283,8 @@ def _fit_chains(engine: Engine, data: DataSet, seed: int) -> dict[int, ChainCurv
     truth, found = data.split.graph("train", "valid"), {}
     for length in (2, 3):
         own = queries.take(np.flatnonzero(queries.length == length))
-        parts = [_chain_pairs(engine, truth, int(own.source[i]), own.path[i, :length].tolist()) for i in range(len(own))]
-        parts = [part for part in parts if len(part)]
+        chains = zip(own.source.tolist(), own.path[:, :length].tolist(), strict=True)
+        parts = [_chain_pairs(engine, truth, source, path) for source, path in chains]
         pairs = np.concatenate([np.zeros((0, 3)), *parts])
         label = pairs[:, 2] > 0
         if min(label.sum(), (~label).sum()) >= ENOUGH:

@@ -47,8 +47,8 @@ class Curve(_Stored):
 class ChainCurve(_Stored):
     """What a path's composed vector adds to its best witness: neither may lower the probability.
 
-    p = 1 / (1 + exp(-(witness · logit w + share · log x + intercept))), with w the probability of the best witness and x
-    the share of the answer among all entities by the composed vector, times the number of known answers.
+    p = 1 / (1 + exp(-(witness · logit w + share · log x + intercept))), with w the probability of the best witness and
+    x the share of the answer among all entities by the composed vector, times the number of known answers.
     """
 
     witness: float = Field(ge=0)

@@ -33,13 +33,9 @@ from blockhole.errors import (
 )
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.models.contract import full_float32
-from blockhole.queries.language import Query, encode_chain, encode_entity, encode_tree, parse
-from blockhole.queries.paths import PathQueries
+from blockhole.queries.language import Query, encode_chain, encode_entity, encode_tree, find_plan, parse
 from blockhole.queries.plans import Follow, Plan, Start
 from blockhole.runs.run import Run
-
-_SCORED_AT_ONCE = 4096
-"""Pairs whose vectors are in memory together: those of 20,000 pairs, with every step of their walks, took 240 MB."""
 
 
 class Encoded(NamedTuple):
@@ -59,6 +55,7 @@ class Question:
     candidates: Candidates = "typed"
     only: Status | None = None
     offset: Natural = 0
+    deadline: Deadline = UNLIMITED
 
 
 @final
@@ -187,8 +184,7 @@ class Engine:
         deadline: Deadline = UNLIMITED,
     ) -> Answers:
         """The answers to a query of any kind, as the function `ask` gives them."""
-        check_top(top)
-        return self._answer(Question(query, top, candidates, only, offset), self.encode(query), deadline)
+        return self.ask_together([Question(query, top, candidates, only, offset, deadline)])[0]
 
     @checked
     def ask_many(
@@ -208,9 +204,9 @@ class Engine:
         for question in questions:
             check_top(question.top)
         encoded = [self.encode(question.query) for question in questions]
-        return [self._answer(question, each, UNLIMITED) for question, each in zip(questions, encoded, strict=True)]
+        return [self._answer(question, each) for question, each in zip(questions, encoded, strict=True)]
 
-    def _answer(self, question: Question, encoded: Encoded, deadline: Deadline) -> Answers:
+    def _answer(self, question: Question, encoded: Encoded) -> Answers:
         parsed, plan = encoded
         known = self.known.plan_answers(plan)
         certain = not parsed.has_negation  # else a missing fact may refute what is known
@@ -221,7 +217,7 @@ class Engine:
         if question.only != "known" or not certain:
             top = 0 if question.only == "known" else question.offset + question.top
             each = known[:0] if certain or question.only == "predicted" else known
-            search = Search(self, plan, question.candidates, deadline)
+            search = Search(self, plan, question.candidates, question.deadline)
             value = np.where(among, 0.0, value) if certain else np.zeros(len(value))
             low = search.settle(Wanted(among, top, each)).low
             value = np.maximum(value, low)
@@ -272,6 +268,11 @@ class Engine:
         parsed = parse(query) if isinstance(query, str) else query
         return Encoded(parsed, encode_tree(parsed, self.graph))
 
+    def encode_known(self, query: Query) -> Encoded | None:
+        """The same at once, or None where the graph lacks a name."""
+        plan = find_plan(query, self.graph)
+        return None if plan is None else Encoded(query, plan)
+
     def evidence(self, plan: Plan, place: int, columns: Ids | None) -> Evidence | None:
         """What the composed vector says of a step, where the step is a path of several hops and vectors compose."""
         if self.calibration is None:
@@ -285,6 +286,15 @@ class Engine:
             return None
         share = self.composed_shares(plan.ids[step.slot], path[::-1])
         return Evidence(share if columns is None else share[columns], curve, columns)
+
+    @checked
+    def composed_scores(self, query: str | Query) -> Floats:
+        """φ(s, r1/…/rk, o) of every entity o, by the composed vector of a path alone: [E]."""
+        source, path = encode_chain(query, self.graph)
+        vector = self.vectors.query(source, path)
+        everyone = np.arange(self.graph.num_entities)
+        scores: Floats = (self.vectors.candidates(everyone) @ vector[0]).numpy()
+        return scores
 
     def composed_shares(self, source: int, path: Sequence[int]) -> Floats:
         """log x of every entity by the composed vector of a path: its share among all, times the known answers; [E]."""

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from blockhole.answering.engine import Engine, check_ranked, check_top
+from blockhole.answering.engine import Engine, check_top
 from blockhole.answering.vectors import Vectors
 from blockhole.errors import Count, ExportError, MissingExtra, UnknownName, checked
 from blockhole.graph.vocabulary import Vocabulary
@@ -376,7 +376,6 @@ class DatabaseQueries:
         from psycopg.sql import SQL, Identifier
 
         parsed = parse(query)
-        check_ranked(parsed)
         path = encode_hops(parsed, self._relations)
         found = connection.execute(
             SQL("SELECT vector::real[] FROM {} WHERE name = %s").format(Identifier(self._table)), (parsed.source,)

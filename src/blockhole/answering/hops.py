@@ -8,7 +8,7 @@ child whose father is known has room for no other. Then
     x = ½ (n_f f η_o + n_b b η_s)
     p(s, r, o) = 1 / (1 + exp(-(slope · log x + intercept))),
 
-and a fact has p = 1. The pair read backwards, (o, r⁻¹, s), has the same probability. `calibrating` fits α and the curve.
+and a fact has p = 1. Read backwards, (o, r⁻¹, s) has the same probability. `calibrating` fits α and the curve.
 """
 
 from __future__ import annotations
@@ -89,9 +89,9 @@ class Normalisers:
             few = min(len(objects), sample // 2)
             parts = [rng.choice(objects, few, replace=False), rng.choice(others, min(len(others), sample - few), False)]
             chosen = np.concatenate(parts).astype(np.int64)
-            left = np.concatenate(
-                [np.full(len(part), np.log(len(of) / max(len(part), 1))) for part, of in zip(parts, (objects, others), strict=True)]
-            ).astype(np.float32)
+            sizes = np.array([len(part) for part in parts])
+            left = np.repeat(np.log(np.array([len(objects), len(others)]) / np.maximum(sizes, 1)), sizes)
+            left = left.astype(np.float32)
         table, weight = self._vectors.all_candidates()[torch.from_numpy(chosen)], torch.from_numpy(left)
         found = np.empty(len(entities), dtype=np.float32)
         size = max(1, min(1024, _AT_ONCE // max(len(table), 1)))
@@ -150,7 +150,7 @@ class Hops:
         return self._counts[relation]
 
     def log_room(self, relation: int) -> Table:
-        """log η_s: of the entities with at least as many known objects of r as s, the share that has more; every s: [E].
+        """log η of every s: of the entities with at least as many known objects of r, the share that has more; [E].
 
         It is 0 for an s that has none: what is not known at all is missing. Two entities that have more are added, so
         that a count which few entities reach proves nothing.

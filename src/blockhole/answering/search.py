@@ -10,8 +10,8 @@ The value of a step at an entity follows from those of earlier steps and from th
 
 A witness less probable than `PLAUSIBLE` is none. The row of a hop, p(h, r, ·), is computed when h is opened, the
 most probable h first. A step keeps two numbers for every entity, a value that is certain and one that it cannot pass,
-since a hop's probability is at most 1: an h that is not opened cannot add more than q(h). The search ends when no entity
-can still enter the answers asked for, or change its value among them, and then these are exact.
+since a hop's probability is at most 1: an h that is not opened cannot add more than q(h). The search ends when no
+entity can still enter the answers asked for, or change its value among them, and then these are exact.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ class Model(nn.Module, ABC):
     distance: ClassVar[bool] = False
     """Whether scores are distances, in which no coordinate of a query vector can be left out."""
     linear_in_relations: ClassVar[bool] = False
-    """Whether φ is linear in the stored numbers of a relation, so that there are `score_relations`, `retrace` and `hop_back`."""
+    """Whether φ is linear in a relation's stored numbers, so that there are `score_relations` and `hop_back`."""
 
     dim: int
     """n, the dimension of the (real or complex) space of entities."""

@@ -26,8 +26,8 @@ from blockhole import __version__
 from blockhole.answering.answers import AnswersReport
 from blockhole.answering.connections import PathsReport
 from blockhole.answering.engine import Verdict
-from blockhole.answering.explanation import Explanation
 from blockhole.answering.known import Neighbourhood
+from blockhole.answering.proofs import Explanation
 from blockhole.errors import nearest_or_all, ought_to_be
 from blockhole.serving.front import ApiKey, Front, Hosts, failure_json
 from blockhole.serving.observing import CONTENT_TYPE, Metrics, log

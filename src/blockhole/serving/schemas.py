@@ -22,7 +22,7 @@ from blockhole.errors import (
     UnknownName,
 )
 from blockhole.queries.language import Piece, lex, pieces, write_name
-from blockhole.serving.settings import MAX_ANSWERS, MAX_BODY, MAX_CHAINS, MAX_PATHS, MAX_TEXT
+from blockhole.serving.settings import MAX_ANSWERS, MAX_BODY, MAX_PATHS, MAX_PROOFS, MAX_TEXT
 
 Result = TypeVar("Result")
 
@@ -72,13 +72,14 @@ class AskBody(Body):
     query: QueryText
     top: WholeNumber = _most(MAX_ANSWERS, 10, "How many answers.")
     candidates: Literal["typed", "all"] = Field(
-        "typed", description="Answers that the last relation takes in the graph, or any entity."
+        "typed", description="What a hop can lead to: entities that its relation takes in the graph, or any."
     )
     only: Status | None = Field(None, description="Leave out the other answers.")
+    offset: WholeNumber = Field(0, ge=0, lt=2**31, description="How many of each list to pass over.")
 
 
 class CheckBody(Body):
-    """Whether a path holds between its source and an entity."""
+    """Whether an entity answers a query."""
 
     query: QueryText
     entity: EntityName
@@ -89,7 +90,7 @@ class ExplainBody(Body):
 
     query: QueryText
     entity: EntityName
-    top: WholeNumber = _most(MAX_CHAINS, 5, "How many chains.")
+    top: WholeNumber = _most(MAX_PROOFS, 5, "How many proofs.")
 
 
 class PathsBody(Body):

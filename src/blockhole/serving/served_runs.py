@@ -14,7 +14,7 @@ from blockhole.answering.known import NextRelations
 from blockhole.errors import ConfigError
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import NameIndex
-from blockhole.queries.language import Hop, Query, encode_tree, find_chain, parse
+from blockhole.queries.language import Hop, Query, encode_tree, find_plan, parse
 from blockhole.runs.run import Run
 from blockhole.serving.schemas import Example, Place, Problem, Refusal, RunReport, pieces_of
 
@@ -130,7 +130,7 @@ def _examples(graph: KnowledgeGraph, following: NextRelations, example: Query | 
     figure = [
         Example(text, "all", words, pieces_of(text))
         for text, words in _FIGURE_1.items()
-        if find_chain(parse(text), graph)
+        if find_plan(parse(text), graph)
     ]
     walks = [] if example is None else [example]
     while walks and len(walks[-1].hops) < _LONGEST_EXAMPLE:
