@@ -140,7 +140,7 @@ def fit(vectors: Vectors, data: DataSet, *, seed: Seed = 0) -> Calibrated:
     return Calibrated(calibration.model_copy(update={"chains": chains}), table)
 
 
-ENOUGH = 20
+ENOUGH = 10
 """Validation facts without which there is no calibration."""
 _ASKED = 2000
 _SCALED = 256
