@@ -48,9 +48,9 @@ def test_other_readers_of_parquet_see_lists_of_floats(tmp_path: Path) -> None:
     engine, _ = make_engine()
     export_file(engine, "parquet", tmp_path / "v.parquet")
     table = parquet.read_table(tmp_path / "v.parquet")
-    width = engine.index.vectors.shape[1]
+    width = engine.candidates.shape[1]
     assert str(table.schema.field("vector").type) == f"fixed_size_list<element: float>[{width}]"
-    assert table["vector"].to_pylist() == engine.index.vectors.tolist()
+    assert table["vector"].to_pylist() == engine.candidates.tolist()
     bare = parquet.ParquetFile(tmp_path / "v.parquet").schema
     assert [bare.column(i).physical_type for i in range(len(bare))] == ["INT32", "BYTE_ARRAY", "FLOAT"]
 
