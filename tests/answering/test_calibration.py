@@ -200,6 +200,7 @@ def calibrate_in_memory(folder: Path) -> Calibration:
 
 def _data(engine: Engine, valid: np.ndarray | None) -> DataSet:
     graph = engine.graph
+    valid = graph.triples[:0] if valid is None else valid
     return DataSet("mine", SplitGraph(graph.entities, graph.relations, train=graph.triples, valid=valid))
 
 

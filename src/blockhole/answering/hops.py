@@ -121,7 +121,7 @@ class Normalisers:
         score[torch.from_numpy(row[drawn]), torch.from_numpy(place[target][drawn])] = -torch.inf
         own = (vector[torch.from_numpy(row)] * self._vectors.candidates(target)).sum(dim=1).float()
         most = score.amax(dim=1)
-        most = most.index_reduce(0, torch.from_numpy(row), own, "amax")
+        most = most.scatter_reduce(0, torch.from_numpy(row), own, "amax")
         total = (score - most[:, None]).exp().sum(dim=1)
         total = total.index_add(0, torch.from_numpy(row), (own - most[torch.from_numpy(row)]).exp())
         return (total.log() + most).numpy()
