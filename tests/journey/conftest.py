@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.journey.towns import FILE, write_turtle
-from tests.packaging.wheel import Installation, Outcome
+from tests.outcomes import Outcome
+from tests.packaging.wheel import Installation
 
 Blockhole = Callable[..., Outcome]
 

@@ -10,6 +10,8 @@ import venv
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.outcomes import Outcome
+
 ROOT = Path(__file__).resolve().parents[2]
 
 EXTRAS = {
@@ -22,12 +24,6 @@ EXTRAS = {
     "serve": ("fastapi", "httptools", "prometheus_client", "rapidfuzz", "uvicorn", "uvloop"),
 }
 """The modules that each extra of pyproject.toml brings."""
-
-
-class Outcome(NamedTuple):
-    status: int
-    out: str
-    err: str
 
 
 class Installation(NamedTuple):
