@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.family import train_family
 from tests.packaging.wheel import Installation, build, install, installed
 from tests.workers import made_once
 
@@ -22,8 +23,11 @@ settings.register_profile("untimed", deadline=None, suppress_health_check=[Healt
 settings.load_profile("untimed")
 
 TESTS = Path(__file__).parent
-TAKE_LONG = ("distributed", "examples", "journey", "packaging", "docs", "experiments", "explorer", "serving")
-"""Folders of tests that start servers, browsers, process groups or installations, the longest first."""
+TAKE_LONG = ("distributed", "journey", "docs", "examples", "experiments", "explorer", "packaging", "serving")
+"""Folders of tests that start servers, browsers, process groups or installations, the longest first.
+
+Packaging comes well after the journey, which compiles the loops of the installed wheel: two workers would do so twice.
+"""
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -67,6 +71,12 @@ def installation(distributions: Path, tmp_path_factory: pytest.TempPathFactory) 
     """The wheel, installed."""
     (wheel,) = distributions.glob("*.whl")
     return Installation(installed() or made_once(tmp_path_factory, "installed", partial(install, wheel)))
+
+
+@pytest.fixture(scope="session")
+def family_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run that `FAMILY` makes; read it only."""
+    return made_once(tmp_path_factory, "family", train_family) / "run"
 
 
 @pytest.fixture
