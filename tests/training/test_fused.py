@@ -46,7 +46,7 @@ GEOMETRIES: dict[str, Callable[[], BlockBilinear]] = {
     "rescal 7": lambda: RESCAL(ENTITIES, RELATIONS, dim=7, seed=1),
     "distmult 5": lambda: DistMult(ENTITIES, RELATIONS, dim=5, seed=1),
 }
-"""Each is compiled for seconds. Real or complex, one block or several, one frequency or several: all pairs there are."""
+"""Each is compiled for seconds. Real or complex, one block or several, one frequency or several: every pair."""
 if WHOLE:
     GEOMETRIES["b4 m8"] = lambda: BlockHolE(ENTITIES, RELATIONS, blocks=4, block_size=8, seed=1)
 
