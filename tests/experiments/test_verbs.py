@@ -103,7 +103,7 @@ def test_completion_and_triples(table: str, column: str, figure: str, laboratory
 
 
 def test_time_records_curves_and_how_they_grow(laboratory: Command, town: Path) -> None:
-    columns = ("--column", "blockhole-b2", "--column", "rescal")  # all of them would compile ten shapes of hops
+    columns = ("--column", "blockhole-b2", "--column", "rescal")
     options = ("--data", town, "--dimension", 8, "--dimension", 16, "--rounds", 1, *columns)
     found = laboratory("reproduce", "time", *options, "--json").json()["time"]["town"]
     assert list(found) == ["blockhole-b2", "rescal"]

@@ -1,4 +1,4 @@
-"""Kills small trainings with SIGKILL at random moments, again and again: `make kills`; test_kill.py does ten.
+"""Kills small trainings with SIGKILL at random moments, again and again: `make kills`; test_kill.py does a few.
 
 Children are forked from a process that has imported everything but used nothing that starts threads, so a life costs
 milliseconds. Half of the lives end at a random moment of their first second; the other half within a few batches of
