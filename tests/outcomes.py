@@ -24,11 +24,11 @@ class Outcome(NamedTuple):
         assert isinstance(result, dict)
         return result
 
-    def failure(self, lines: int = 1) -> str:
-        """What a failing command prints: one line, or the query and a mark below it."""
+    def failure(self) -> str:
+        """What a failing command prints: one line, and for a query that cannot be read the query with a mark below."""
         assert (self.status, self.out) == (1, "")
         assert self.err.startswith("error: ")
-        assert self.err.count("\n") == lines
+        assert self.err.count("\n") == (3 if self.err.rstrip("\n").endswith("^") else 1)
         return self.err.removeprefix("error: ").rstrip("\n")
 
 
