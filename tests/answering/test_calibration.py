@@ -163,7 +163,7 @@ def test_damaged_normalisers_are_said_once_and_not_used(own_clockwork: Path, dam
     else:
         name = "log_sums" if damage == "of another size" else "sums"
         save_file({name: np.zeros((2, 3), dtype=np.float32)}, path)
-        stored = read_sealed(record) | {"normalisers": sha256_of(path)}
+        stored = read_sealed(record) | {"sha256": sha256_of(path)}
         record.write_text(json.dumps(stored), encoding="utf-8")
     said = {
         "removed": f"{path} cannot be read",

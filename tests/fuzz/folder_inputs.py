@@ -107,8 +107,8 @@ def _runs(folder: Path) -> list[Path]:
 def _read_run(folder: Path) -> None:
     from blockhole.answering.connections import paths
     from blockhole.answering.engine import Engine
-    from blockhole.answering.explanation import explain
     from blockhole.answering.export import export
+    from blockhole.answering.proofs import explain
     from blockhole.runs.checkpoint import load_checkpoint
     from blockhole.runs.run import Run
     from blockhole.runs.verification import verify

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from blockhole.answering.explanation import explain
 
 from blockhole.answering.connections import Deadline
 from blockhole.answering.engine import Engine, Question
-from blockhole.answering.explanation import explain
 from blockhole.answering.known import NextRelations
 from blockhole.errors import BlockholeError, OutOfTime, UnknownName
 from blockhole.graph.vocabulary import NameIndex, Vocabulary

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
-from typing import final
+from typing import Final, Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,7 +120,7 @@ def fit_logistic(features: Floats, label: NDArray[np.bool_], weight: Floats) -> 
 # The files in a run's folder
 
 CALIBRATION = "calibration.json"
-NORMALISERS = "normalisers.safetensors"
+NORMALISERS: Final = "normalisers.safetensors"
 
 
 @final
@@ -139,7 +139,8 @@ class _File(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     weights: str
-    normalisers: str | None = Field(description="sum of the file of normalisers, where there is one")
+    file: Literal["normalisers.safetensors"] | None = Field(description="where normalisers are, if they were kept")
+    sha256: str | None = Field(description="sum of that file")
     calibration: Calibration
 
 
@@ -147,12 +148,17 @@ def save_calibration(calibrated: Calibrated, folder: Path) -> None:
     """Keep a calibration beside the weights it was fitted for."""
     from safetensors.numpy import save
 
-    normalisers = None
+    file: Literal["normalisers.safetensors"] | None = None
     if calibrated.normalisers is not None:
-        with replacing(folder / NORMALISERS) as temporary:
+        file = NORMALISERS
+        with replacing(folder / file) as temporary:
             temporary.write_bytes(save({"log_sums": calibrated.normalisers}))
-        normalisers = sha256_of(folder / NORMALISERS)
-    stored = _File(weights=weights_id(folder), normalisers=normalisers, calibration=calibrated.calibration)
+    stored = _File(
+        weights=weights_id(folder),
+        file=file,
+        sha256=None if file is None else sha256_of(folder / file),
+        calibration=calibrated.calibration,
+    )
     with replacing(folder / CALIBRATION) as temporary:
         temporary.write_text(sealed(stored.model_dump(mode="json")), encoding="utf-8")
 
@@ -174,10 +180,10 @@ def load_calibration(folder: Path, shape: tuple[int, int] | None = None) -> Cali
     if stored is None or stored.weights != weights_id(folder):
         return None
     table = None
-    if stored.normalisers is not None:
-        path = folder / NORMALISERS
+    if stored.file is not None:
+        path = folder / stored.file
         try:
-            if not is_intact(path, stored.normalisers, at_most=READ_AT_ONCE):
+            if not is_intact(path, stored.sha256, at_most=READ_AT_ONCE):
                 raise DamagedRun(f"{path} is damaged: its bytes are not those that were saved; {remedy}")
             table = load_file(path)["log_sums"]
         except (OSError, SafetensorError, KeyError):

@@ -58,6 +58,11 @@ def _most(most: int, default: int, description: str) -> int:
     return number
 
 
+def _offset(description: str) -> int:
+    number: int = Field(0, description=description, json_schema_extra={"minimum": 0, "maximum": 2**31 - 1})
+    return number
+
+
 class Body(BaseModel):
     """What all questions have in common."""
 
@@ -75,7 +80,7 @@ class AskBody(Body):
         "typed", description="What a hop can lead to: entities that its relation takes in the graph, or any."
     )
     only: Status | None = Field(None, description="Leave out the other answers.")
-    offset: WholeNumber = Field(0, ge=0, lt=2**31, description="How many of each list to pass over.")
+    offset: WholeNumber = _offset("How many answers of each list to pass over.")
 
 
 class CheckBody(Body):

@@ -76,6 +76,7 @@ class Service:
         began = perf_counter()
         deadline = Deadline(self._settings.timeout)
         _check_top(body.top, MAX_ANSWERS)
+        _check_offset(body.offset)
         with refusing({"query": body.query}):
             query = self._parse(body.query)
             encoded = run.engine.encode_known(query)
@@ -116,9 +117,7 @@ class Service:
         """The facts about an entity, or those of one relation."""
         graph = run.engine.graph
         _check_limit(limit, MAX_NEIGHBOURS)
-        if not 0 <= offset < 2**31:
-            with refusing({}, setting="offset"):
-                raise ConfigError(f"offset is a place in a list, at least 0; it cannot be {offset}.")
+        _check_offset(offset)
 
         def work() -> Neighbourhood:
             wanted = None if relation is None else encode_hop(relation, graph.relations)
@@ -189,6 +188,12 @@ def _check_top(top: int, most: int) -> None:
         check_top(top)
         if top > most:
             raise ConfigError(f"top may be {most:,} at most here; it cannot be {top:,}.")
+
+
+def _check_offset(offset: int) -> None:
+    with refusing({}, setting="offset"):
+        if not 0 <= offset < 2**31:
+            raise ConfigError(f"offset is a place in a list, at least 0; it cannot be {offset}.")
 
 
 def _check_limit(limit: int, most: int) -> None:
