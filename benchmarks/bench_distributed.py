@@ -14,7 +14,7 @@ import json
 import sys
 from typing import Any
 
-from benchmarks.launching import figures_of
+from benchmarks.launching import add_sizes, figures_of
 
 SETTINGS: dict[str, list[str]] = {
     "one process": [],
@@ -32,10 +32,7 @@ def measure(mesh: list[str], options: argparse.Namespace) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--data", default="wn11")
-    parser.add_argument("--loss", default="softmax")
-    parser.add_argument("--batch-size", type=int, default=1024)
-    parser.add_argument("--steps", type=int, default=30)
+    add_sizes(parser)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     best: dict[str, dict[str, Any]] = {}

@@ -12,6 +12,7 @@ import time
 
 import numpy as np
 
+from benchmarks.launching import add_sizes
 from blockhole.data.dataset import load
 from blockhole.machine import torch_threads
 from blockhole.runs.config import gather, validate
@@ -60,10 +61,7 @@ def run(workers: Workers, options: argparse.Namespace) -> dict[str, object]:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--data", default="wn11")
-    parser.add_argument("--loss", default="softmax")
-    parser.add_argument("--batch-size", type=int, default=1024)
-    parser.add_argument("--steps", type=int, default=30)
+    add_sizes(parser)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--mesh")
     options = parser.parse_args()

@@ -6,8 +6,17 @@ import json
 import os
 import subprocess
 import sys
+from argparse import ArgumentParser
 from collections.abc import Sequence
 from typing import Any
+
+
+def add_sizes(parser: ArgumentParser) -> None:
+    """The options that a benchmark of steps and its worker share."""
+    parser.add_argument("--data", default="wn11")
+    parser.add_argument("--loss", default="softmax")
+    parser.add_argument("--batch-size", type=int, default=1024)
+    parser.add_argument("--steps", type=int, default=30)
 
 
 def figures_of(worker: Sequence[str], processes: int | None = None) -> Any:

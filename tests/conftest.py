@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -12,17 +13,24 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.family import train_family
 from tests.packaging.wheel import Installation, build, install, installed
+from tests.sweep import WHOLE
 from tests.workers import made_once
 
 # A deadline would make a law fail on a busy machine: the first call of a compiled loop alone takes seconds. So would a
 # limit on how long examples may take to make.
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "untimed", max_examples=200 if WHOLE else 50, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("untimed")
 
 TESTS = Path(__file__).parent
-TAKE_LONG = ("distributed", "examples", "journey", "packaging", "docs", "experiments", "explorer", "serving")
-"""Folders of tests that start servers, browsers, process groups or installations, the longest first."""
+TAKE_LONG = ("distributed", "journey", "docs", "examples", "experiments", "explorer", "packaging", "serving")
+"""Folders of tests that start servers, browsers, process groups or installations, the longest first.
+
+Packaging comes well after the journey, which compiles the loops of the installed wheel: two workers would do so twice.
+"""
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -35,6 +43,11 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let what takes long begin first."""
     items.sort(key=lambda item: _place(item.path.relative_to(TESTS).parts[0]))
+
+
+def pytest_collection_finish() -> None:
+    """Keep what was imported out of the garbage collector's sight: looking through it takes most of a second."""
+    gc.freeze()
 
 
 def _place(folder: str) -> int:
@@ -61,6 +74,12 @@ def installation(distributions: Path, tmp_path_factory: pytest.TempPathFactory) 
     """The wheel, installed."""
     (wheel,) = distributions.glob("*.whl")
     return Installation(installed() or made_once(tmp_path_factory, "installed", partial(install, wheel)))
+
+
+@pytest.fixture(scope="session")
+def family_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run that `FAMILY` makes; read it only."""
+    return made_once(tmp_path_factory, "family", train_family) / "run"
 
 
 @pytest.fixture

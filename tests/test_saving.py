@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import gc
 import os
 import subprocess
 from collections.abc import Iterator
@@ -126,8 +125,8 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
     copy_kept(place / "kept")
     (place / "ballast").write_bytes(b"x" * (os.statvfs(place).f_bavail * os.statvfs(place).f_bsize))
     yield place
-    gc.collect()  # what failed there holds its files for as long as its traceback lives
-    subprocess.run(["umount", str(place)], check=True)
+    # Lazily: what failed there holds its files for as long as its traceback lives.
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
 @pytest.mark.parametrize(

@@ -230,7 +230,7 @@ def test_a_search_keeps_to_its_deadline_and_to_its_memory(monkeypatch: pytest.Mo
     with pytest.raises(OutOfTime, match=r"^the search did not end within 0 s; ask for shorter paths or fewer answers"):
         engine.ask("e1/r0/r1", deadline=Deadline(0))
     monkeypatch.setattr("blockhole.answering.search._NUMBERS", 20)
-    with pytest.raises(QueryTooCostly, match="^the query has too many plausible entities on the way to its answers"):
+    with pytest.raises(QueryTooCostly, match=r"^the query has too many plausible entities on the way to its answers"):
         engine.ask("e1/r0/r1/r2", candidates="all")
     assert engine.ask("e1/r0/r1/r2", only="known") is not None
 

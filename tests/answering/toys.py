@@ -67,6 +67,13 @@ def make_engine(
     return Engine(vectors, graph, calibration_by_hand(chains=chains) if calibrated else None), model
 
 
+def best_by_composed_vector(engine: Engine, query: str, top: int = 10) -> list[tuple[str, float]]:
+    """The entities of the highest scores, and these."""
+    scores = engine.composed_scores(query)
+    best = np.argsort(-scores, kind="stable")[:top].tolist()
+    return [(engine.graph.entities[entity], float(scores[entity])) for entity in best]
+
+
 def write_clockwork(folder: Path) -> Path:
     """Sixty numbers with successors, doubles and remainders; of the last two kinds some are for valid and test."""
     facts = [(f"number {i}", "double", f"number {(2 * i) % 60}") for i in range(60)]

@@ -9,9 +9,7 @@ import select
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import polars as pl
 import pytest
@@ -21,43 +19,14 @@ from blockhole.cli.prompt import Completer, history_file, open_prompt
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
 from tests.answering.toys import make_engine, train_clockwork
+from tests.outcomes import Command, command
 
 QUERY = '"number 3"/next/double'
 
 
-class Outcome(NamedTuple):
-    status: int
-    out: str
-    err: str
-
-    def json(self) -> dict[str, Any]:
-        assert self.status == 0, self.err
-        assert self.out.count("\n") == 1
-        result = json.loads(self.out)
-        assert isinstance(result, dict)
-        return result
-
-    def failure(self) -> str:
-        assert (self.status, self.out) == (1, "")
-        assert self.err.startswith("error: ")
-        return self.err.removeprefix("error: ").rstrip("\n")
-
-
-Blockhole = Callable[..., Outcome]
-
-
 @pytest.fixture
-def blockhole(capsys: pytest.CaptureFixture[str]) -> Blockhole:
-    def run(*arguments: object) -> Outcome:
-        capsys.readouterr()
-        try:
-            main([str(argument) for argument in arguments])
-            status = 0
-        except SystemExit as stop:
-            status = int(stop.code or 0)
-        return Outcome(status, *capsys.readouterr())
-
-    return run
+def blockhole(capsys: pytest.CaptureFixture[str]) -> Command:
+    return command(main, capsys)
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +42,7 @@ def own_run(run: Path, tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def test_ask_prints_one_object(blockhole: Blockhole, run: Path) -> None:
+def test_ask_prints_one_object(blockhole: Command, run: Path) -> None:
     result = blockhole("ask", run, QUERY, "--top", 3, "--json").json()
     assert set(result) == {"query", "answers", "milliseconds"}
     assert result["query"] == QUERY
@@ -82,7 +51,7 @@ def test_ask_prints_one_object(blockhole: Blockhole, run: Path) -> None:
     assert scores == sorted(scores, reverse=True)
 
 
-def test_ask_as_people_read_it(blockhole: Blockhole, run: Path) -> None:
+def test_ask_as_people_read_it(blockhole: Command, run: Path) -> None:
     outcome = blockhole("ask", run, '"number 3"/next', "--top", 2)
     lines = outcome.out.splitlines()
     assert lines[0].split() == ["answer", "score", "probability", "status"]
@@ -91,7 +60,7 @@ def test_ask_as_people_read_it(blockhole: Blockhole, run: Path) -> None:
     assert outcome.err == ""
 
 
-def test_ask_keeps_to_candidates_and_status(blockhole: Blockhole, run: Path) -> None:
+def test_ask_keeps_to_candidates_and_status(blockhole: Command, run: Path) -> None:
     typed = blockhole("ask", run, '"number 3"/mod6', "--top", 99, "--json").json()["answers"]
     assert {answer["entity"] for answer in typed} == {f"remainder/{i}" for i in range(6)}
     everything = blockhole("ask", run, '"number 3"/mod6', "--top", 99, "--candidates", "all", "--json").json()
@@ -101,9 +70,7 @@ def test_ask_keeps_to_candidates_and_status(blockhole: Blockhole, run: Path) -> 
 
 
 @pytest.mark.parametrize("name", ["answers.parquet", "answers.jsonl"])
-def test_a_file_of_queries_becomes_a_file_of_answers(
-    blockhole: Blockhole, run: Path, tmp_path: Path, name: str
-) -> None:
+def test_a_file_of_queries_becomes_a_file_of_answers(blockhole: Command, run: Path, tmp_path: Path, name: str) -> None:
     queries = tmp_path / "queries.tsv"
     queries.write_text(f"{QUERY}\nnumber 4\tmod6\n", encoding="utf-8")
     result = blockhole("ask", run, "--file", queries, "--out", tmp_path / name, "--top", 2, "--json").json()
@@ -118,14 +85,14 @@ def test_a_file_of_queries_becomes_a_file_of_answers(
         assert [json.loads(line)["query"] for line in lines] == [QUERY, '"number 4"/mod6']
 
 
-def test_one_answer_to_one_query_is_said_so(blockhole: Blockhole, run: Path, tmp_path: Path) -> None:
+def test_one_answer_to_one_query_is_said_so(blockhole: Command, run: Path, tmp_path: Path) -> None:
     (tmp_path / "queries.tsv").write_text(f"{QUERY}\n", encoding="utf-8")
     options = ("--file", tmp_path / "queries.tsv", "--out", tmp_path / "answers.jsonl")
     assert blockhole("ask", run, *options, "--top", 1).out.startswith("1 answer to 1 query in ")
     assert blockhole("ask", run, *options, "--top", 2).out.startswith("2 answers to 1 query in ")
 
 
-def test_a_bad_query_in_a_file_leaves_no_output(blockhole: Blockhole, run: Path, tmp_path: Path) -> None:
+def test_a_bad_query_in_a_file_leaves_no_output(blockhole: Command, run: Path, tmp_path: Path) -> None:
     queries = tmp_path / "queries.tsv"
     queries.write_text('"number 3"/next\n"number 3"/nxt\n', encoding="utf-8")
     out = tmp_path / "answers.parquet"
@@ -146,24 +113,22 @@ def test_a_bad_query_in_a_file_leaves_no_output(blockhole: Blockhole, run: Path,
         ([QUERY, "--top", "-1"], "top must be a whole number of at least 1, not -1."),
     ],
 )
-def test_bad_questions_are_one_clear_error(
-    blockhole: Blockhole, run: Path, arguments: list[str], expected: str
-) -> None:
+def test_bad_questions_are_one_clear_error(blockhole: Command, run: Path, arguments: list[str], expected: str) -> None:
     assert expected in blockhole("ask", run, *arguments).failure()
 
 
-def test_a_folder_that_is_no_run(blockhole: Blockhole, tmp_path: Path) -> None:
+def test_a_folder_that_is_no_run(blockhole: Command, tmp_path: Path) -> None:
     assert "there is no run" in blockhole("ask", tmp_path / "none", QUERY).failure()
 
 
 @pytest.mark.parametrize(
     "arguments", [["a/b", "--file", "q.tsv", "--out", "a.jsonl"], ["--file", "q.tsv"], ["--json"], ["--only", "some"]]
 )
-def test_wrong_usage_is_status_2(blockhole: Blockhole, run: Path, arguments: list[str]) -> None:
+def test_wrong_usage_is_status_2(blockhole: Command, run: Path, arguments: list[str]) -> None:
     assert blockhole("ask", run, *arguments).status == 2
 
 
-def test_check_says_yes_or_no(blockhole: Blockhole, run: Path) -> None:
+def test_check_says_yes_or_no(blockhole: Command, run: Path) -> None:
     result = blockhole("check", run, '"number 3"/next', "number 4", "--json").json()
     assert set(result) == {"holds", "probability", "score", "status"}
     assert (result["holds"], result["probability"], result["status"]) == (True, 1.0, "known")
@@ -171,7 +136,7 @@ def test_check_says_yes_or_no(blockhole: Blockhole, run: Path) -> None:
     assert blockhole("check", run, '"number 3"/mod6', "remainder/4").out.startswith("no: probability 0.")
 
 
-def test_a_run_without_calibration(blockhole: Blockhole, own_run: Path) -> None:
+def test_a_run_without_calibration(blockhole: Command, own_run: Path) -> None:
     (own_run / "calibration.json").unlink()
     outcome = blockhole("ask", own_run, QUERY, "--json")
     assert {answer["probability"] for answer in outcome.json()["answers"]} == {None}
@@ -186,13 +151,13 @@ def test_a_run_without_calibration(blockhole: Blockhole, own_run: Path) -> None:
     assert blockhole("check", own_run, '"number 3"/mod6', "remainder/4").status == 0
 
 
-def test_calibrate_draws_its_reliability(blockhole: Blockhole, own_run: Path, tmp_path: Path) -> None:
+def test_calibrate_draws_its_reliability(blockhole: Command, own_run: Path, tmp_path: Path) -> None:
     outcome = blockhole("calibrate", own_run, "--plots", tmp_path / "plots")
     assert "expected calibration error on test, shown pairs" in outcome.out
     assert sorted(path.name for path in (tmp_path / "plots").iterdir()) == ["reliability.png", "reliability.svg"]
 
 
-def test_explain_gives_chains(blockhole: Blockhole, run: Path) -> None:
+def test_explain_gives_chains(blockhole: Command, run: Path) -> None:
     result = blockhole("explain", run, '"number 3"/next/next', "number 5", "--json").json()
     (chain,) = result["chains"]
     assert chain["probability"] == 1.0
@@ -204,7 +169,7 @@ def test_explain_gives_chains(blockhole: Blockhole, run: Path) -> None:
     assert nothing.startswith("no chain is plausible: the best has probability ")
 
 
-def test_paths_connects_two_entities(blockhole: Blockhole, run: Path) -> None:
+def test_paths_connects_two_entities(blockhole: Command, run: Path) -> None:
     result = blockhole("paths", run, "number 3", "number 5", "--max-length", 2, "--json").json()
     known = {path["path"] for path in result["paths"] if path["status"] == "known"}
     assert {"next/next", "double/^next"} <= known
@@ -214,7 +179,7 @@ def test_paths_connects_two_entities(blockhole: Blockhole, run: Path) -> None:
     assert refused.failure() == "the longest path may have 1 to 4 hops, not 9."
 
 
-def test_new_facts_can_be_given(blockhole: Blockhole, run: Path, tmp_path: Path) -> None:
+def test_new_facts_can_be_given(blockhole: Command, run: Path, tmp_path: Path) -> None:
     facts = tmp_path / "facts.tsv"
     facts.write_text("number 60\tnext\tnumber 1\nnumber 59\tnext\tnumber 60\n", encoding="utf-8")
     result = blockhole("ask", run, '"number 60"/next/next', "--facts", facts, "--json").json()
@@ -222,7 +187,7 @@ def test_new_facts_can_be_given(blockhole: Blockhole, run: Path, tmp_path: Path)
     assert known == ["number 2"]
 
 
-def test_index_says_its_recall(blockhole: Blockhole, own_run: Path) -> None:
+def test_index_says_its_recall(blockhole: Command, own_run: Path) -> None:
     report = blockhole("index", own_run, "--json").json()
     assert (report["kind"], report["recall_at_10"], report["width"]) == ("exact", 1.0, None)
     before = blockhole("ask", own_run, QUERY, "--candidates", "all", "--json").json()["answers"]
@@ -234,7 +199,7 @@ def test_index_says_its_recall(blockhole: Blockhole, own_run: Path) -> None:
     assert outcome.err.startswith(f"warning: {own_run} has 66 entities, and questions over 50,000 candidates or fewer")
 
 
-def test_without_the_file_of_its_index_a_run_answers(blockhole: Blockhole, own_run: Path, tmp_path: Path) -> None:
+def test_without_the_file_of_its_index_a_run_answers(blockhole: Command, own_run: Path, tmp_path: Path) -> None:
     (tmp_path / "queries").write_text(QUERY + "\n", encoding="utf-8")
     (own_run / blockhole("index", own_run, "--json").json()["file"]).unlink()
     for arguments in (
@@ -252,14 +217,14 @@ def test_without_the_file_of_its_index_a_run_answers(blockhole: Blockhole, own_r
 
 
 @pytest.mark.parametrize("kind", ["parquet", "npz", "faiss"])
-def test_export_writes_a_file(blockhole: Blockhole, run: Path, tmp_path: Path, kind: str) -> None:
+def test_export_writes_a_file(blockhole: Command, run: Path, tmp_path: Path, kind: str) -> None:
     out = tmp_path / f"vectors.{kind}"
     report = blockhole("export", run, "--to", kind, "--out", out, "--json").json()
     assert (report["entities"], report["place"]) == (66, str(out))
     assert out.stat().st_size > 66 * report["width"] * 4
 
 
-def test_export_to_nowhere(blockhole: Blockhole, run: Path) -> None:
+def test_export_to_nowhere(blockhole: Command, run: Path) -> None:
     assert blockhole("export", run, "--to", "csv").status == 2
     assert blockhole("export", run, "--to", "postgresql://u@h/x", "--out", "x.parquet").status == 2
     refused = blockhole("export", run, "--to", "postgresql://u:secret@127.0.0.1:9/x")
@@ -268,7 +233,7 @@ def test_export_to_nowhere(blockhole: Blockhole, run: Path) -> None:
 
 
 def test_the_prompt_answers_and_goes_on_after_mistakes(
-    blockhole: Blockhole, run: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    blockhole: Command, run: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setattr("sys.stdin", io.StringIO('"number 3"/nxt\n\n"number 3"/next\n'))

@@ -2,59 +2,29 @@
 
 from __future__ import annotations
 
-import json
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import Any, NamedTuple
 
 import pytest
 
 from blockhole.cli.main import main
 from blockhole.data.catalogue import catalogue
 from blockhole.queries.path_sets import PATH_PARTS
-
-
-class Outcome(NamedTuple):
-    status: int
-    out: str
-    err: str
-
-    def json(self) -> dict[str, Any]:
-        assert self.status == 0, self.err
-        assert self.out.count("\n") == 1
-        result = json.loads(self.out)
-        assert isinstance(result, dict)
-        return result
-
-    def failure(self) -> str:
-        """The one line a failing command prints."""
-        assert (self.status, self.out) == (1, "")
-        assert self.err.startswith("error: ")
-        assert self.err.count("\n") == 1
-        return self.err.removeprefix("error: ").rstrip("\n")
-
-
-Run = Callable[..., Outcome]
+from tests.outcomes import Command, command
 
 
 @pytest.fixture
-def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setenv("NO_PROXY", "*")
     monkeypatch.setenv("BLOCKHOLE_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("BLOCKHOLE_DATA", raising=False)
 
-    def run_data(*arguments: object) -> Outcome:
-        with pytest.raises(SystemExit) as stop:
-            main(["data", *map(str, arguments)])
-        captured = capfd.readouterr()
-        return Outcome(int(stop.value.code or 0), captured.out, captured.err)
-
-    return run_data
+    return command(main, capfd, "data")
 
 
 @pytest.fixture
@@ -79,7 +49,7 @@ def unreachable(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         yield address
 
 
-def test_list_shows_every_name_and_what_is_here(run: Run) -> None:
+def test_list_shows_every_name_and_what_is_here(run: Command) -> None:
     rows = {row["name"]: row for row in run("list", "--json").json()["data_sets"]}
     assert rows.keys() == catalogue().keys()
     assert rows["family"]["folder"] is not None
@@ -93,7 +63,7 @@ def test_list_shows_every_name_and_what_is_here(run: Run) -> None:
     assert "112,581" in shown.out
 
 
-def test_stats_of_the_published_data(run: Run, data_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stats_of_the_published_data(run: Command, data_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BLOCKHOLE_DATA", str(data_root))
     outcome = run("stats", "wn11", "--json")
     stats = outcome.json()
@@ -113,18 +83,18 @@ def test_stats_of_the_published_data(run: Run, data_root: Path, monkeypatch: pyt
     assert outcome.err.count("\n") == outcome.err.count("warning: ")
 
 
-def test_stats_of_a_file_without_paths(run: Run, folder: Path) -> None:
+def test_stats_of_a_file_without_paths(run: Command, folder: Path) -> None:
     assert run("stats", folder / "train.tsv", "--json").json() == {
         "entities": 40, "relations": 3, "train": 40, "valid": 0, "test": 0, "paths": None, "lengths": None,
     }  # fmt: skip
 
 
-def test_stats_counts_positive_lines_only(run: Run, folder: Path) -> None:
+def test_stats_counts_positive_lines_only(run: Command, folder: Path) -> None:
     stats = run("stats", folder, "--json").json()
     assert (stats["train"], stats["valid"], stats["test"]) == (40, 2, 1)
 
 
-def test_a_built_folder_is_a_data_set_with_the_same_facts_and_paths(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_a_built_folder_is_a_data_set_with_the_same_facts_and_paths(run: Command, folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "built"
     built = run("build", folder, "--seed", 3, "--out", out, "--json").json()
     assert built.keys() == {"folder", "paths", "seconds"}
@@ -139,7 +109,7 @@ def test_a_built_folder_is_a_data_set_with_the_same_facts_and_paths(run: Run, fo
     assert sorted(path.name for path in tmp_path.iterdir()) == ["built", "ring"]
 
 
-def test_the_same_seed_builds_the_same_files(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_the_same_seed_builds_the_same_files(run: Command, folder: Path, tmp_path: Path) -> None:
     contents = []
     for name, seed in [("a", 1), ("b", 1), ("c", 2)]:
         run("build", folder, "--seed", seed, "--out", tmp_path / name, "--json").json()
@@ -148,7 +118,7 @@ def test_the_same_seed_builds_the_same_files(run: Run, folder: Path, tmp_path: P
     assert contents[0] != contents[2]
 
 
-def test_build_takes_lengths_and_amounts(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_build_takes_lengths_and_amounts(run: Command, folder: Path, tmp_path: Path) -> None:
     options = ("--lengths", "3", "--train-factor", 2, "--eval-factor", 0)
     run("build", folder, "--seed", 0, "--out", tmp_path / "built", *options, "--json").json()
     lengths = run("stats", tmp_path / "built", "--json").json()["lengths"]
@@ -157,7 +127,7 @@ def test_build_takes_lengths_and_amounts(run: Run, folder: Path, tmp_path: Path)
     assert lengths["test_induction"] == {"1": 1}
 
 
-def test_build_shows_a_table(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_build_shows_a_table(run: Command, folder: Path, tmp_path: Path) -> None:
     shown = run("build", folder, "--seed", 0, "--out", tmp_path / "built")
     assert shown.status == 0
     assert "test_induction" in shown.out
@@ -166,13 +136,13 @@ def test_build_shows_a_table(run: Run, folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("lengths", ["5-2", "0-3", "two", "2-", "-"])
-def test_a_wrong_range_of_lengths_is_wrong_usage(run: Run, folder: Path, tmp_path: Path, lengths: str) -> None:
+def test_a_wrong_range_of_lengths_is_wrong_usage(run: Command, folder: Path, tmp_path: Path, lengths: str) -> None:
     outcome = run("build", folder, "--seed", 0, "--out", tmp_path / "built", "--lengths", lengths)
     assert (outcome.status, outcome.out) == (2, "")
     assert "--lengths" in outcome.err
 
 
-def test_build_replaces_its_own_folder_but_no_other(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_build_replaces_its_own_folder_but_no_other(run: Command, folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "built"
     for seed in (0, 1):
         run("build", folder, "--seed", seed, "--out", out, "--json").json()
@@ -188,7 +158,7 @@ def test_build_replaces_its_own_folder_but_no_other(run: Run, folder: Path, tmp_
     assert not (precious / "thesis.tex").exists()
 
 
-def test_build_never_replaces_what_it_reads(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_build_never_replaces_what_it_reads(run: Command, folder: Path, tmp_path: Path) -> None:
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     for out in (folder, tmp_path):
         failure = run("build", folder, "--seed", 0, "--out", out, "--overwrite").failure()
@@ -196,13 +166,13 @@ def test_build_never_replaces_what_it_reads(run: Run, folder: Path, tmp_path: Pa
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
-def test_a_build_that_fails_leaves_nothing_behind(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_a_build_that_fails_leaves_nothing_behind(run: Command, folder: Path, tmp_path: Path) -> None:
     (folder / "test.tsv").write_text("e1\tr0\n")
     assert "test.tsv, line 1: 2 columns" in run("build", folder, "--seed", 0, "--out", tmp_path / "built").failure()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ring"]
 
 
-def test_split_sets_facts_aside_by_seed(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_split_sets_facts_aside_by_seed(run: Command, folder: Path, tmp_path: Path) -> None:
     whole = folder / "train.tsv"
     made = run(
         "split", whole, "--out", tmp_path / "a", "--valid", "0.1", "--test", "0.05", "--seed", 3, "--json"
@@ -220,7 +190,7 @@ def test_split_sets_facts_aside_by_seed(run: Run, folder: Path, tmp_path: Path) 
         assert (written[0] == written[1]) is same
 
 
-def test_split_refuses_what_is_split_and_shares_that_leave_nothing(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_split_refuses_what_is_split_and_shares_that_leave_nothing(run: Command, folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert run("split", folder, "--out", out).failure() == (
         f"{folder} has facts for validation or test already; train on it as it is."
@@ -231,7 +201,7 @@ def test_split_refuses_what_is_split_and_shares_that_leave_nothing(run: Run, fol
     assert not out.exists()
 
 
-def test_convert_and_back(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_convert_and_back(run: Command, folder: Path, tmp_path: Path) -> None:
     result = run("convert", folder / "train.tsv", tmp_path / "facts.parquet", "--json").json()
     assert result["facts"] == 40
     run("convert", tmp_path / "facts.parquet", tmp_path / "back.tsv", "--json").json()
@@ -239,7 +209,7 @@ def test_convert_and_back(run: Run, folder: Path, tmp_path: Path) -> None:
     assert "40 facts" in run("convert", folder / "train.tsv", tmp_path / "facts.nt").out
 
 
-def test_a_packed_graph_is_a_data_set(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_a_packed_graph_is_a_data_set(run: Command, folder: Path, tmp_path: Path) -> None:
     packed = run("pack", folder, "--out", tmp_path / "packed", "--json").json()
     assert packed.keys() == {"folder", "entities", "relations", "facts", "edges", "seconds", "peak_rss_mb"}
     assert (
@@ -254,7 +224,7 @@ def test_a_packed_graph_is_a_data_set(run: Run, folder: Path, tmp_path: Path) ->
     assert "not a size of memory" in run("pack", folder, "--out", tmp_path / "x", "--memory", "much").failure()
 
 
-def test_family_trees_of_any_size(run: Run, tmp_path: Path) -> None:
+def test_family_trees_of_any_size(run: Command, tmp_path: Path) -> None:
     made = run("family", "--people", 300, "--seed", 5, "--out", tmp_path / "trees", "--json").json()
     stats = run("stats", tmp_path / "trees", "--json").json()
     assert stats["entities"] >= 300
@@ -267,7 +237,7 @@ def test_family_trees_of_any_size(run: Run, tmp_path: Path) -> None:
 
 
 def test_fetch_from_a_mirror_then_from_the_cache(
-    run: Run, data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Command, data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, file in catalogue()["wn18rr"].files.items():
         assert file.home is not None
@@ -291,14 +261,14 @@ def test_fetch_from_a_mirror_then_from_the_cache(
     assert run("stats", "wn18rr", "--json").json()["train"] == 86_835
 
 
-def test_no_network_is_one_clear_line(run: Run, unreachable: str, tmp_path: Path) -> None:
+def test_no_network_is_one_clear_line(run: Command, unreachable: str, tmp_path: Path) -> None:
     failure = run("stats", "umls", "--json").failure()
     assert f"nothing arrives from {unreachable}; check the network and try again" in failure
     assert [path.name for path in (tmp_path / "cache" / "umls").iterdir()] == [".lock"]
 
 
 def test_a_folder_of_data_sets_that_lacks_one_is_named(
-    run: Run, unreachable: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+    run: Command, unreachable: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BLOCKHOLE_DATA", str(folder))
     warning, error = run("fetch", "umls").err.splitlines()
@@ -316,7 +286,7 @@ def test_a_folder_of_data_sets_that_lacks_one_is_named(
         (b"a\tr\tb\t1\na\tr\tc\t2\n", "line 2: label '2' is neither 1 nor -1"),
     ],
 )
-def test_bad_files_give_one_clear_line(run: Run, tmp_path: Path, content: bytes, problem: str) -> None:
+def test_bad_files_give_one_clear_line(run: Command, tmp_path: Path, content: bytes, problem: str) -> None:
     (tmp_path / "facts.tsv").write_bytes(content)
     for arguments in (["stats"], ["build", "--seed", "0", "--out", tmp_path / "built"]):
         failure = run(arguments[0], tmp_path / "facts.tsv", *arguments[1:], "--json").failure()
@@ -327,14 +297,14 @@ def test_bad_files_give_one_clear_line(run: Run, tmp_path: Path, content: bytes,
     assert sorted(path.name for path in tmp_path.iterdir()) == ["facts.tsv"]
 
 
-def test_unknown_names_give_one_clear_line(run: Run, tmp_path: Path) -> None:
+def test_unknown_names_give_one_clear_line(run: Command, tmp_path: Path) -> None:
     for arguments in (["stats", "wn1"], ["fetch", "wn1"], ["build", "wn1", "--seed", "0", "--out", tmp_path / "built"]):
         failure = run(*arguments).failure()
         assert failure.startswith("there is no data set, file or folder 'wn1'; did you mean wn11")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_unseen_valid_entity_is_one_line_of_warning(run: Run, folder: Path) -> None:
+def test_an_unseen_valid_entity_is_one_line_of_warning(run: Command, folder: Path) -> None:
     (folder / "valid.tsv").write_text("e1\tr0\tnobody\n")
     outcome = run("stats", folder, "--json")
     assert outcome.json()["entities"] == 41

@@ -9,12 +9,12 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from blockhole.cli import demo
 from blockhole.cli.main import main
+from tests.outcomes import Outcome, command
 
 PROGRAM = f"""#!{sys.executable}
 from blockhole.cli import demo
@@ -25,16 +25,8 @@ main()
 """
 
 
-class Outcome(NamedTuple):
-    status: int
-    out: str
-    err: str
-
-
 def _run(capsys: pytest.CaptureFixture[str], *arguments: str) -> Outcome:
-    with pytest.raises(SystemExit) as stop:
-        main(["demo", *arguments])
-    return Outcome(int(stop.value.code or 0), *capsys.readouterr())
+    return command(main, capsys, "demo")(*arguments)
 
 
 def _short(patch: pytest.MonkeyPatch) -> None:

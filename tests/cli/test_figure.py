@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from blockhole.cli.main import main
+from tests.sweep import WHOLE
 
 COUSINS = {"Beatrice", "Eugenie", "Louise of Edinburgh", "James of Edinburgh"}
 """The true answers to (b); following the edges of train leads to nobody."""
@@ -16,7 +18,7 @@ COUSINS = {"Beatrice", "Eugenie", "Louise of Edinburgh", "James of Edinburgh"}
 
 @pytest.mark.slow
 def test_cousins_come_first_although_the_edge_to_their_uncle_is_missing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest
 ) -> None:
     def report(*arguments: str) -> dict[str, Any]:
         with pytest.raises(SystemExit) as stop:
@@ -26,7 +28,11 @@ def test_cousins_come_first_although_the_edge_to_their_uncle_is_missing(
         return printed
 
     run = str(tmp_path / "run")
-    report("train", "--data", "family", "--out", run)
+    if WHOLE:
+        report("train", "--data", "family", "--out", run)
+    else:  # the second half of the same training
+        shutil.copytree(request.getfixturevalue("family_run"), run)
+        report("train", "--out", run, "--resume", "--epochs", "20")
     cousins = report("ask", run, "William/^fatherOf/brotherOf/fatherOf")["answers"]
     names = [answer["entity"] for answer in cousins]
     assert {answer["status"] for answer in cousins} == {"predicted"}

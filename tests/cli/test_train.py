@@ -8,50 +8,21 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 
 from blockhole.cli.main import main
 from blockhole.cli.train import sparkline
+from tests.outcomes import Command, command
 
 KEYS = {"run", "model", "parameters", "epochs", "seconds", "paths_per_second", "loss", "peak_rss_mb"}
 SMALL = ("--blocks", "2", "--block-size", "3", "--threads", "1", "--device", "cpu")
 
 
-class Outcome(NamedTuple):
-    status: int
-    out: str
-    err: str
-
-    def json(self) -> dict[str, Any]:
-        assert self.out.count("\n") == 1
-        result = json.loads(self.out)
-        assert isinstance(result, dict)
-        return result
-
-    def failure(self) -> str:
-        """The one line a failing command prints."""
-        assert (self.status, self.out) == (1, "")
-        assert self.err.startswith("error: ")
-        assert self.err.count("\n") == 1
-        return self.err.removeprefix("error: ").rstrip("\n")
-
-
-Command = Callable[..., Outcome]
-
-
 @pytest.fixture
 def blockhole(capsys: pytest.CaptureFixture[str]) -> Command:
-    def command(*arguments: object) -> Outcome:
-        with pytest.raises(SystemExit) as caught:
-            main([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        return Outcome(int(caught.value.code or 0), out, err)
-
-    return command
+    return command(main, capsys)
 
 
 @pytest.fixture

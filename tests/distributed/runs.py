@@ -11,14 +11,10 @@ from numpy.typing import NDArray
 from blockhole.graph.knowledge_graph import SplitGraph, build_adjacency
 from blockhole.runs.checkpoint import load_checkpoint
 from blockhole.runs.tracking import read_metrics
-from tests.training.worlds import random_split
+from tests.training.worlds import SMALL, random_split
 
-SETTINGS: dict[str, Any] = {
-    "model.blocks": 2,
-    "model.block_size": 3,
+SETTINGS = SMALL | {
     "training.on": "base",
-    "training.threads": 1,
-    "training.device": "cpu",
     "training.epochs": 4,
     "training.batch_size": 32,
     "training.checkpoint_seconds": 0,

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from blockhole.cli.main import main
 from blockhole.fitting import train
 from tests.distributed.runs import SETTINGS, assert_equal, write_facts
 from tests.sweep import WHOLE
@@ -42,11 +43,16 @@ def facts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_facts(tmp_path_factory.mktemp("facts") / "graph")
 
 
-def start_hosts(facts: Path, out: Path, *more: str) -> list[subprocess.Popen[str]]:
-    """Two launchers with a process each, which meet at a port of the first."""
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("localhost", 0))
-        endpoint = f"localhost:{probe.getsockname()[1]}"
+        port: int = probe.getsockname()[1]
+    return port
+
+
+def start_hosts(facts: Path, out: Path, *more: str) -> list[subprocess.Popen[str]]:
+    """Two launchers with a process each, which meet at a port of the first."""
+    endpoint = f"localhost:{free_port()}"
     options = ("--nnodes", "2", "--nproc-per-node", "1", "--rdzv-backend", "c10d", "--rdzv-endpoint", endpoint)
     command = [*torchrun(*options, "--rdzv-id", "test", *more), *training(facts, out)]
     return [
@@ -56,12 +62,23 @@ def start_hosts(facts: Path, out: Path, *more: str) -> list[subprocess.Popen[str
 
 
 @pytest.fixture(scope="module")
-def of_two_hosts(facts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of two launchers with a process each, which meet at a port of the first, as two hosts would."""
-    out = tmp_path_factory.mktemp("hosts") / "run"
-    hosts = start_hosts(facts, out)
-    said = [host.communicate(timeout=LIMIT) for host in hosts]
-    assert [host.returncode for host in hosts] == [0, 0], said
+def undisturbed(facts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two processes that are told by hand what a launcher would tell them."""
+    out = tmp_path_factory.mktemp("undisturbed") / "run"
+    command = [BLOCKHOLE, "train", "--json", *training(facts, out)]
+    told = {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": str(free_port())}
+    processes = [
+        subprocess.Popen(
+            command,
+            env={**ENVIRONMENT, **told, "RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    said = [process.communicate(timeout=LIMIT) for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], said
     reports = [text for text, _ in said if text]
     assert len(reports) == 1  # one of the two processes speaks, once
     assert json.loads(reports[0])["complete"]
@@ -82,7 +99,7 @@ def kill_one_worker(launcher: subprocess.Popen[str], state: Path) -> bool:
 
 
 @pytest.mark.parametrize("host", [None, 0, 1] if WHOLE else [1])
-def test_a_killed_worker_changes_nothing(facts: Path, of_two_hosts: Path, tmp_path: Path, host: int | None) -> None:
+def test_a_killed_worker_changes_nothing(facts: Path, undisturbed: Path, tmp_path: Path, host: int | None) -> None:
     """On a host alone, or on one of two.
 
     Of two launchers each counts its own restarts: that of the worker that was killed is one ahead of the other.
@@ -101,14 +118,14 @@ def test_a_killed_worker_changes_nothing(facts: Path, of_two_hosts: Path, tmp_pa
     assert [each.returncode for each in launchers] == [0] * len(launchers), said
     assert "exitcode: -9" in said[struck][1]
     assert [json.loads(out)["complete"] for out, _ in said.values() if out] == [True]
-    assert_equal(of_two_hosts, tmp_path / "run")
+    assert_equal(undisturbed, tmp_path / "run")
 
 
 def test_restarts_leave_a_run_alone_that_others_began(facts: Path, tmp_path: Path) -> None:
     settings = training(facts, tmp_path / "run")
     train(facts, settings=SETTINGS | {"training.epochs": 1}, out=tmp_path / "run")
     before = {path: path.read_bytes() for path in sorted((tmp_path / "run").iterdir()) if path.is_file()}
-    done = ended([*torchrun("--nproc-per-node", "2", "--max-restarts", "1"), *settings])
+    done = ended([*torchrun("--nproc-per-node", "2" if WHOLE else "1", "--max-restarts", "1"), *settings])
     assert done.returncode == 1
     assert done.stderr.count("already holds a run, at epoch 1; add --resume") == 2  # once for each attempt
     assert {path: path.read_bytes() for path in before} == before
@@ -116,25 +133,27 @@ def test_restarts_leave_a_run_alone_that_others_began(facts: Path, tmp_path: Pat
 
 def test_one_error_ends_every_process(tmp_path: Path) -> None:
     facts = tmp_path / "facts.tsv"
-    facts.write_text("a\tr\tb\nb\tr\tc\nc\tr\td\n")
+    facts.write_text("a\tr\ta\n")
     done = ended(
-        [*torchrun("--nproc-per-node", "3"), *training(facts, tmp_path / "run"), "--set", "early_stop.metric="]
+        [*torchrun("--nproc-per-node", "2"), *training(facts, tmp_path / "run"), "--set", "early_stop.metric="]
     )
     assert done.returncode == 1
     assert done.stdout == ""
     errors = [line for line in done.stderr.splitlines() if line.startswith("error:")]
     assert errors == [
-        "error: 3 shards are too many for 4 entities: one would hold none; start fewer processes, or split the batches "
-        "instead with --mesh 3x1."
+        "error: 2 shards are too many for 1 entity: one would hold none; start fewer processes, or split the batches "
+        "instead with --mesh 2x1."
     ]
-    assert done.stderr.count("exitcode  : 1 ") == 3
+    assert done.stderr.count("exitcode  : 1 ") == 2
     assert not (tmp_path / "run").exists()
 
 
-def test_a_mesh_needs_processes(tmp_path: Path) -> None:
-    done = ended([BLOCKHOLE, "train", *training(tmp_path, tmp_path / "run"), "--mesh", "2x2"])
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == (
+def test_a_mesh_needs_processes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match=r"^1$"):
+        main(["train", *training(tmp_path, tmp_path / "run"), "--mesh", "2x2"])
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == (
         "error: the mesh 2x2 is for several processes, and this one was started alone; start it with "
         "torchrun --nproc-per-node N --no-python blockhole train …\n"
     )

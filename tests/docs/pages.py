@@ -92,7 +92,6 @@ def apply_changes(changes: str, root: Path) -> None:
 
 _STEPS = """
 import contextlib, io, json, os, sys
-sys.modules["numba"] = None  # its loops would be compiled anew for every copy of the package
 from blockhole.cli.main import main
 printed = []
 for step in json.load(sys.stdin):
@@ -116,7 +115,8 @@ def run_steps(steps: Sequence[str | Sequence[str] | Mapping[str, str]], folder: 
     """What each step prints: a program, the words of a command of ours, or variables to export.
 
     All run in one process, which finds the package, or a module of its own, in `source`; importing torch for each would
-    take most of the time.
+    take most of the time. A copy of the package has the compiled loops of this one with it: shutil keeps the times of
+    files, by which Numba knows whether its own are of this source.
     """
     path = os.pathsep.join((str(source), *filter(None, [os.environ.get("PYTHONPATH")])))
     ended = subprocess.run(

@@ -16,9 +16,12 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
+import blockhole
 from blockhole.cli.main import app, main
-from tests.docs.conftest import FAMILY
+from blockhole.data.dataset import DataSet
+from blockhole.runs.run import Run
 from tests.docs.pages import PAGES, Command, commands, examples, shown
+from tests.family import FAMILY, SETTINGS
 from tests.postgres import postgres
 
 RUN = ("console", "python")
@@ -51,6 +54,8 @@ def test_the_examples_of_a_page_run(
     request.addfinalizer(lambda: _forget(names))
     if "$KG" in page.read_text(encoding="utf-8"):
         request.getfixturevalue("database")
+    if page.name == "README.md":
+        _train_family_once(request)
     for example in examples(page):
         if example.not_run or example.language not in RUN:
             continue
@@ -67,6 +72,18 @@ def test_the_examples_of_a_page_run(
             printed = _run(command, capsys, where)
             if command.output.strip():
                 assert re.fullmatch(_pattern(command.output), _squeezed(printed)), f"{where}: {command.text}\n{printed}"
+
+
+def _train_family_once(request: pytest.FixtureRequest) -> None:
+    """Let the training in Python that equals `FAMILY` be the one of all pages."""
+    trained: Path = request.getfixturevalue("family_run")
+    patch: pytest.MonkeyPatch = request.getfixturevalue("monkeypatch")
+
+    def train(data: DataSet, *, settings: dict[str, Any], out: str) -> Run:
+        assert (data.name, settings) == ("family", SETTINGS)
+        return Run.open(shutil.copytree(trained, out))
+
+    patch.setattr(blockhole, "train", train)
 
 
 def _forget(names: dict[str, Any]) -> None:

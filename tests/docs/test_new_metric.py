@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from blockhole.evaluation.ranking import COMPLETION_METRICS, PATH_METRICS
-from tests.docs.conftest import FAMILY
 from tests.docs.pages import ROOT, apply_changes, commands, examples, run_steps
+from tests.family import FAMILY
 
 GUIDE = ROOT / "docs" / "how-to" / "new-metric.md"
 

@@ -7,8 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from blockhole.training import steppers
+
 PEOPLE = 60
 RELIGIONS = 4
+
+
+@pytest.fixture(autouse=True)
+def _no_fused_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trainings step with autograd: a fused step is compiled for seconds a geometry, and experiments have many."""
+    monkeypatch.setattr(steppers, "numba_installed", lambda: False)
 
 
 @pytest.fixture(scope="session")

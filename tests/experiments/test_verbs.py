@@ -4,51 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 
 from experiments.__main__ import RECORDS, main
+from tests.outcomes import Command, command
 
 SMALL = ("--set", "training.epochs=2", "--set", "training.batch_size=256", "--device", "cpu", "--threads", "1")
-
-
-class Outcome(NamedTuple):
-    status: int
-    out: str
-    err: str
-
-    def json(self) -> dict[str, Any]:
-        assert self.status == 0, self.err
-        assert self.out.count("\n") == 1
-        result = json.loads(self.out)
-        assert isinstance(result, dict)
-        return result
-
-    def failure(self) -> str:
-        """The one line a failing command prints."""
-        assert (self.status, self.out) == (1, "")
-        assert self.err.startswith("error: ")
-        assert self.err.count("\n") == 1
-        return self.err.removeprefix("error: ").rstrip("\n")
-
-
-Command = Callable[..., Outcome]
 
 
 @pytest.fixture
 def laboratory(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
     monkeypatch.chdir(tmp_path)
-
-    def command(*arguments: object) -> Outcome:
-        with pytest.raises(SystemExit) as caught:
-            main([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        return Outcome(int(caught.value.code or 0), out, err)
-
-    return command
+    return command(main, capsys)
 
 
 def test_ranking_gives_every_part_with_its_seeds(laboratory: Command, town: Path) -> None:
@@ -134,7 +103,7 @@ def test_completion_and_triples(table: str, column: str, figure: str, laboratory
 
 
 def test_time_records_curves_and_how_they_grow(laboratory: Command, town: Path) -> None:
-    columns = ("--column", "blockhole-b2", "--column", "rescal")  # all of them would compile ten shapes of hops
+    columns = ("--column", "blockhole-b2", "--column", "rescal")
     options = ("--data", town, "--dimension", 8, "--dimension", 16, "--rounds", 1, *columns)
     found = laboratory("reproduce", "time", *options, "--json").json()["time"]["town"]
     assert list(found) == ["blockhole-b2", "rescal"]

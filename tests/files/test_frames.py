@@ -66,25 +66,27 @@ def test_networkx_graphs_that_are_no_knowledge_graphs() -> None:
         from_networkx(same)
 
 
-def test_frames_with_holes() -> None:
-    expected = "the target of row 1 of the frame (counted from 0) is empty; give it a name or drop the row."
-    table = {"source": ["a", "b"], "relation": ["r", "r"], "target": ["b", None]}
+@pytest.mark.parametrize(
+    "read", [lambda table: from_polars(pl.DataFrame(table)), lambda table: from_pandas(pd.DataFrame(table))]
+)
+@pytest.mark.parametrize(
+    ("table", "expected"),
+    [
+        (
+            {"source": ["a", "b"], "relation": ["r", "r"], "target": ["b", None]},
+            "the target of row 1 of the frame (counted from 0) is empty; give it a name or drop the row.",
+        ),
+        (
+            {"a": [], "b": []},
+            "the frame has no column 'source', only a, b; name the columns with source=, relation= and target=.",
+        ),
+    ],
+)
+def test_frames_with_holes_or_without_the_columns(
+    read: Callable[[object], object], table: dict[str, list[str | None]], expected: str
+) -> None:
     with pytest.raises(DataError) as failure:
-        from_polars(pl.DataFrame(table))
-    assert str(failure.value) == expected
-    with pytest.raises(DataError) as failure:
-        from_pandas(pd.DataFrame(table))
-    assert str(failure.value) == expected
-
-
-def test_frames_without_the_columns() -> None:
-    expected = "the frame has no column 'source', only a, b; name the columns with source=, relation= and target=."
-    table: dict[str, list[str]] = {"a": [], "b": []}
-    with pytest.raises(DataError) as failure:
-        from_polars(pl.DataFrame(table))
-    assert str(failure.value) == expected
-    with pytest.raises(DataError) as failure:
-        from_pandas(pd.DataFrame(table))
+        read(table)
     assert str(failure.value) == expected
 
 

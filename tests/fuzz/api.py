@@ -89,6 +89,10 @@ class ApiTarget:
         assert self._server is not None
         return self._server.process.pid
 
+    def close(self) -> None:
+        """End the server."""
+        self._held.close()
+
 
 def _post(path: str, body: bytes) -> bytes:
     lines = (

@@ -165,7 +165,7 @@ def _search_index(folder: Path) -> None:
     if loaded.approximate is not None:
         loaded.approximate.shortlist(torch.ones(24, dtype=torch.float64), 5)
     if loaded.exact is not None:
-        loaded.exact.shortlists(torch.ones((1, 24), dtype=torch.float64), 5)
+        loaded.exact @ torch.ones(24)
 
 
 def _packed_graphs(folder: Path) -> list[Path]:

@@ -9,6 +9,7 @@ from random import Random
 
 import pytest
 
+from tests.fuzz.api import ApiTarget
 from tests.fuzz.kinds import write_files
 from tests.fuzz.targets import targets
 from tests.fuzz.watchdog import Limits, read_one, watch
@@ -19,8 +20,10 @@ DAMAGED = 15
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TARGETS)
-def test_damaged_inputs_are_refused_in_a_sentence(name: str, tmp_path: Path) -> None:
+def test_damaged_inputs_are_refused_in_a_sentence(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     target, rng = TARGETS[name], Random(name)
+    if isinstance(target, ApiTarget):
+        request.addfinalizer(target.close)
     (tmp_path / "seeds").mkdir()
     valid = list(target.seeds(tmp_path / "seeds"))
     damaged = [target.damaged(rng, rng.choice(valid), rng.choice(valid)) for _ in range(DAMAGED)]

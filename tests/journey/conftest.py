@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.journey.towns import FILE, write_turtle
-from tests.packaging.wheel import Installation, Outcome
+from tests.outcomes import Outcome
+from tests.packaging.wheel import Console, Installation
 
 Blockhole = Callable[..., Outcome]
 
@@ -22,7 +23,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="package")
-def blockhole(installation: Installation, folder: Path) -> Blockhole:
+def command(installation: Installation, folder: Path) -> Blockhole:
     """The installed command, typed in the folder."""
 
     def typed(*arguments: object) -> Outcome:
@@ -32,11 +33,18 @@ def blockhole(installation: Installation, folder: Path) -> Blockhole:
 
 
 @pytest.fixture(scope="package")
-def run(blockhole: Blockhole) -> str:
+def blockhole(installation: Installation, folder: Path) -> Iterator[Blockhole]:
+    """The same where the process is not what matters: all in one."""
+    with Console(installation, folder) as console:
+        yield console.run
+
+
+@pytest.fixture(scope="package")
+def run(command: Blockhole) -> str:
     """A run on the facts of the file, some of which were set aside."""
-    split = blockhole("data", "split", FILE, "--out", "facts", "--valid", 0.1, "--test", 0.1)
+    split = command("data", "split", FILE, "--out", "facts", "--valid", 0.1, "--test", 0.1)
     assert split.status == 0, split.err
-    trained = blockhole("train", "--data", "facts", "--out", "mes runs/premier", "--epochs", 60, "--threads", 1)
+    trained = command("train", "--data", "facts", "--out", "mes runs/premier", "--epochs", 60, "--threads", 1)
     assert trained.status == 0, trained.err
     assert trained.out.endswith("run: mes runs/premier\n")
     return "mes runs/premier"

@@ -22,12 +22,12 @@ LAND = f"{iri('Zoë Müller')}/{iri('née à')}/{iri('liegt_in')}"
 BRAZIL = "http://exemple.org/Brésil"
 
 
-def test_the_file_is_understood(blockhole: Blockhole) -> None:
-    stats = blockhole("data", "stats", FILE, "--json")
+def test_the_file_is_understood(command: Blockhole) -> None:
+    stats = command("data", "stats", FILE, "--json")
     assert json.loads(stats.out) | {"lengths": None} == {
         "entities": 162, "relations": 5, "train": 276, "valid": 0, "test": 0, "paths": None, "lengths": None,
     }  # fmt: skip
-    answers = blockhole("answers", FILE, LAND)
+    answers = command("answers", FILE, LAND)
     assert answers.out.split() == [BRAZIL]
 
 
@@ -67,11 +67,11 @@ def test_export(blockhole: Blockhole, run: str, folder: Path) -> None:
     assert any(values.ndim == 2 and len(values) == 162 for values in names.values())
 
 
-def test_serve_and_ask_over_http(blockhole: Blockhole, run: str, installation: Installation, folder: Path) -> None:
-    local = json.loads(blockhole("ask", run, LAND, "--top", 3, "--json").out)["answers"]
-    command = [str(installation.command), "serve", run, "--port", "0", "--json"]
+def test_serve_and_ask_over_http(command: Blockhole, run: str, installation: Installation, folder: Path) -> None:
+    local = json.loads(command("ask", run, LAND, "--top", 3, "--json").out)["answers"]
+    serving = [str(installation.command), "serve", run, "--port", "0", "--json"]
     with subprocess.Popen(
-        command, cwd=folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        serving, cwd=folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as server:
         try:
             assert server.stdout is not None

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import blockhole
-from tests.packaging.wheel import EXTRAS, Installation, environment, without
+from tests.packaging.wheel import EXTRAS, Console, Installation, environment, without
 
 QUERY = "William/^fatherOf/brotherOf/fatherOf"
 EVERY_EXTRA = tuple(sorted({module for modules in EXTRAS.values() for module in modules}))
@@ -22,15 +23,18 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def folder(installation: Installation, bare: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a run in it, trained without any extra."""
+def console(
+    installation: Installation, bare: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Console]:
+    """Commands without any extra, in a folder with a run that was trained without."""
     folder = tmp_path_factory.mktemp("without extras")
     trained = installation.run(
         "train", "--data", "family", "--out", "run", "--epochs", 1, "--threads", 1, "--json", cwd=folder, env=bare
     )
     assert trained.status == 0, trained.err
     assert json.loads(trained.out)["complete"]
-    return folder
+    with Console(installation, folder, bare) as console:
+        yield console
 
 
 def test_the_command_is_that_of_the_wheel(installation: Installation, tmp_path: Path) -> None:
@@ -53,10 +57,8 @@ def test_the_command_is_that_of_the_wheel(installation: Installation, tmp_path: 
         (["export", "run", "--to", "npz"], "vectors"),
     ],
 )
-def test_the_core_needs_no_extra(
-    installation: Installation, bare: dict[str, str], folder: Path, arguments: list[str], shown: str
-) -> None:
-    outcome = installation.run(*arguments, cwd=folder, env=bare)
+def test_the_core_needs_no_extra(console: Console, arguments: list[str], shown: str) -> None:
+    outcome = console.run(*arguments)
     assert outcome.status == 0, outcome.err
     assert shown in outcome.out
 
@@ -79,9 +81,9 @@ def test_the_core_needs_no_extra(
     ],
 )
 def test_a_missing_extra_is_one_sentence_that_names_it(
-    installation: Installation, bare: dict[str, str], folder: Path, extra: str, feature: str, arguments: list[str]
+    console: Console, extra: str, feature: str, arguments: list[str]
 ) -> None:
-    outcome = installation.run(*arguments, cwd=folder, env=bare)
+    outcome = console.run(*arguments)
     assert (outcome.status, outcome.out) == (1, "")
     assert outcome.err == (
         f"error: {feature} needs an optional dependency; install it with: pip install 'blockhole[{extra}]'\n"
@@ -95,13 +97,9 @@ def test_a_missing_extra_is_one_sentence_that_names_it(
         ("a networkx graph", "from blockhole.files.frames import to_networkx; to_networkx(graph)"),
     ],
 )
-def test_frames_name_their_extra(
-    installation: Installation, bare: dict[str, str], tmp_path: Path, feature: str, program: str
-) -> None:
-    text = f"import blockhole; graph = blockhole.load('family').split.graph('train'); {program}"
-    python = [str(installation.folder / "bin" / "python"), "-c", text]
-    done = subprocess.run(python, env=environment() | bare, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.stderr.splitlines()[-1] == (
+def test_frames_name_their_extra(console: Console, feature: str, program: str) -> None:
+    done = console.execute(f"import blockhole; graph = blockhole.load('family').split.graph('train'); {program}")
+    assert done.err.splitlines()[-1] == (
         f"blockhole.errors.MissingExtra: {feature} needs an optional dependency; "
         "install it with: pip install 'blockhole[frames]'"
     )

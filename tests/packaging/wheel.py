@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -9,6 +10,8 @@ import sysconfig
 import venv
 from pathlib import Path
 from typing import NamedTuple
+
+from tests.outcomes import Outcome
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -22,12 +25,6 @@ EXTRAS = {
     "serve": ("fastapi", "httptools", "prometheus_client", "rapidfuzz", "uvicorn", "uvloop"),
 }
 """The modules that each extra of pyproject.toml brings."""
-
-
-class Outcome(NamedTuple):
-    status: int
-    out: str
-    err: str
 
 
 class Installation(NamedTuple):
@@ -51,6 +48,60 @@ class Installation(NamedTuple):
             check=False,
         )
         return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+class Console:
+    """One process of an installation in which command after command runs: imports take most of the time of each."""
+
+    def __init__(self, installation: Installation, cwd: Path, env: dict[str, str] | None = None) -> None:
+        self._process = subprocess.Popen(
+            [installation.folder / "bin" / "python", "-c", _CONSOLE],
+            cwd=cwd,
+            env=environment() | (env or {}),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def __enter__(self) -> Console:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.communicate(timeout=60)
+
+    def run(self, *arguments: object) -> Outcome:
+        """`blockhole` with these arguments."""
+        return Outcome(*self._sent(list(map(str, arguments))))
+
+    def execute(self, program: str) -> Outcome:
+        """A program in Python."""
+        return Outcome(*self._sent(program))
+
+    def _sent(self, step: str | list[str]) -> tuple[int, str, str]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(step) + "\n")
+        self._process.stdin.flush()
+        status, out, err = json.loads(self._process.stdout.readline())
+        return status, out, err
+
+
+_CONSOLE = """
+import contextlib, io, json, sys, traceback
+from blockhole.cli.main import main
+for line in sys.stdin:
+    step = json.loads(line)
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+        status = 0
+        try:
+            exec(step, {}) if isinstance(step, str) else main(step)
+        except SystemExit as end:
+            status = int(end.code or 0)
+        except BaseException:
+            traceback.print_exc()
+            status = 1
+    print(json.dumps([status, out.getvalue(), err.getvalue()]), flush=True)
+"""
 
 
 def environment() -> dict[str, str]:

@@ -16,11 +16,11 @@ from blockhole.files.readers import UnseenEntities, read_graph, read_split
 from blockhole.graph.knowledge_graph import KnowledgeGraph, edges_by_relation
 from blockhole.queries import exact
 from blockhole.queries.answer_masks import AnswerMasks, hold_by_masks
-from blockhole.queries.exact import answer_sets, answers, holds
+from blockhole.queries.exact import answer_sets, answers, holds, typed_candidates
 from blockhole.queries.path_sets import read_paths
 from blockhole.queries.paths import PathQueries
 from blockhole.queries.walks import sample_walks
-from tests.queries.graphs import graphs_with_queries, make_graph, random_queries
+from tests.queries.graphs import graphs, graphs_with_queries, make_graph, random_queries
 from tests.queries.sparql import SparqlOracle
 
 Engine = Callable[[KnowledgeGraph, PathQueries], list[list[int]]]
@@ -174,6 +174,17 @@ def test_masks_tell_whether_a_query_holds(case: tuple[KnowledgeGraph, PathQuerie
     graph, queries = case
     for batch_size in (3, 100):
         assert np.array_equal(hold_by_masks(graph, queries, "cpu", batch_size), holds(graph, queries))
+
+
+@given(graphs())
+def test_typed_candidates_are_the_objects_of_a_relation(graph: KnowledgeGraph) -> None:
+    R = graph.num_relations
+    facts = [fact for s, r, o in graph.triples.tolist() for fact in ((s, r, o), (o, r + R, s))]
+    expected = [sorted({o for _, relation, o in facts if relation == r}) for r in range(2 * R)]
+    for edges in (None, edges_by_relation(graph)):
+        typed = typed_candidates(graph, edges)
+        assert [typed[r].tolist() for r in range(2 * R)] == expected
+        assert len(typed.start) == 2 * R + 1
 
 
 def test_edges_by_relation_cannot_be_changed() -> None:

@@ -26,7 +26,7 @@ from blockhole.queries.language import (
     normal_form,
     parse,
 )
-from blockhole.queries.plans import Both, Either, Follow, Plan, Start, plan_of
+from blockhole.queries.plans import Both, Either, Follow, Plan, Start, Step, plan_of
 from blockhole.queries.tree import negated
 from tests.queries.graphs import graphs, make_graph
 from tests.queries.sparql import SparqlOracle
@@ -201,3 +201,24 @@ def test_what_is_all_but_something_has_no_plan(text: str) -> None:
     root = negative if text.startswith("!") else Union((parse("e0/r0").root, negative))
     with pytest.raises(ValueError, match="has no plan"):
         as_written(graph, root)
+
+
+@pytest.mark.parametrize(
+    ("text", "steps"),
+    [
+        ("a/r & a/r", (Start(0), Follow(0, 1))),
+        ("a/r | a/r", (Start(0), Follow(0, 1))),
+        ("a/r/s | b", (Start(0), Follow(0, 1), Follow(1, 2), Start(3), Either((2, 3)))),
+        ("a/r & !(b | b)", (Start(0), Follow(0, 1), Start(2), Both((1,), (2,)))),
+        ("a/r & !(b | c)", (Start(0), Follow(0, 1), Start(2), Start(3), Either((2, 3)), Both((1,), (4,)))),
+        ("a/r & !b & !c", (Start(0), Follow(0, 1), Start(2), Start(3), Both((1,), (2, 3)))),
+    ],
+)
+def test_equal_subqueries_are_one_step_and_nothing_is_joined_to_itself(text: str, steps: tuple[Step, ...]) -> None:
+    ids: dict[str, int] = {}
+    planned = plan_of(
+        parse(text).root,
+        lambda node: ids.setdefault(node.entity, len(ids)),
+        lambda node: ids.setdefault(str(node.hop), len(ids)),
+    )
+    assert planned == Plan(steps, tuple(range(len(planned.ids))))

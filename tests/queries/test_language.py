@@ -23,6 +23,7 @@ from blockhole.queries.language import (
     Query,
     Union,
     encode_chain,
+    encode_entity,
     encode_hop,
     encode_hops,
     encode_path,
@@ -239,6 +240,7 @@ def test_any_text_parses_or_says_where_it_does_not(text: str) -> None:
         # parentheses
         ("(a/r", 0, "the ( that opens here is not closed"),
         ("a/r & (b/s | (c/t)", 6, "the ( that opens here is not closed"),
+        ("(a/(r", 3, "the ( that opens here is not closed"),
         ("a/^(r|s", 3, "the ( that opens here is not closed"),
         ("(a/r))", 5, "this ) closes nothing"),
         ("a/r )", 4, "this ) closes nothing"),
@@ -482,6 +484,27 @@ def test_the_beginning_of_a_query_may_be_a_source_alone() -> None:
     with pytest.raises(UnknownName) as caught:
         encode_prefix("William/fatherof", family)
     assert caught.value.column == 8
+
+
+def test_an_entity_alone() -> None:
+    family = graph(("Charles", "of", "George III"), ("<x>", "of", '"y"'), ("x", "of", "a/b"))
+    written = ("Charles", '"Charles"', "<Charles>", ' "George III" ', "George III", "<x>", '"y"', "a/b", "x")
+    found = [encode_entity(text, family.entities) for text in written]
+    assert [family.entities[i] for i in found] == [
+        *["Charles"] * 3, "George III", "George III", "<x>", '"y"', "a/b", "x"
+    ]  # fmt: skip
+    for unknown, said in (("Charls", "'Charls'"), ('"Charls"', "'Charls'"), ("George IV", "'George IV'")):
+        with pytest.raises(UnknownName, match=f"unknown entity {said}"):
+            encode_entity(unknown, family.entities)
+
+
+def test_a_hop_whose_name_holds_marks_needs_no_quotes_where_it_stands_alone() -> None:
+    odd = graph(("a", "^up", "b"), ("a", "x y", "b"), ("a", "up^-1", "b"))
+    written = ("^up", "x y", "^x y", "**x y", "^^x y", "^^^x y", "up^-1", "^up^-1", '"x y"', '^"x y"')
+    names = [odd.relation_name(encode_hop(text, odd.relations)) for text in written]
+    up, apart, suffixed = "^up", "x y", "up^-1"
+    assert names == [(up, False), (apart, False), (apart, True), (apart, True), (apart, False), (apart, True),
+                         (suffixed, False), (suffixed, True), (apart, False), (apart, True)]  # fmt: skip
 
 
 def test_a_hop_alone() -> None:

@@ -117,7 +117,10 @@ def test_what_is_being_typed(text: str, last: Piece) -> None:
 
 def test_a_hop_or_a_name_is_typed_alone() -> None:
     hop = typed_hop("^fath")
-    assert (hop.kind, hop.name, hop.inverse) == ("relation", "fath", True)
+    assert hop == Piece("relation", 0, 5, 1, "fath", True, False)
+    assert typed_hop(" ^fa ") == Piece("relation", 0, 5, 2, "fa ", True, False)  # the space may be one of the name
+    assert typed_hop('**"x"^-1') == Piece("relation", 0, 8, 2, "x", False, False)
+    assert typed_name("Wil ") == "Wil "
     assert [typed_name(text) for text in ("Wil", ' "Wil', "<Wil", '"Wil"', "a/b", "R&B", "")] == [
         "Wil",
         "Wil",

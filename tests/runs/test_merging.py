@@ -15,19 +15,11 @@ from blockhole.fitting import train
 from blockhole.runs.merging import merge_runs
 from blockhole.runs.run import Run
 from blockhole.saving import read_sealed
-from tests.training.worlds import random_data
-
-SMALL: dict[str, Any] = {
-    "model.blocks": 2,
-    "model.block_size": 3,
-    "training.threads": 1,
-    "training.device": "cpu",
-    "training.epochs": 2,
-}
+from tests.training.worlds import SMALL, random_data
 
 
 def trained(folder: Path, data_seed: int = 0, **settings: Any) -> Path:
-    chosen = SMALL | {key.replace("__", "."): value for key, value in settings.items()}
+    chosen = SMALL | {"training.epochs": 2} | {key.replace("__", "."): value for key, value in settings.items()}
     train(random_data(data_seed), settings=chosen, out=folder)
     return folder
 

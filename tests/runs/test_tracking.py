@@ -5,27 +5,19 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from blockhole.errors import ConfigError, DamagedRun, MissingExtra, RunError
 from blockhole.fitting import train
 from blockhole.runs.tracking import Figures, MetricsFile, read_metrics
-from tests.training.worlds import random_data
+from tests.training.worlds import SMALL, random_data
 
-SMALL: dict[str, Any] = {
-    "model.blocks": 2,
-    "model.block_size": 3,
-    "training.threads": 1,
-    "training.device": "cpu",
-    "training.epochs": 2,
-    "training.on": "base",
-}
+SHORT = SMALL | {"training.epochs": 2, "training.on": "base"}
 
 
 def test_metrics_are_one_json_object_a_line(tmp_path: Path) -> None:
-    run = train(random_data(), settings=SMALL | {"early_stop.metric": "mq"}, out=tmp_path / "run")
+    run = train(random_data(), settings=SHORT | {"early_stop.metric": "mq"}, out=tmp_path / "run")
     lines = (tmp_path / "run" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     assert [json.loads(line) for line in lines] == run.metrics()
     assert [(line["event"], line["epoch"]) for line in run.metrics()] == [
@@ -62,7 +54,7 @@ def test_trackers_are_closed_whatever_fails(tmp_path: Path, monkeypatch: pytest.
         def close(self) -> None:
             closed.append(self.folder)
 
-    train(random_data(), settings=SMALL, out=tmp_path / "run")
+    train(random_data(), settings=SHORT, out=tmp_path / "run")
     monkeypatch.setattr("blockhole.fitting.TensorBoardTracker", Recorder)
     with pytest.raises(RunError, match="was trained on other data"):
         train(random_data(seed=1), out=tmp_path / "run", resume=True, track=["tensorboard"])
@@ -83,7 +75,7 @@ def test_tensorboard(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # type: ignore[import-untyped]
 
-    run = train(random_data(), settings=SMALL, out=tmp_path / "run", track=["tensorboard"])
+    run = train(random_data(), settings=SHORT, out=tmp_path / "run", track=["tensorboard"])
     events = EventAccumulator(str(tmp_path / "run" / "tensorboard"))
     events.Reload()
     losses = [line["loss"] for line in run.metrics()]
@@ -98,7 +90,7 @@ def test_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from mlflow.tracking import MlflowClient
 
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    run = train(random_data(), settings=SMALL, out=tmp_path / "run", track=["mlflow"])
+    run = train(random_data(), settings=SHORT, out=tmp_path / "run", track=["mlflow"])
     client = MlflowClient(tracking_uri=f"sqlite:///{(tmp_path / 'run' / 'mlflow.db').resolve()}")
     experiment = client.get_experiment_by_name("blockhole")
     assert experiment is not None
@@ -116,9 +108,9 @@ def test_a_missing_extra_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingExtra, match=r"pip install 'blockhole\[tracking\]'"):
-        train(random_data(), settings=SMALL, out=tmp_path / "run", track=[name])
+        train(random_data(), settings=SHORT, out=tmp_path / "run", track=[name])
 
 
 def test_unknown_trackers(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot log to 'wandb'; the trackers are tensorboard and mlflow"):
-        train(random_data(), settings=SMALL, out=tmp_path / "run", track=["wandb"])
+        train(random_data(), settings=SHORT, out=tmp_path / "run", track=["wandb"])

@@ -1,4 +1,4 @@
-"""Kills small trainings with SIGKILL at random moments, again and again: `make kills`; test_kill.py does ten.
+"""Kills small trainings with SIGKILL at random moments, again and again: `make kills`; test_kill.py does a few.
 
 Children are forked from a process that has imported everything but used nothing that starts threads, so a life costs
 milliseconds. Half of the lives end at a random moment of their first second; the other half within a few batches of
@@ -36,18 +36,15 @@ from blockhole.models.hop_compiled import hop_rows, hop_rows_back
 from blockhole.runs.checkpoint import load_checkpoint, read_record
 from blockhole.runs.run import Run, is_run
 from blockhole.training.kernels.loops import Rule, move_rows
+from tests.training.worlds import SMALL
 
 A_RUN = 10
 """Deaths of one run."""
 
 FAULT = "fault: "
 
-SETTINGS: dict[str, Any] = {
-    "model.blocks": 2,
-    "model.block_size": 3,
+SETTINGS = SMALL | {
     "training.on": "base",
-    "training.threads": 1,
-    "training.device": "cpu",
     "training.epochs": 40,
     "training.batch_size": 16,
     "training.checkpoint_seconds": 0,

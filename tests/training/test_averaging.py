@@ -15,20 +15,15 @@ from blockhole.runs.run import Run
 from blockhole.training.learner import Learner
 from blockhole.training.steppers import AutogradStepper
 
-from .worlds import config, random_data, random_split, tiny_model
+from .worlds import SMALL_BATCHES, config, random_data, random_split, tiny_model
 
 SPLIT = random_split()
-SMALL: dict[str, Any] = {
-    "model.blocks": 2,
-    "model.block_size": 3,
-    "training.threads": 1,
-    "training.device": "cpu",
-    "training.batch_size": 64,
-}
 
 
 def trained(epochs: int, out: Path | None = None, **settings: Any) -> Run:
-    chosen = SMALL | {"training.epochs": epochs} | {key.replace("__", "."): value for key, value in settings.items()}
+    chosen = (
+        SMALL_BATCHES | {"training.epochs": epochs} | {key.replace("__", "."): value for key, value in settings.items()}
+    )
     return train(random_data(), settings=chosen, out=out)
 
 

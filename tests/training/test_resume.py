@@ -17,15 +17,8 @@ from blockhole.runs.run import Run
 from blockhole.training.kernels.fused import FusedStepper
 from blockhole.training.steppers import AutogradStepper, build_stepper
 
-from .worlds import config, random_data, tiny_model
+from .worlds import SMALL_BATCHES, config, random_data, tiny_model
 
-SMALL: dict[str, Any] = {
-    "model.blocks": 2,
-    "model.block_size": 3,
-    "training.threads": 1,
-    "training.device": "cpu",
-    "training.batch_size": 64,
-}
 ENGINES: dict[str, dict[str, Any]] = {
     "fused": {"loss.kind": "logistic", "loss.negatives": 3, "penalty.l2": 0.01},
     "fused, row-wise": {"loss.kind": "logistic", "loss.negatives": 3, "optimizer.kind": "rowwise_adagrad"},
@@ -61,7 +54,9 @@ ENGINES: dict[str, dict[str, Any]] = {
 
 
 def run_for(epochs: int, settings: Mapping[str, Any], out: Path | None = None, *, resume: bool = False) -> Run:
-    return train(random_data(), settings={**SMALL, **settings, "training.epochs": epochs}, out=out, resume=resume)
+    return train(
+        random_data(), settings={**SMALL_BATCHES, **settings, "training.epochs": epochs}, out=out, resume=resume
+    )
 
 
 def assert_equal(run: Run, other: Run) -> None:
@@ -118,7 +113,7 @@ def test_resuming_a_complete_run_changes_nothing(tmp_path: Path) -> None:
 def test_settings_and_data_come_from_the_run(tmp_path: Path) -> None:
     facts = tmp_path / "facts.tsv"
     facts.write_text("".join(f"a{i}\tlikes\ta{(i * 7 + 1) % 20}\n" for i in range(20)), encoding="utf-8")
-    settings = {**SMALL, "training.on": "base", "training.epochs": 2, "optimizer.learning_rate": 0.3}
+    settings = {**SMALL_BATCHES, "training.on": "base", "training.epochs": 2, "optimizer.learning_rate": 0.3}
     train(facts, settings=settings, out=tmp_path / "run")
     resumed = train(resume=True, settings={"training.epochs": 3}, out=tmp_path / "run")
     assert resumed.state.epoch == 3
@@ -141,7 +136,7 @@ def test_other_data_is_refused(tmp_path: Path) -> None:
     other = random_data().split.graph("train")
     renamed = type(other)(type(other.entities)([f"x{i}" for i in range(20)]), other.relations, other.triples)
     with pytest.raises(RunError, match="was trained on other data: its names differ"):
-        train(renamed, settings={**SMALL, "training.epochs": 2}, out=tmp_path / "run", resume=True)
+        train(renamed, settings={**SMALL_BATCHES, "training.epochs": 2}, out=tmp_path / "run", resume=True)
 
 
 def test_a_run_is_not_overwritten_unasked(tmp_path: Path) -> None:
@@ -159,7 +154,7 @@ def test_resume_begins_a_run_that_is_not_there(tmp_path: Path) -> None:
 
 def test_there_must_be_data() -> None:
     with pytest.raises(ConfigError, match="there is no data to train on; name a data set or a file with --data"):
-        train(settings=SMALL)
+        train(settings=SMALL_BATCHES)
 
 
 @pytest.mark.parametrize("name", ["gpu", "cuda:x", "cuda:", "tpu:0"])

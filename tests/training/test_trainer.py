@@ -27,16 +27,9 @@ from blockhole.training.positives import StoredPositives
 from blockhole.training.trainer import Trainer, interruptible
 from blockhole.training.workers import ALONE
 
-from .worlds import config, random_data, random_queries, random_split, tiny_model
+from .worlds import SMALL_BATCHES, config, random_data, random_queries, random_split, tiny_model
 
 SPLIT = random_split()
-SMALL: dict[str, Any] = {
-    "model.blocks": 2,
-    "model.block_size": 3,
-    "training.threads": 1,
-    "training.device": "cpu",
-    "training.batch_size": 64,
-}
 
 
 class ScriptedStepper:
@@ -114,7 +107,12 @@ def test_a_loss_that_is_not_finite_names_its_batch(bad: float) -> None:
 
 
 def test_divergence_keeps_the_last_good_checkpoint(tmp_path: Path) -> None:
-    settings = {**SMALL, "loss.kind": "softmax", "training.checkpoint_seconds": 0, "optimizer.learning_rate": 1e30}
+    settings = {
+        **SMALL_BATCHES,
+        "loss.kind": "softmax",
+        "training.checkpoint_seconds": 0,
+        "optimizer.learning_rate": 1e30,
+    }
     with pytest.raises(TrainingDiverged, match=r"in epoch \d+, batch \d+; the last checkpoint is kept\."):
         train(random_data(), settings=settings, out=tmp_path / "run")
     checkpoint = load_checkpoint(tmp_path / "run")
@@ -136,7 +134,7 @@ def test_interruption_stops_after_the_batch_and_resumes_to_the_same_end(tmp_path
         def validated(self, figures: Mapping[str, float]) -> None:
             raise AssertionError("nothing is validated here")
 
-    settings = {**SMALL, "loss.kind": "sampled_softmax", "loss.negatives": 8, "training.epochs": 3}
+    settings = {**SMALL_BATCHES, "loss.kind": "sampled_softmax", "loss.negatives": 8, "training.epochs": 3}
     straight = train(random_data(), settings=settings)
     stopped = train(random_data(), settings=settings, out=tmp_path / "run", progress=Impatient())
     assert not stopped.complete
@@ -185,7 +183,13 @@ def test_progress_is_told_everything() -> None:
 
 @pytest.mark.parametrize("on", ["base", "paths"])
 def test_early_stopping_on_real_figures(on: str) -> None:
-    settings = {**SMALL, "training.on": on, "training.epochs": 3, "early_stop.metric": "mq", "early_stop.queries": 50}
+    settings = {
+        **SMALL_BATCHES,
+        "training.on": on,
+        "training.epochs": 3,
+        "early_stop.metric": "mq",
+        "early_stop.queries": 50,
+    }
     run = train(random_data(), settings=settings)
     assert run.state.best_figure is not None
     assert 0 <= run.state.best_figure <= 100
@@ -193,7 +197,7 @@ def test_early_stopping_on_real_figures(on: str) -> None:
 
 def test_early_stopping_on_accuracy(tmp_path: Path) -> None:
     settings = {
-        **SMALL,
+        **SMALL_BATCHES,
         "loss.kind": "logistic",
         "loss.negatives": 3,
         "training.epochs": 2,
@@ -210,7 +214,7 @@ def test_early_stopping_on_accuracy(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("on", ["base", "paths"])
 def test_early_stopping_needs_validation_facts(on: str, tmp_path: Path) -> None:
-    settings = {**SMALL, "training.on": on, "training.epochs": 1}
+    settings = {**SMALL_BATCHES, "training.on": on, "training.epochs": 1}
     with pytest.raises(ConfigError) as caught:
         train(SPLIT.graph("train"), settings=settings, preset="best", out=tmp_path / "run")
     assert str(caught.value) == (
@@ -223,7 +227,7 @@ def test_early_stopping_needs_validation_facts(on: str, tmp_path: Path) -> None:
 
 
 def test_more_patience_takes_a_stopped_run_further(tmp_path: Path) -> None:
-    settings = {**SMALL, "training.epochs": 40, "early_stop.metric": "mq", "early_stop.patience": 1}
+    settings = {**SMALL_BATCHES, "training.epochs": 40, "early_stop.metric": "mq", "early_stop.patience": 1}
     stopped = train(random_data(), settings=settings, out=tmp_path / "run")
     assert stopped.state.stopped_early
     again = train(random_data(), out=tmp_path / "run", resume=True)
@@ -236,14 +240,14 @@ def test_more_patience_takes_a_stopped_run_further(tmp_path: Path) -> None:
 
 def test_walks_are_trained_on_beside_the_stored_paths() -> None:
     data = random_data()
-    settings = {**SMALL, "training.reverse": "none", "training.epochs": 1}
+    settings = {**SMALL_BATCHES, "training.reverse": "none", "training.epochs": 1}
     stored, added = (train(data, settings=settings | {"training.walks": walks}) for walks in ("stored", "added"))
     assert added.state.paths == stored.state.paths + 20 * len(data.split.graph("train"))
 
 
 @pytest.mark.parametrize("walks", ["stored", "added", "fresh"])
 def test_a_run_that_names_no_epochs_takes_a_number_of_steps(walks: str, tmp_path: Path) -> None:
-    settings = {**SMALL, "training.walks": walks, "training.steps": 40}
+    settings = {**SMALL_BATCHES, "training.walks": walks, "training.steps": 40}
     run = train(random_data(), settings=settings, out=tmp_path / "run")
     per_epoch = -(-run.state.paths // run.state.epoch // 64)
     assert run.config.training.epochs == run.state.epoch == -(-40 // per_epoch)
@@ -251,28 +255,36 @@ def test_a_run_that_names_no_epochs_takes_a_number_of_steps(walks: str, tmp_path
 
 
 def test_a_penalty_per_entity_is_spread_over_its_positives(tmp_path: Path) -> None:
-    settings = {**SMALL, "training.epochs": 2, "penalty.dura_per_entity": 0.1}
+    settings = {**SMALL_BATCHES, "training.epochs": 2, "penalty.dura_per_entity": 0.1}
     run = train(random_data(), settings=settings, out=tmp_path / "run")
     positives = run.state.paths // 2
     assert run.config.penalty.dura == pytest.approx(0.1 * 20 / positives)
-    plain = train(random_data(), settings={**SMALL, "training.epochs": 2, "penalty.dura": run.config.penalty.dura})
+    plain = train(
+        random_data(), settings={**SMALL_BATCHES, "training.epochs": 2, "penalty.dura": run.config.penalty.dura}
+    )
     assert torch.equal(run.model.entity, plain.model.entity)
     assert train(random_data(), out=tmp_path / "run", resume=True, settings={"training.epochs": 3}).state.epoch == 3
 
 
 def test_accuracy_needs_paths() -> None:
     with pytest.raises(ConfigError, match="judges paths; train on them with"):
-        train(random_data(), settings={**SMALL, "training.on": "base", "early_stop.metric": "accuracy"})
+        train(random_data(), settings={**SMALL_BATCHES, "training.on": "base", "early_stop.metric": "accuracy"})
 
 
 def test_a_graph_without_facts() -> None:
     with pytest.raises(DataError, match="the graph has no train facts, so there is nothing to train on"):
-        train(SplitGraph(SPLIT.entities, SPLIT.relations, SPLIT.train[:0]), settings=SMALL)
+        train(SplitGraph(SPLIT.entities, SPLIT.relations, SPLIT.train[:0]), settings=SMALL_BATCHES)
 
 
 def test_training_learns_the_facts() -> None:
     """After training, the facts of a small graph score above nearly all others."""
-    settings = {**SMALL, "training.on": "base", "training.epochs": 150, "loss.kind": "softmax", "penalty.dura": 0}
+    settings = {
+        **SMALL_BATCHES,
+        "training.on": "base",
+        "training.epochs": 150,
+        "loss.kind": "softmax",
+        "penalty.dura": 0,
+    }
     run = train(SPLIT, settings=settings | {"model.block_size": 10})
     facts = PathQueries.from_triples(SPLIT.train)
     with torch.no_grad():

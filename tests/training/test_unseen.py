@@ -59,9 +59,9 @@ def widened() -> SplitGraph:
 WIDE = widened()
 
 
-def twins() -> tuple[Model, Model]:
+def twins(shape: tuple[int, int] = (2, 3)) -> tuple[Model, Model]:
     """A model over SMALL, and one over WIDE with the same rows."""
-    small, wide = tiny_model(SMALL), tiny_model(WIDE, seed=1)
+    small, wide = tiny_model(SMALL, shape=shape), tiny_model(WIDE, seed=1, shape=shape)
     with torch.no_grad():
         wide.entity[torch.from_numpy(SEEN)] = small.entity
         wide.relation.copy_(small.relation)
@@ -101,7 +101,7 @@ def test_a_step_is_the_one_of_a_world_without_them(loss: str, optimizer: str) ->
 
 def test_the_fused_stepper_leaves_them_out_too() -> None:
     settings = config(loss__kind="logistic", penalty__l2=0.01)
-    small, wide = (model.float() for model in twins())
+    small, wide = (model.float() for model in twins((3, 5)))  # as test_fused.py has compiled it
     plain = build_stepper(small, settings, SMALL.graph("train"), threads=1)
     told = build_stepper(wide, settings, WIDE.graph("train"), threads=1, seen=SEEN)
     assert isinstance(told, FusedStepper)

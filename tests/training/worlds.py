@@ -15,6 +15,15 @@ from blockhole.models.contract import Model
 from blockhole.queries.paths import PathQueries
 from blockhole.runs.config import TrainConfig, gather, validate
 
+SMALL: dict[str, Any] = {
+    "model.blocks": 2,
+    "model.block_size": 3,
+    "training.threads": 1,
+    "training.device": "cpu",
+}
+"""Settings of a training of milliseconds, the same each time."""
+SMALL_BATCHES = SMALL | {"training.batch_size": 64}
+
 
 def random_split(entities: int = 12, relations: int = 3, facts: int = 40, seed: int = 0) -> SplitGraph:
     """A random graph; a fifth of its facts are for validation."""
@@ -53,13 +62,14 @@ def random_queries(split: SplitGraph, count: int, hops: int, seed: int = 0) -> P
 
 def config(**settings: Any) -> TrainConfig:
     """Defaults with dotted keys over them, `__` standing for the dot."""
-    small = {"model.blocks": 2, "model.block_size": 3, "training.threads": 1, "training.device": "cpu"}
-    return validate(gather(overrides=small | {key.replace("__", "."): value for key, value in settings.items()}))
+    return validate(gather(overrides=SMALL | {key.replace("__", "."): value for key, value in settings.items()}))
 
 
-def tiny_model(split: SplitGraph, name: str = "blockhole", inverses: str = "own", seed: int = 0) -> Model:
-    """A model of a few numbers per entity, in float64."""
-    size = {"blocks": 2, "block_size": 3} if name == "blockhole" else {"dim": 4}
+def tiny_model(
+    split: SplitGraph, name: str = "blockhole", inverses: str = "own", seed: int = 0, shape: tuple[int, int] = (2, 3)
+) -> Model:
+    """A model of a few numbers per entity, in float64; BlockHolE has blocks and a block size of `shape`."""
+    size = {"blocks": shape[0], "block_size": shape[1]} if name == "blockhole" else {"dim": 4}
     settings = ModelSettings.model_validate({"name": name, "inverses": inverses, "entity_scale": 0.7, **size})
     model = build_model(settings, len(split.entities), len(split.relations), seed)
     return model.double()

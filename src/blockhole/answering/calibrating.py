@@ -122,8 +122,9 @@ def fit(vectors: Vectors, data: DataSet, *, seed: Seed = 0) -> Calibrated:
     rng = np.random.default_rng(seed)
     asked = asked.take(rng.permutation(len(asked))[:_ASKED])
     scale = _fit_scale(vectors, known, asked.take(slice(0, _SCALED)))
-    table, error = _normalisers(Normalisers(vectors, known, scale), known.graph, vectors, rng)
-    hops = Hops(vectors, known, scale, None, table)
+    candidates = vectors.all_candidates()
+    table, error = _normalisers(Normalisers(vectors, candidates, known, scale), known, rng)
+    hops = Hops(vectors, candidates, known, scale, None, table)
     pairs = _pairs(hops, known, asked, data.split.graph("train", "valid"), rng)
     held_out = pairs.question % 10 < 10 * _HELD_OUT
     curve = _fit_curve(pairs, ~held_out)
@@ -192,11 +193,11 @@ def _fit_scale(vectors: Vectors, known: KnownFacts, asked: PathQueries) -> float
 
 
 def _normalisers(
-    normalisers: Normalisers, graph: KnowledgeGraph, vectors: Vectors, rng: np.random.Generator
+    normalisers: Normalisers, known: KnownFacts, rng: np.random.Generator
 ) -> tuple[NDArray[np.float32] | None, float]:
     """The normalisers that are worth keeping, and the error of those that are sampled."""
+    graph = known.graph
     relations, entities = 2 * graph.num_relations, graph.num_entities
-    known = KnownFacts(graph)
     if relations * entities > _KEPT:
         return None, 0.0
     sources = [known.candidates(graph.inverse(relation)) for relation in range(relations)]

@@ -157,8 +157,10 @@ def save_calibration(calibrated: Calibrated, folder: Path) -> None:
         temporary.write_text(sealed(stored.model_dump(mode="json")), encoding="utf-8")
 
 
-def load_calibration(folder: Path) -> Calibrated | None:
+def load_calibration(folder: Path, shape: tuple[int, int] | None = None) -> Calibrated | None:
     """The calibration of the run in `folder`; None where there is none, or one of other weights.
+
+    Normalisers are those of every relation and entity, whose numbers are the `shape` they must have, if it is given.
 
     One that is damaged is refused, and so is one of version 0.1, which knew paths and no hops.
     """
@@ -180,6 +182,8 @@ def load_calibration(folder: Path) -> Calibrated | None:
             table = load_file(path)["log_sums"]
         except (OSError, SafetensorError, KeyError):
             raise DamagedRun(f"{path} cannot be read; {remedy}") from None
+        if table.dtype != np.float32 or table.shape != (shape or table.shape):
+            raise DamagedRun(f"{path} does not fit the weights of {folder}; {remedy}")
     return Calibrated(stored.calibration, table)
 
 

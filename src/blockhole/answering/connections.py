@@ -77,6 +77,7 @@ def paths(
     if not 1 <= max_length <= LONGEST:
         raise ConfigError(f"the longest path may have 1 to {LONGEST} hops, not {max_length}.")
     engine = open_engine(run, calibrated=True)
+    engine.require_calibration()
     start, goal = (encode_entity(name, engine.graph.entities) for name in (source, target))
     row = engine.vectors.rows(np.array([start]))[0]
     prefixes = [_Prefix((), np.array([start], dtype=np.int32), row)]
@@ -89,7 +90,7 @@ def paths(
         each if each.known else each._replace(probability=engine.value(Plan.of_chain(start, each.path), goal, deadline))
         for each in found
     ]
-    found.sort(key=lambda each: (not each.known, -each.probability, len(each.path), each.path))
+    found.sort(key=lambda each: (not each.known, -each.probability, len(each.path), -each.evidence, each.path))
     names = engine.graph.entities
     return PathsReport(names[start], names[goal], tuple(_named(engine, each) for each in found[:top]))
 

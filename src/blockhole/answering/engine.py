@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from blockhole.answering.answers import Answer, Answers, Status
 from blockhole.answering.calibration import Calibrated, Calibration, load_calibration
 from blockhole.answering.hops import Floats, Hops, Ids
-from blockhole.answering.index import ExactIndex, LoadedIndex, load_index
+from blockhole.answering.index import MANY, LoadedIndex, load_index
 from blockhole.answering.known import KnownFacts
 from blockhole.answering.search import UNLIMITED, Candidates, Deadline, Evidence, Search, Wanted
 from blockhole.answering.vectors import Vectors
@@ -36,6 +36,9 @@ from blockhole.models.contract import full_float32
 from blockhole.queries.language import Query, encode_chain, encode_entity, encode_tree, find_plan, parse
 from blockhole.queries.plans import Follow, Plan, Start
 from blockhole.runs.run import Run
+
+_PROPOSED = 256
+"""Entities that an approximate index proposes for one hop."""
 
 
 class Encoded(NamedTuple):
@@ -125,13 +128,14 @@ class Engine:
         self.graph = graph
         self.calibrated = calibrated
         self.known = KnownFacts(graph)
-        self.index = (loaded and loaded.exact) or ExactIndex(vectors.all_candidates())
+        kept = None if loaded is None else loaded.exact
+        self.candidates = vectors.all_candidates() if kept is None else kept
         self.approximate = loaded.approximate if loaded else None
         scale, curve, table = 1.0, None, None
         if calibrated is not None:
             scale, curve, table = calibrated.calibration.scale, calibrated.calibration.hop, calibrated.normalisers
         self._scale = scale
-        self.hops = Hops(vectors, self.known, scale, curve, table)
+        self.hops = Hops(vectors, self.candidates, self.known, scale, curve, table)
 
     @property
     def calibration(self) -> Calibration | None:
@@ -162,7 +166,7 @@ class Engine:
                 loaded = load_index(run.folder, vectors)
             except (RunError, MissingExtra) as failure:
                 warnings.warn(f"answers are searched for without the index: {failure}", BlockholeWarning, stacklevel=3)
-            kept, lacking = _kept_calibration(run.folder)
+            kept, lacking = _kept_calibration(run.folder, (2 * len(run.relations), len(run.entities)))
             if kept is None and calibrated:
                 raise RunError(lacking + ".")
             if kept is None:
@@ -246,14 +250,18 @@ class Engine:
     @checked
     def check(self, query: str | Query | Encoded, entity: str, *, deadline: Deadline = UNLIMITED) -> Verdict:
         """Whether `entity` answers the query."""
-        if self.calibrated is None:
-            raise RunError("the run has no calibration, so shares cannot become probabilities; " + _REMEDY)
+        self.require_calibration()
         _, plan = self.encode(query)
         target = encode_entity(entity, self.graph.entities)
         known = bool(np.isin(target, self.known.plan_answers(plan)))
         # A path that holds over facts needs no search.
         probability = self.value(plan, target, deadline)
         return Verdict(known or probability >= 0.5, probability, "known" if known else "predicted")
+
+    def require_calibration(self) -> None:
+        """Refuse to say how probable something is without a calibration."""
+        if self.calibrated is None:
+            raise RunError("the run has no calibration, so shares cannot become probabilities; " + _REMEDY)
 
     def value(self, plan: Plan, target: int, deadline: Deadline = UNLIMITED) -> float:
         """The probability that an entity answers a query, or without a calibration its share; any entity may."""
@@ -287,6 +295,17 @@ class Engine:
         share = self.composed_shares(plan.ids[step.slot], path[::-1])
         return Evidence(share if columns is None else share[columns], curve, columns)
 
+    def proposed(self, sources: Ids, relation: int, columns: Ids | None) -> Ids | None:
+        """What a hop from `sources` is computed for: `columns`, or where these are very many, those an index proposes.
+
+        An approximate index is worth its errors where there are so many entities that looking at all takes long.
+        """
+        if self.approximate is None or (self.graph.num_entities if columns is None else len(columns)) <= MANY:
+            return columns
+        allowed = None if columns is None else columns.astype(np.int32)
+        vectors = self.vectors.walk(self.vectors.rows(sources), [relation])
+        return np.unique(np.concatenate([self.approximate.shortlist(each, _PROPOSED, allowed) for each in vectors]))
+
     @checked
     def composed_scores(self, query: str | Query) -> Floats:
         """φ(s, r1/…/rk, o) of every entity o, by the composed vector of a path alone: [E]."""
@@ -300,7 +319,7 @@ class Engine:
         """log x of every entity by the composed vector of a path: its share among all, times the known answers; [E]."""
         vector = self._scale * self.vectors.query(source, path)
         with full_float32():
-            score = (vector.float() @ self.index.vectors.T)[0].double()
+            score = (vector.float() @ self.candidates.T)[0].double()
         known = max(len(self.known.answers(source, path)), 1)
         share: Floats = (score - score.logsumexp(dim=0)).numpy() + np.log(known)
         return share
@@ -324,10 +343,10 @@ def check_top(top: int) -> None:
 _REMEDY = "make it with: blockhole calibrate RUN"
 
 
-def _kept_calibration(folder: Path) -> tuple[Calibrated | None, str]:
+def _kept_calibration(folder: Path, shape: tuple[int, int]) -> tuple[Calibrated | None, str]:
     """The calibration in a run's folder, and what to say where there is none that can be used."""
     try:
-        return load_calibration(folder), not_calibrated(folder)
+        return load_calibration(folder, shape), not_calibrated(folder)
     except DamagedRun as failure:
         return None, str(failure)
 

@@ -20,6 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from blockhole.answering.vectors import diverged
 from blockhole.models.contract import full_float32
 
 if TYPE_CHECKING:
@@ -54,8 +55,11 @@ class Normalisers:
     fixed for each relation, of other objects of r and of all other entities.
     """
 
-    def __init__(self, vectors: Vectors, known: KnownFacts, scale: float, table: Table | None = None) -> None:
+    def __init__(
+        self, vectors: Vectors, candidates: Tensor, known: KnownFacts, scale: float, table: Table | None = None
+    ) -> None:
         self._vectors = vectors
+        self._candidates = candidates
         self._known = known
         self._scale = scale
         self._rows: dict[int, Table] = {}
@@ -92,7 +96,7 @@ class Normalisers:
             sizes = np.array([len(part) for part in parts])
             left = np.repeat(np.log(np.array([len(objects), len(others)]) / np.maximum(sizes, 1)), sizes)
             left = left.astype(np.float32)
-        table, weight = self._vectors.all_candidates()[torch.from_numpy(chosen)], torch.from_numpy(left)
+        table, weight = self._candidates[torch.from_numpy(chosen)], torch.from_numpy(left)
         found = np.empty(len(entities), dtype=np.float32)
         size = max(1, min(1024, _AT_ONCE // max(len(table), 1)))
         for first in range(0, len(entities), size):
@@ -117,7 +121,7 @@ class Normalisers:
         score[torch.from_numpy(row[drawn]), torch.from_numpy(place[target][drawn])] = -torch.inf
         own = (vector[torch.from_numpy(row)] * self._vectors.candidates(target)).sum(dim=1).float()
         most = score.amax(dim=1)
-        most = most.index_reduce(0, torch.from_numpy(row), own, "amax")
+        most = most.scatter_reduce(0, torch.from_numpy(row), own, "amax")
         total = (score - most[:, None]).exp().sum(dim=1)
         total = total.index_add(0, torch.from_numpy(row), (own - most[torch.from_numpy(row)]).exp())
         return (total.log() + most).numpy()
@@ -128,14 +132,20 @@ class Hops:
     """The probabilities of hops, by rows: from some entities to all, or to some, along one relation."""
 
     def __init__(
-        self, vectors: Vectors, known: KnownFacts, scale: float, curve: Curve | None, table: Table | None = None
+        self,
+        vectors: Vectors,
+        candidates: Tensor,
+        known: KnownFacts,
+        scale: float,
+        curve: Curve | None,
+        table: Table | None = None,
     ) -> None:
         self._vectors = vectors
         self._known = known
         self._scale = scale
         self._curve = curve
-        self._candidates = vectors.all_candidates()
-        self.normalisers = Normalisers(vectors, known, scale, table)
+        self._candidates = candidates
+        self.normalisers = Normalisers(vectors, candidates, known, scale, table)
         self._counts: dict[int, Table] = {}
         self._room: dict[int, Table] = {}
 
@@ -194,6 +204,8 @@ class Hops:
         forward += left
         backward = backward + (behind - self.normalisers.of(inverse)[index])
         backward += room[:, None]
+        if np.isnan(forward).any() or np.isnan(backward).any():
+            raise diverged("the model's scores for this query")
         shares: Table = np.exp(forward, out=forward)
         shares += np.exp(backward, out=backward)
         shares *= np.float32(0.5)

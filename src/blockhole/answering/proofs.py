@@ -85,6 +85,7 @@ def explain(
     A search that passes its deadline ends with `OutOfTime`. The run must be calibrated.
     """
     engine = open_engine(run, calibrated=True)
+    engine.require_calibration()
     parsed, plan = engine.encode(query)
     target = encode_entity(entity, engine.graph.entities)
     known = bool(np.isin(target, engine.known.plan_answers(plan)))

@@ -178,6 +178,14 @@ class Search:
         return float((high - low).max(initial=0.0))
 
 
+class _Opened(NamedTuple):
+    """Entities whose hops have been computed: p to each of `columns`, or to every entity; shape of `rows` [N, C]."""
+
+    entities: Ids
+    columns: Ids | None
+    rows: Table
+
+
 @final
 class _Follows:
     """The hop of one step: the entities that were opened, and the rows of their probabilities."""
@@ -188,8 +196,7 @@ class _Follows:
         self._columns = columns
         self._evidence = evidence
         self._is_open = np.zeros(engine.graph.num_entities, dtype=bool)
-        self._opened: list[Ids] = []
-        self._rows: list[Table] = []
+        self._opened: list[_Opened] = []
         self._source, self._target = engine.known.edges.edges(relation)
 
     def unopened(self, high: Floats, count: int) -> Ids:
@@ -202,10 +209,10 @@ class _Follows:
 
     def open(self, entities: Ids) -> int:
         """Compute the rows of entities; how many numbers these have."""
-        rows = self._engine.hops.values(entities, self._relation, self._columns)
+        columns = self._engine.proposed(entities, self._relation, self._columns)
+        rows = self._engine.hops.values(entities, self._relation, columns)
         self._is_open[entities] = True
-        self._opened.append(entities)
-        self._rows.append(rows)
+        self._opened.append(_Opened(entities, columns, rows))
         return rows.size
 
     def bounds(self, before: Bounds) -> Bounds:
@@ -228,10 +235,10 @@ class _Follows:
         value = plausible[self._source]
         met = value > 0
         np.maximum.at(best, self._target[met], value[met])
-        columns = slice(None) if self._columns is None else self._columns
-        for entities, rows in zip(self._opened, self._rows, strict=True):
+        for entities, columns, rows in self._opened:
             if plausible[entities].any():
-                best[columns] = np.maximum(best[columns], (plausible[entities][:, None] * rows).max(axis=0))
+                index = slice(None) if columns is None else columns
+                best[index] = np.maximum(best[index], (plausible[entities][:, None] * rows).max(axis=0))
         return best
 
 
