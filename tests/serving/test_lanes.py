@@ -15,9 +15,10 @@ from typing import cast
 import pytest
 from blockhole.answering.explanation import explain
 
-from blockhole.answering.connections import Deadline
 from blockhole.answering.engine import Engine, Question
 from blockhole.answering.known import NextRelations
+from blockhole.answering.proofs import explain
+from blockhole.answering.search import Deadline
 from blockhole.errors import BlockholeError, OutOfTime, UnknownName
 from blockhole.graph.vocabulary import NameIndex, Vocabulary
 from blockhole.serving.lanes import LARGEST, Batcher, Lane
@@ -183,7 +184,9 @@ def test_the_names_of_a_question_are_looked_up_once(monkeypatch: pytest.MonkeyPa
     engine, _ = make_engine()
     service = Service(ServerSettings(), Metrics())
     monkeypatch.setattr(Vocabulary, "find", watched)
-    report = asyncio.run(service.ask(_served(engine), AskBody(query="e1/r0/^r1", candidates="typed", only=None)))
+    report = asyncio.run(
+        service.ask(_served(engine), AskBody(query="e1/r0/^r1", candidates="typed", only=None, offset=0))
+    )
     service.close()
     assert looked_up == ["e1", "r0", "r1"]
     assert report.answers == engine.ask("e1/r0/^r1").ranked
@@ -191,7 +194,7 @@ def test_the_names_of_a_question_are_looked_up_once(monkeypatch: pytest.MonkeyPa
 
 def test_explain_knows_how_long_it_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
     engine, _ = make_engine()
-    with pytest.raises(OutOfTime, match="no answer was found within 0 s"):
+    with pytest.raises(OutOfTime, match="the search did not end within 0 s"):
         explain(engine, "e1/r0/r1", "e2", deadline=Deadline(0))
     given: list[float] = []
 

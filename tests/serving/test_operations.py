@@ -324,7 +324,8 @@ def _epochs(client: httpx.Client) -> int:
 
 
 def _best(client: httpx.Client) -> dict[str, Any]:
-    best: dict[str, Any] = client.post("/api/ask", json={"query": QUERY}).json()["result"]["answers"][0]
+    response = client.post("/api/ask", json={"query": QUERY, "only": "predicted"})
+    best: dict[str, Any] = response.json()["result"]["answers"][0]
     return best
 
 

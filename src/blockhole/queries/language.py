@@ -133,14 +133,24 @@ def encode_chain(query: Query | str, graph: KnowledgeGraph) -> tuple[int, list[i
 
 def find_plan(query: Query, graph: KnowledgeGraph) -> Plan | None:
     """The same as `encode_tree`, or None where the graph lacks a name: at once, as nothing like it is searched for."""
-    names = named_nodes(query.root)
-    entities = (node.entity for node in names if isinstance(node, Anchor))
-    relations = (node.hop.relation for node in names if isinstance(node, Projection))
-    if any(graph.entities.find(name) is None for name in entities):
+
+    def found(place: int | None) -> int:
+        if place is None:
+            raise _Missing
+        return place
+
+    try:
+        return plan_of(
+            query.normal,
+            lambda node: found(graph.entities.find(node.entity)),
+            lambda node: found(graph.relations.find(node.hop.relation)) + node.hop.inverse * graph.num_relations,
+        )
+    except _Missing:
         return None
-    if any(graph.relations.find(name) is None for name in relations):
-        return None
-    return encode_tree(query, graph)
+
+
+class _Missing(Exception):
+    """A name that the graph does not have."""
 
 
 def encode_hops(query: Query, relations: Vocabulary) -> list[int]:

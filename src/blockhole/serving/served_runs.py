@@ -116,11 +116,13 @@ def _example(graph: KnowledgeGraph) -> Query | None:
     return Query(graph.entities[source], (Hop(graph.relations[relation]),))
 
 
-# The two paths of the paper's Figure 1, for runs on the bundled royal family. William's father is held out of it, so
-# William is none of those that fatherOf is known to take: all entities are candidates.
+# The two paths of the paper's Figure 1, for runs on the bundled royal family, and one that leaves some answers out.
+# William's father is held out of it, so William is none of those that fatherOf is known to take: all entities are
+# candidates.
 _FIGURE_1 = {
     "William/^fatherOf/brotherOf/fatherOf": "children of his paternal uncles",
     "William/brotherOf/^fatherOf/fatherOf": "children of his brother’s father",
+    "William/^fatherOf/brotherOf/fatherOf & !Andrew/fatherOf": "children of his paternal uncles, but not Andrew’s",
 }
 _LONGEST_EXAMPLE = 3
 
