@@ -78,17 +78,18 @@ class Oracle:
         """The probability of every entity as an answer, without what composed vectors add: [E]."""
         match node:
             case Anchor(entity):
-                return np.eye(self.E)[self.graph.entities.id(entity)]
+                value: np.ndarray = np.eye(self.E)[self.graph.entities.id(entity)]
             case Projection(of, hop):
                 start = self.value(of)
                 start = np.where(start >= PLAUSIBLE, start, 0.0)
-                return (start[:, None] * self.hop(self.graph.relation_id(hop.relation, hop.inverse))).max(axis=0)
+                value = (start[:, None] * self.hop(self.graph.relation_id(hop.relation, hop.inverse))).max(axis=0)
             case Negation(of):
-                return 1 - self.value(of)
+                value = 1 - self.value(of)
             case Intersection(parts):
-                return np.prod([self.value(part) for part in parts], axis=0)
+                value = np.prod([self.value(part) for part in parts], axis=0)
             case Union(parts):
-                return 1 - np.prod([1 - self.value(part) for part in parts], axis=0)
+                value = 1 - np.prod([1 - self.value(part) for part in parts], axis=0)
+        return value
 
 
 def raised(witness: float, log_share: float, weights: tuple[float, float, float]) -> float:

@@ -17,7 +17,7 @@ def test_shares_are_those_of_the_formula(name: str) -> None:
     engine, model = make_engine(name, E=15, facts=60, calibrated=False)
     oracle = Oracle(engine, model, "all")
     for relation in range(6):
-        shares = engine.hops.shares(np.arange(8), relation)
+        shares = engine.hops.shares(np.arange(8), engine.hops.columns(relation))
         expected = [[oracle.share(s, relation, o) for o in range(15)] for s in range(8)]
         np.testing.assert_allclose(shares, expected, rtol=2e-4, atol=1e-9)
 
@@ -46,10 +46,10 @@ def test_a_count_that_nobody_passes_leaves_no_room() -> None:
 )
 def test_a_row_is_the_same_in_whatever_company(name: str, sources: list[int], relation: int, typed: bool) -> None:
     engine, _ = make_engine(name, E=200, facts=300)
-    targets = engine.known.candidates(relation) if typed else None
-    together = engine.hops.values(np.array(sources), relation, targets)
+    columns = engine.hops.columns(relation, engine.known.candidates(relation) if typed else None)
+    together = engine.hops.values(np.array(sources), columns)
     for i, source in enumerate(sources):
-        np.testing.assert_array_equal(engine.hops.values(np.array([source]), relation, targets)[0], together[i])
+        np.testing.assert_array_equal(engine.hops.values(np.array([source]), columns)[0], together[i])
 
 
 def test_normalisers_are_sums_over_all_entities_and_samples_come_near() -> None:

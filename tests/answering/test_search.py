@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blockhole.answering.engine import Engine
+from blockhole.answering.hops import Columns, Hops
 from blockhole.answering.search import PLAUSIBLE, Candidates, Deadline
 from blockhole.errors import OutOfTime, QueryTooCostly
 from blockhole.graph.knowledge_graph import KnowledgeGraph
@@ -212,9 +213,9 @@ def test_few_rows_are_opened_for_the_best_answers(monkeypatch: pytest.MonkeyPatc
     opened: list[int] = []
     original = type(engine.hops).values
 
-    def counting(self: object, sources: np.ndarray, relation: int, targets: np.ndarray | None = None) -> np.ndarray:
+    def counting(self: Hops, sources: np.ndarray, columns: Columns) -> np.ndarray:
         opened.append(len(sources))
-        return original(self, sources, relation, targets)
+        return original(self, sources, columns)
 
     monkeypatch.setattr(type(engine.hops), "values", counting)
     few = engine.ask("e1/r0/r1", top=1, only="predicted", candidates="all")

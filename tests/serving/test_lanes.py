@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from blockhole.answering.explanation import explain
 
 from blockhole.answering.engine import Engine, Question
 from blockhole.answering.known import NextRelations

@@ -238,11 +238,11 @@ def _pairs(hops: Hops, known: KnownFacts, asked: PathQueries, truth: KnowledgeGr
     true, everyone = KnownFacts(truth), known.graph.num_entities
     best = min(_BEST, everyone)
     for relation in np.unique(asked.path[:, 0]).tolist():
-        questions = np.flatnonzero(asked.path[:, 0] == relation)
+        questions, columns = np.flatnonzero(asked.path[:, 0] == relation), hops.columns(relation)
         for first in range(0, len(questions), 64):
             rows = questions[first : first + 64]
             source = asked.source[rows]
-            share = hops.shares(source, relation)
+            share = hops.shares(source, columns)
             label, hidden = np.zeros(share.shape, dtype=bool), np.zeros(share.shape, dtype=bool)
             label[true.facts_of(source, relation)] = True
             hidden[known.facts_of(source, relation)] = True

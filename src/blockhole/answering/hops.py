@@ -13,6 +13,7 @@ and a fact has p = 1. Read backwards, (o, r⁻¹, s) has the same probability. `
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
 import numpy as np
@@ -42,6 +43,9 @@ _BUDGET = 2e9
 """Products of numbers that the normalisers of one relation may cost while somebody waits for an answer."""
 _FULL = 0.05
 """A count is a limit where fewer than this share of those that reach it pass it; all other counts leave room."""
+_HIGHEST = np.float32(60)
+"""The largest logarithm of a share, for a sampled normaliser may be much too small; float32 ends at 88."""
+_WALKED = 4096
 _AT_ONCE = 2**24
 """Scores in memory together."""
 
@@ -128,6 +132,27 @@ class Normalisers:
 
 
 @final
+@dataclass(frozen=True, slots=True, eq=False)
+class Columns:
+    """The entities that rows of one relation lead to, all where none are named, and what is the same in every row.
+
+    Shapes: table [C, width], behind [C] log n_b minus the normaliser of b, room [C] log η_o.
+    """
+
+    relation: int
+    inverse: int
+    entities: Ids | None
+    table: Tensor
+    behind: Table
+    room: Table
+
+    @property
+    def index(self) -> Ids | slice:
+        """Where they stand among all entities."""
+        return slice(None) if self.entities is None else self.entities
+
+
+@final
 class Hops:
     """The probabilities of hops, by rows: from some entities to all, or to some, along one relation."""
 
@@ -149,7 +174,7 @@ class Hops:
         self._counts: dict[int, Table] = {}
         self._room: dict[int, Table] = {}
 
-    def known_counts(self, relation: int) -> Table:
+    def _known_counts(self, relation: int) -> Table:
         """log max(n, 1) for the number n of known objects of (s, r), every s: [E]."""
         if relation not in self._counts:
             edges = self._known.edges
@@ -179,56 +204,64 @@ class Hops:
             self._room[relation] = room
         return self._room[relation]
 
-    def values(self, sources: Ids, relation: int, targets: Ids | None = None) -> Table:
-        """p of the hop from each source to each target, or to every entity, facts as if they were none: [S, T].
+    def columns(self, relation: int, targets: Ids | None = None) -> Columns:
+        """What rows of a relation are computed with, for hops to some entities or to every one."""
+        index = slice(None) if targets is None else targets
+        inverse = self._known.graph.inverse(relation)
+        table = self._candidates
+        if targets is not None:  # which is several times as fast as brackets
+            table = table.index_select(0, torch.from_numpy(targets.astype(np.int64)))
+        behind = self._known_counts(inverse)[index] - self.normalisers.of(inverse)[index]
+        return Columns(relation, inverse, targets, table, behind, self.log_room(inverse)[index])
+
+    def values(self, sources: Ids, columns: Columns) -> Table:
+        """p of the hop from each source to each column, facts as if they were none: [S, C].
 
         Without a curve it is x. Each number is the same bit for bit whatever sources come with it.
         """
         padded = np.concatenate([sources, np.repeat(sources[-1:], -len(sources) % _LANES)])
-        parts = [self._block(padded[i : i + _LANES], relation, targets) for i in range(0, len(padded), _LANES)]
-        return np.concatenate(parts)[: len(sources)]
+        parts = []
+        for first in range(0, len(padded), _LANES):
+            shares = self.shares(padded[first : first + _LANES], columns)
+            value = shares if self._curve is None else self._curve.probability(shares)
+            parts.append(np.minimum(value, np.float32(SURE), out=value))
+        return parts[0][: len(sources)] if len(parts) == 1 else np.concatenate(parts)[: len(sources)]
 
-    def _block(self, sources: Ids, relation: int, targets: Ids | None) -> Table:
-        shares = self.shares(sources, relation, targets)
-        value = shares if self._curve is None else self._curve.probability(shares)
-        return np.minimum(value, np.float32(SURE))
-
-    def shares(self, sources: Ids, relation: int, targets: Ids | None = None) -> Table:
-        """x of the hop from each source to each target, or to every entity: [S, T]."""
-        graph, index = self._known.graph, slice(None) if targets is None else targets
-        inverse = graph.inverse(relation)
-        forward, backward = self._scores(sources, relation, inverse, targets)
-        ahead, behind = self.known_counts(relation)[sources], self.known_counts(inverse)[index]
-        room, left = self.log_room(relation)[sources], self.log_room(inverse)[index]
-        forward += (ahead - self.normalisers.of(relation)[sources])[:, None]
-        forward += left
-        backward = backward + (behind - self.normalisers.of(inverse)[index])
-        backward += room[:, None]
+    def shares(self, sources: Ids, columns: Columns) -> Table:
+        """x of the hop from each source to each column: [S, C]."""
+        relation = columns.relation
+        ahead = self._known_counts(relation)[sources] - self.normalisers.of(relation)[sources]
+        forward, backward = self._scores(sources, columns)
+        forward += ahead[:, None]
+        forward += columns.room
+        backward += columns.behind
+        backward += self.log_room(relation)[sources][:, None]
         if np.isnan(forward).any() or np.isnan(backward).any():
             raise diverged("the model's scores for this query")
-        shares: Table = np.exp(forward, out=forward)
-        shares += np.exp(backward, out=backward)
-        shares *= np.float32(0.5)
-        return shares
+        for score in (forward, backward):
+            np.exp(np.minimum(score, _HIGHEST, out=score), out=score)
+        forward += backward
+        forward *= np.float32(0.5)
+        return forward
 
-    def _scores(self, sources: Ids, relation: int, inverse: int, targets: Ids | None) -> tuple[Table, Table]:
-        """α φ(s, r, o) and α φ(o, r⁻¹, s): [S, T], [S, T]."""
+    def _scores(self, sources: Ids, columns: Columns) -> tuple[Table, Table]:
+        """α φ(s, r, o) and α φ(o, r⁻¹, s): [S, C], [S, C]."""
         operators, start = self._vectors.operators, self._vectors.rows(sources)
-        table = self._candidates if targets is None else self._candidates[torch.from_numpy(targets.astype(np.int64))]
-        forward = self._scale * self._vectors.walk(start, [relation])
+        forward = self._scale * self._vectors.walk(start, [columns.relation])
         with full_float32():
             if operators.tied:
-                score = (forward.float() @ table.T).numpy()
+                score = (forward.float() @ columns.table.T).numpy()
                 return score, score.copy()
             if operators.linear_in_relations:
-                backward = self._scale * operators.hop_back(start, torch.full((len(sources),), inverse))
-                score = (torch.cat([forward, backward]).float() @ table.T).numpy()
+                backward = self._scale * operators.hop_back(start, torch.full((len(sources),), columns.inverse))
+                score = (torch.cat([forward, backward]).float() @ columns.table.T).numpy()
                 return score[: len(sources)], score[len(sources) :]
             # Other models say nothing of how to walk back, so every target asks for the sources.
-            targets = np.arange(self._vectors.num_entities) if targets is None else targets
+            targets = np.arange(self._vectors.num_entities) if columns.entities is None else columns.entities
             answer = (self._scale * self._vectors.candidates(sources)).float()
             asked = [
-                self._vectors.walk(self._vectors.rows(targets[first : first + 4096]), [inverse]).float() @ answer.T
-                for first in range(0, len(targets), 4096)
+                self._vectors.walk(self._vectors.rows(targets[first : first + _WALKED]), [columns.inverse]).float()
+                @ answer.T
+                for first in range(0, len(targets), _WALKED)
             ]
-            return (forward.float() @ table.T).numpy(), torch.cat(asked).T.numpy()
+            return (forward.float() @ columns.table.T).numpy(), torch.cat(asked).T.contiguous().numpy()

@@ -152,8 +152,9 @@ class _Prover:
         No proof of the step before at h is more probable than the upper bound of that step's value at h.
         """
         engine, bound = self._engine, self._search.bounds[of].high
-        hop = engine.hops.values(np.array([entity]), engine.graph.inverse(relation))[0].astype(np.float64)
-        hop[engine.known.targets(np.array([entity]), engine.graph.inverse(relation))] = 1.0
+        inverse = engine.graph.inverse(relation)
+        hop = engine.hops.values(np.array([entity]), engine.hops.columns(inverse))[0].astype(np.float64)
+        hop[engine.known.targets(np.array([entity]), inverse)] = 1.0
         most = np.where(bound >= PLAUSIBLE, bound * hop, 0.0)
         witnesses = np.flatnonzero(most >= PLAUSIBLE)
         found: list[_Found] = []

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from blockhole.answering.hops import SURE, Floats, Ids, Table
+from blockhole.answering.hops import SURE, Columns, Floats, Ids, Table
 from blockhole.errors import OutOfTime, QueryTooCostly
 from blockhole.queries.plans import Both, Either, Follow, Plan, Start
 
@@ -101,25 +101,20 @@ class Search:
 
     def settle(self, wanted: Wanted) -> Bounds:
         """The bounds of the query's answers, which are equal for all that is wanted."""
-        while True:
+        self._evaluate(0)
+        while self._unsettled(wanted).any():
             self._deadline.check()
-            self.evaluate()
-            if not self._open_for(self._unsettled(wanted)):
-                return self.bounds[-1]
+            changed = self._refine(len(self._plan.steps) - 1)
+            if changed is None:
+                break  # nothing is left that could tell more
+            self._evaluate(changed)
+        self._deadline.check()
+        return self.bounds[-1]
 
-    def open_all(self) -> list[Bounds]:
-        """The bounds of every step, with every row opened that some witness needs: low and high are equal."""
-        everything = np.ones(self._engine.graph.num_entities, dtype=bool)
-        while True:
-            self._deadline.check()
-            self.evaluate()
-            if not self._open_for(everything):
-                return self.bounds
-
-    def evaluate(self) -> None:
-        """Work the bounds of every step out anew."""
-        self.bounds = []
-        for place, step in enumerate(self._plan.steps):
+    def _evaluate(self, first: int) -> None:
+        """Work out the bounds of a step anew, and of all that come after it."""
+        del self.bounds[first:]
+        for place, step in enumerate(self._plan.steps[first:], start=first):
             match step:
                 case Start(slot):
                     one = np.zeros(self._engine.graph.num_entities)
@@ -147,18 +142,15 @@ class Search:
             unsettled |= wanted.among & open_ & (high >= least)
         return unsettled
 
-    def _open_for(self, unsettled: NDArray[np.bool_]) -> bool:
-        """Open rows that tell more about some of these entities; False where none would."""
-        return bool(unsettled.any()) and self._refine(len(self._plan.steps) - 1)
-
-    def _refine(self, place: int) -> bool:
-        """Open the rows that bound a step most, of this step or of one that it is made of."""
+    def _refine(self, place: int) -> int | None:
+        """Open the rows that bound a step most, of this step or of one that it is made of, and say of which."""
         step = self._plan.steps[place]
         if isinstance(step, Both | Either):
             parts = (*step.keep, *step.drop) if isinstance(step, Both) else step.of
-            return any(self._refine(each) for each in sorted(parts, key=self._slack, reverse=True))
+            changes = (self._refine(each) for each in sorted(parts, key=self._slack, reverse=True))
+            return next((changed for changed in changes if changed is not None), None)
         if not isinstance(step, Follow):
-            return False
+            return None
         follows, before = self._follows[place], self.bounds[step.of]
         best = follows.unopened(before.high, self._size)
         if len(best) and before.low[best[0]] == before.high[best[0]]:
@@ -170,7 +162,7 @@ class Search:
                     "or narrow it down by a further condition before its last hop."
                 )
             self._size = min(2 * self._size, _MOST)
-            return True
+            return place
         return self._refine(step.of)
 
     def _slack(self, place: int) -> float:
@@ -178,26 +170,19 @@ class Search:
         return float((high - low).max(initial=0.0))
 
 
-class _Opened(NamedTuple):
-    """Entities whose hops have been computed: p to each of `columns`, or to every entity; shape of `rows` [N, C]."""
-
-    entities: Ids
-    columns: Ids | None
-    rows: Table
-
-
 @final
 class _Follows:
     """The hop of one step: the entities that were opened, and the rows of their probabilities."""
 
-    def __init__(self, engine: Engine, relation: int, columns: Ids | None, evidence: Evidence | None) -> None:
+    def __init__(self, engine: Engine, relation: int, targets: Ids | None, evidence: Evidence | None) -> None:
         self._engine = engine
         self._relation = relation
-        self._columns = columns
+        self._targets = targets
         self._evidence = evidence
         self._is_open = np.zeros(engine.graph.num_entities, dtype=bool)
-        self._opened: list[_Opened] = []
-        self._source, self._target = engine.known.edges.edges(relation)
+        self._opened: list[tuple[Ids, Columns, Table]] = []
+        self._columns: Columns | None = None
+        self._low, self._high = _Best(), _Best()
 
     def unopened(self, high: Floats, count: int) -> Ids:
         """The `count` most probable entities that are plausible and not opened, best first, ties by id."""
@@ -209,37 +194,57 @@ class _Follows:
 
     def open(self, entities: Ids) -> int:
         """Compute the rows of entities; how many numbers these have."""
-        columns = self._engine.proposed(entities, self._relation, self._columns)
-        rows = self._engine.hops.values(entities, self._relation, columns)
+        proposed = self._engine.proposed(entities, self._relation, self._targets)
+        if self._columns is None or proposed is not self._targets:
+            self._columns = self._engine.hops.columns(self._relation, proposed)
+        rows = self._engine.hops.values(entities, self._columns)
         self._is_open[entities] = True
-        self._opened.append(_Opened(entities, columns, rows))
+        self._opened.append((entities, self._columns, rows))
         return rows.size
 
     def bounds(self, before: Bounds) -> Bounds:
         """The bounds of the step, of those of the step that the hop starts at."""
-        low = self._best(before.low)
-        high = low if before.high is before.low else self._best(before.high)
+        facts = self._engine.known.edges.edges(self._relation)
+        low = self._low.update(before.low, facts, self._opened)
+        high = low if before.high is before.low else self._high.update(before.high, facts, self._opened)
         left = before.high[~self._is_open].max(initial=0.0)
         if left >= PLAUSIBLE:
-            columns = slice(None) if self._columns is None else self._columns
-            high = high if high is not low else low.copy()
-            high[columns] = np.maximum(high[columns], left * SURE)
+            index = slice(None) if self._targets is None else self._targets
+            high = high.copy()
+            high[index] = np.maximum(high[index], left * SURE)
         if self._evidence is not None:
-            low, high = self._evidence.raised(low), self._evidence.raised(high)
+            raised = self._evidence.raised(low)
+            return Bounds(raised, raised if high is low else self._evidence.raised(high))
         return Bounds(low, high)
 
-    def _best(self, start: Floats) -> Floats:
-        """max over facts and over opened h of start(h) · p(h, r, o): [E]."""
-        best = np.zeros(len(start))
-        plausible = np.where(start >= PLAUSIBLE, start, 0.0)
-        value = plausible[self._source]
-        met = value > 0
-        np.maximum.at(best, self._target[met], value[met])
-        for entities, columns, rows in self._opened:
-            if plausible[entities].any():
-                index = slice(None) if columns is None else columns
-                best[index] = np.maximum(best[index], (plausible[entities][:, None] * rows).max(axis=0))
-        return best
+
+@final
+class _Best:
+    """max over facts and over opened h of start(h) · p(h, r, o), kept while `start` is the same: [E]."""
+
+    def __init__(self) -> None:
+        self._start: Floats | None = None
+        self._plausible = self._best = np.zeros(0)
+        self._seen = 0
+
+    def update(self, start: Floats, facts: tuple[Ids, Ids], opened: list[tuple[Ids, Columns, Table]]) -> Floats:
+        """The maxima, with all that has been opened by now."""
+        if start is not self._start:
+            self._start, self._seen = start, 0
+            self._plausible = np.where(start >= PLAUSIBLE, start, 0.0)
+            self._best = np.zeros(len(start))
+            value = self._plausible[facts[0]]
+            met = np.flatnonzero(value)
+            np.maximum.at(self._best, facts[1][met], value[met])
+        elif self._seen < len(opened):
+            self._best = self._best.copy()  # whoever holds the earlier one keeps it
+        for entities, columns, rows in opened[self._seen :]:
+            weight = self._plausible[entities]
+            if weight.any():
+                best = (weight[:, None] * rows).max(axis=0)
+                self._best[columns.index] = np.maximum(self._best[columns.index], best)
+        self._seen = len(opened)
+        return self._best
 
 
 @final
