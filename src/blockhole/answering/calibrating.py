@@ -150,7 +150,7 @@ _BEST = 200
 _DRAWN = 200
 _KEPT = 2**26
 """Normalisers that are kept with a run, at most: 256 MiB."""
-_BUDGET = 1e12
+_BUDGET = 2e11
 """Products of numbers that the normalisers of all (s, r) with a fact may cost in all, and those of all others again."""
 
 
@@ -294,7 +294,7 @@ def _fit_chains(engine: Engine, data: DataSet, seed: int) -> dict[int, ChainCurv
     return found
 
 
-_WALKS = 200
+_WALKS = 150
 _TOP = 20
 
 

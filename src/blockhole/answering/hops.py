@@ -13,6 +13,7 @@ and a fact has p = 1. Read backwards, (o, r⁻¹, s) has the same probability. `
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
@@ -37,7 +38,7 @@ SURE = 0.9999
 """No prediction is surer than this: only a fact is certain."""
 _LANES = 8
 """Sources are multiplied in blocks of this many, the last padded: a number is then the same in whatever company."""
-_LEAST_SAMPLE = 256
+_LEAST_SAMPLE = 128
 """Entities that a sampled normaliser runs over at least."""
 _BUDGET = 2e9
 """Products of numbers that the normalisers of one relation may cost while somebody waits for an answer."""
@@ -100,21 +101,43 @@ class Normalisers:
             sizes = np.array([len(part) for part in parts])
             left = np.repeat(np.log(np.array([len(objects), len(others)]) / np.maximum(sizes, 1)), sizes)
             left = left.astype(np.float32)
-        table, weight = self._candidates[torch.from_numpy(chosen)], torch.from_numpy(left)
+        weight = torch.from_numpy(left)
+        score_of = self._scores_with(relation, chosen, len(entities))
         found = np.empty(len(entities), dtype=np.float32)
-        size = max(1, min(1024, _AT_ONCE // max(len(table), 1)))
+        size = max(1, min(4096, _AT_ONCE // max(len(chosen), 1)))
         for first in range(0, len(entities), size):
             part = entities[first : first + size]
-            vector = self._scale * self._vectors.walk(self._vectors.rows(part), [relation])
-            with full_float32():
-                score = vector.float() @ table.T
+            score = score_of(part)
             if sample < everyone:
-                found[first : first + size] = self._with_facts(part, relation, vector, score + weight, chosen)
+                found[first : first + size] = self._with_facts(part, relation, score + weight, chosen)
             else:
                 found[first : first + size] = score.logsumexp(dim=1).numpy()
         return found
 
-    def _with_facts(self, entities: Ids, relation: int, vector: Tensor, score: Tensor, chosen: Ids) -> Table:
+    def _scores_with(self, relation: int, chosen: Ids, rows: int) -> Callable[[Ids], Tensor]:
+        """What gives α φ(s, r, o) of some s and every o of `chosen`: [N] → [N, C].
+
+        One side has to be walked. Where the model can walk back, it is the smaller one.
+        """
+        table = self._candidates.index_select(0, torch.from_numpy(chosen))
+        if self._vectors.operators.linear_in_relations and len(chosen) < rows:
+            entity = self._vectors.entity
+            hops = torch.full((len(chosen),), relation)
+            back = (self._scale * self._vectors.operators.hop_back(table.double(), hops)).float()
+
+            def score(part: Ids) -> Tensor:
+                with full_float32():
+                    return entity.index_select(0, torch.from_numpy(part.astype(np.int64))).float() @ back.T
+        else:
+
+            def score(part: Ids) -> Tensor:
+                vector = self._scale * self._vectors.walk(self._vectors.rows(part), [relation])
+                with full_float32():
+                    return vector.float() @ table.T
+
+        return score
+
+    def _with_facts(self, entities: Ids, relation: int, score: Tensor, chosen: Ids) -> Table:
         """The sums of a sample's weighted scores [N, S], in which the known objects stand for themselves."""
         row, target = self._known.facts_of(entities, relation)
         if not len(row):
@@ -123,7 +146,9 @@ class Normalisers:
         place[chosen] = np.arange(len(chosen))
         drawn = place[target] >= 0
         score[torch.from_numpy(row[drawn]), torch.from_numpy(place[target][drawn])] = -torch.inf
-        own = (vector[torch.from_numpy(row)] * self._vectors.candidates(target)).sum(dim=1).float()
+        with_facts, place_of = np.unique(row, return_inverse=True)
+        vector = self._scale * self._vectors.walk(self._vectors.rows(entities[with_facts]), [relation])
+        own = (vector[torch.from_numpy(place_of)] * self._vectors.candidates(target)).sum(dim=1).float()
         most = score.amax(dim=1)
         most = most.scatter_reduce(0, torch.from_numpy(row), own, "amax")
         total = (score - most[:, None]).exp().sum(dim=1)
