@@ -51,6 +51,9 @@ class Deadline:
         self.seconds = seconds
         self._end = monotonic() + seconds
 
+    def __repr__(self) -> str:
+        return f"Deadline({self.seconds})"  # the reference shows it as a default
+
     def check(self) -> None:
         """Raise `OutOfTime` when the moment has passed: what was found until then may not be the best there is."""
         if monotonic() > self._end:
