@@ -31,9 +31,13 @@ class Oracle:
     def share(self, s: int, r: int, o: int) -> float:
         """x of a hop."""
         inverse = self.graph.inverse(r)
-        return 0.5 * (
-            self._n(s, r) * self._softmax(s, r, o) * self._room(o, inverse)
-            + self._n(o, inverse) * self._softmax(o, inverse, s) * self._room(s, r)
+        return (
+            0.5
+            * (
+                self._n(s, r) * self._softmax(s, r, o) * self._room(o, inverse)
+                + self._n(o, inverse) * self._softmax(o, inverse, s) * self._room(s, r)
+            )
+            + 0.1 / self.E
         )
 
     def hop(self, r: int) -> np.ndarray:
@@ -53,7 +57,8 @@ class Oracle:
     def _curve(self, x: float) -> float:
         if self.calibration is not None:
             curve = self.calibration.hop
-            x = 1 / (1 + exp(-(curve.slope * log(max(x, 1e-30)) + curve.intercept)))
+            low, top = min(log(x), log(0.05)), max(log(x) - log(0.05), 0.0)
+            x = 1 / (1 + exp(-(curve.slope * low + curve.top_slope * top + curve.intercept)))
         return min(x, 0.9999)
 
     def _softmax(self, s: int, r: int, o: int) -> float:

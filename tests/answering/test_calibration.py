@@ -54,13 +54,23 @@ def test_weights_are_counted_and_never_negative() -> None:
     label = np.arange(5000) < 1000
     (_,), intercept = fit_logistic(np.zeros((5000, 1)), label, np.where(label, 1.0, 4.0))
     assert intercept == pytest.approx(np.log(1000 / 16_000), abs=0.01)
+    assert fit_logistic(feature, falling, np.ones(5000), least=0.05)[0] == pytest.approx([0.05])
+
+
+def test_one_positive_among_a_million_is_enough_to_see_a_slope() -> None:
+    log_share = np.repeat(np.arange(-12.0, 0.0), 2)
+    label = np.tile([True, False], 12)
+    weight = np.where(label, 1.0, np.exp(-0.9 * log_share + 2.0))
+    (slope,), intercept = fit_logistic(log_share[:, None], label, weight)
+    assert slope == pytest.approx(0.9, abs=0.01)
+    assert intercept == pytest.approx(-2.0, abs=0.05)
 
 
 @given(slope=st.floats(0, 5), intercept=st.floats(-10, 10), seed=st.integers(0, 2**31))
 def test_curves_never_fall(slope: float, intercept: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
     share = np.sort(np.exp(rng.normal(-5, 8, size=50))).astype(np.float32)
-    value = Curve(slope=slope, intercept=intercept).probability(share)
+    value = Curve(slope=slope, top_slope=slope / 2, intercept=intercept).probability(share)
     assert (np.diff(value) >= -1e-6).all()
     assert ((value >= 0) & (value <= 1)).all()
     witness, log_share = np.sort(rng.random(50)), np.sort(rng.normal(-4, 3, size=50))
@@ -241,7 +251,7 @@ def test_sampled_normalisers_tell_their_error(monkeypatch: pytest.MonkeyPatch) -
     valid = np.array([[i, i % 3, (7 * i + 1) % 600] for i in range(60)], dtype=np.int32)
     exact = fit(engine.vectors, _data(engine, valid)).calibration
     assert exact.sampling_error == 0.0
-    monkeypatch.setattr("blockhole.answering.calibrating._BUDGET", 1.0)
+    monkeypatch.setattr("blockhole.answering.calibrating._BUDGET", (1.0, 1.0))
     sampled = fit(engine.vectors, _data(engine, valid))
     assert 0 < sampled.calibration.sampling_error < 0.5
     monkeypatch.setattr("blockhole.answering.calibrating._KEPT", 1)

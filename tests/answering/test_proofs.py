@@ -39,7 +39,8 @@ def _every_proof(oracle: Oracle, node: Node, entity: int) -> list[float]:
         case Intersection(parts):
             left = np.prod([1 - oracle.value(part.of)[entity] for part in parts if isinstance(part, Negation)])
             kept = [_every_proof(oracle, part, entity) for part in parts if not isinstance(part, Negation)]
-            return [float(np.prod(each) * left) for each in itertools.product(*kept) if np.prod(each) * left > 0]
+            found = [float(np.prod(each) * left) for each in itertools.product(*kept)]
+            return [each for each in found if each >= PLAUSIBLE]
         case Negation():
             raise AssertionError("a bounded query starts with no negation")
 

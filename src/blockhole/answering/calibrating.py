@@ -14,6 +14,7 @@ from blockhole.answering.calibration import (
     Calibration,
     ChainCurve,
     Curve,
+    bent,
     fit_logistic,
     log_odds,
     save_calibration,
@@ -24,7 +25,7 @@ from blockhole.answering.known import KnownFacts
 from blockhole.answering.search import UNLIMITED, Search, Wanted
 from blockhole.answering.vectors import Vectors
 from blockhole.data.dataset import DataSet, load
-from blockhole.errors import DataError, RunError, Seed, checked, counted
+from blockhole.errors import DataError, QueryTooCostly, RunError, Seed, checked, counted
 from blockhole.evaluation.classification import Reliability, reliability
 from blockhole.evaluation.completion import both_sides
 from blockhole.graph.knowledge_graph import KnowledgeGraph
@@ -80,7 +81,10 @@ def measure(engine: Engine, data: DataSet, *, per_length: int = 500, seed: int =
         source, path = int(queries.source[i]), queries.path[i, :length].tolist()
         hops = [Hop(*engine.graph.relation_name(relation)) for relation in path]
         query = Encoded(Query(engine.graph.entities[source], hops), Plan.of_chain(source, path))
-        shown = engine.ask(query, top=_SHOWN, only="predicted")
+        try:
+            shown = engine.ask(query, top=_SHOWN, only="predicted")
+        except QueryTooCostly:
+            continue
         entities = engine.graph.entities.ids([answer.entity for answer in shown])
         said.setdefault(length, []).extend(answer.score for answer in shown)
         true.setdefault(length, []).extend(np.isin(entities, answers(truth, source, path)).tolist())
@@ -150,8 +154,8 @@ _BEST = 200
 _DRAWN = 200
 _KEPT = 2**26
 """Normalisers that are kept with a run, at most: 256 MiB."""
-_BUDGET = 2e11
-"""Products of numbers that the normalisers of all (s, r) with a fact may cost in all, and those of all others again."""
+_BUDGET = (5e10, 2e10)
+"""Products of numbers that all normalisers may cost of (s, r) with a known fact, and those of all others."""
 
 
 def _missing_facts(known: KnownFacts, data: DataSet) -> PathQueries:
@@ -202,7 +206,8 @@ def _normalisers(
         return None, 0.0
     sources = [known.candidates(graph.inverse(relation)) for relation in range(relations)]
     typed = sum(map(len, sources))
-    sizes = [normalisers.affordable(count, _BUDGET) for count in (typed, relations * entities - typed)]
+    counts = (typed, relations * entities - typed)
+    sizes = [normalisers.affordable(count, budget) for count, budget in zip(counts, _BUDGET, strict=True)]
     table = np.empty((relations, entities), dtype=np.float32)
     squares: list[float] = []
     for relation in range(relations):
@@ -266,9 +271,10 @@ def _pairs(hops: Hops, known: KnownFacts, asked: PathQueries, truth: KnowledgeGr
 
 
 def _fit_curve(pairs: Pairs, which: NDArray[np.bool_]) -> Curve:
-    log_share = np.log(np.maximum(pairs.share[which], 1e-30)).astype(np.float64)[:, None]
-    (slope,), intercept = fit_logistic(log_share, pairs.label[which], pairs.weight[which])
-    return Curve(slope=slope, intercept=intercept)
+    features = bent(np.log(pairs.share[which]).astype(np.float64))
+    # A larger share always counts a little more, or else the best answers would have no order.
+    (slope, top), intercept = fit_logistic(features, pairs.label[which], pairs.weight[which], least=0.05)
+    return Curve(slope=slope, top_slope=top, intercept=intercept)
 
 
 def _brier(curve: Curve, pairs: Pairs, which: NDArray[np.bool_]) -> float:
@@ -294,7 +300,7 @@ def _fit_chains(engine: Engine, data: DataSet, seed: int) -> dict[int, ChainCurv
     return found
 
 
-_WALKS = 150
+_WALKS = 80
 _TOP = 20
 
 
@@ -309,7 +315,10 @@ def _chain_pairs(engine: Engine, truth: KnowledgeGraph, source: int, path: list[
     share = engine.composed_shares(source, path)
     likely = np.flatnonzero(among)
     likely = likely[np.argsort(-share[likely], kind="stable")[:_TOP]]
-    low = Search(engine, plan, "typed", UNLIMITED).settle(Wanted(among, _TOP, likely)).low
+    try:
+        low = Search(engine, plan, "typed", UNLIMITED).settle(Wanted(among, _TOP, likely)).low
+    except QueryTooCostly:
+        return np.zeros((0, 3))
     witnessed = np.flatnonzero(among)
     witnessed = witnessed[np.argsort(-low[witnessed], kind="stable")[:_TOP]]
     chosen = np.union1d(likely, witnessed)

@@ -22,21 +22,38 @@ _LEAST = 1e-30
 """A share below this is taken for it, so that it has a logarithm."""
 
 
+_BEND = np.float32(np.log(0.05))
+"""log K, where the curve of a hop bends."""
+
+
+def bent(log_share: Floats) -> Floats:
+    """What the curve of a hop weighs: log x up to its bend, and beyond: [N] → [N, 2]."""
+    return np.column_stack([np.minimum(log_share, _BEND), np.maximum(log_share - _BEND, 0.0)])
+
+
 class _Stored(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 @final
 class Curve(_Stored):
-    """p = 1 / (1 + exp(-(slope · log x + intercept))) of the share x of a hop; it never falls."""
+    """The probability of a hop by its share x: a logistic curve in log x with one bend, which never falls.
+
+    p = 1 / (1 + exp(-(slope · min(log x, log K) + top_slope · max(log x - log K, 0) + intercept))). Models are often
+    too sure of their best answers, and beyond K = 1/20 a larger share then says less than before.
+    """
 
     slope: float = Field(ge=0)
+    top_slope: float = Field(ge=0)
     intercept: float
 
     def probability(self, share: NDArray[np.float32]) -> NDArray[np.float32]:
         """Shape [N] → [N]."""
         odds = np.log(np.maximum(share, np.float32(_LEAST)))
+        above = np.maximum(odds - _BEND, np.float32(0))
+        np.minimum(odds, _BEND, out=odds)
         odds *= np.float32(-self.slope)
+        odds -= np.float32(self.top_slope) * above
         odds -= np.float32(self.intercept)
         np.exp(np.minimum(odds, np.float32(80), out=odds), out=odds)
         odds += np.float32(1)
@@ -91,14 +108,17 @@ class Calibration(_Stored):
 # Logistic regression with weights that are not negative
 
 
-def fit_logistic(features: Floats, label: NDArray[np.bool_], weight: Floats) -> tuple[list[float], float]:
-    """The weights, at least 0, and the intercept of greatest likelihood: [N, K], [N], [N] → K weights, intercept."""
+def fit_logistic(
+    features: Floats, label: NDArray[np.bool_], weight: Floats, least: float = 0.0
+) -> tuple[list[float], float]:
+    """K weights of at least `least`, and the intercept, of greatest likelihood: [N, K], [N], [N] → [K], intercept."""
     from scipy.optimize import minimize
 
     centre, spread = features.mean(axis=0), features.std(axis=0)
     spread[spread == 0] = 1.0
     scaled = np.column_stack([(features - centre) / spread, np.ones(len(features))])
-    share, total = weight / weight.sum(), features.shape[1]
+    # By positives: where there is one in a million, a mean over all would be too flat to see where it is lowest.
+    share, total = weight / max((weight * label).sum(), 1.0), features.shape[1]
 
     def loss(point: Floats) -> tuple[float, Floats]:
         logit = scaled @ point
@@ -109,10 +129,17 @@ def fit_logistic(features: Floats, label: NDArray[np.bool_], weight: Floats) -> 
         slope[:total] += 2e-6 * point[:total]
         return value, slope
 
-    rate = np.clip((share * label).sum(), 1e-9, 1 - 1e-9)
+    rate = np.clip((weight * label).sum() / weight.sum(), 1e-9, 1 - 1e-9)
     start = np.append(np.full(total, 0.5), np.log(rate / (1 - rate)))
-    limits = [(0.0, None)] * total + [(None, None)]
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=limits).x
+    limits = [(least * each, None) for each in spread] + [(None, None)]
+    found = minimize(
+        loss,
+        np.maximum(start, [low if low is not None else -np.inf for low, _ in limits]),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=limits,
+        options={"maxiter": 1000, "ftol": 1e-13, "gtol": 1e-8},
+    ).x
     weights = found[:total] / spread
     return weights.tolist(), float(found[-1] - weights @ centre)
 

@@ -5,10 +5,9 @@ among all subjects of (r, o), which the inverse relation gives. n_f and n_b are 
 η_o is how often an entity with as many known subjects of r as o has more of them, η_s the same of the objects of s: a
 child whose father is known has room for no other. Then
 
-    x = ½ (n_f f η_o + n_b b η_s)
-    p(s, r, o) = 1 / (1 + exp(-(slope · log x + intercept))),
-
-and a fact has p = 1. Read backwards, (o, r⁻¹, s) has the same probability. `calibrating` fits α and the curve.
+    x = ½ (n_f f η_o + n_b b η_s) + 1 / 10 E
+and the curve of `calibration` makes a probability p(s, r, o) of x;
+a fact has p = 1. Read backwards, (o, r⁻¹, s) has the same probability. `calibrating` fits α and the curve.
 """
 
 from __future__ import annotations
@@ -84,7 +83,8 @@ class Normalisers:
 
     def affordable(self, rows: int, budget: float) -> int:
         """How many entities each of so many sums may run over, for a number of products of numbers."""
-        return max(_LEAST_SAMPLE, int(budget / max(rows * self._vectors.width, 1)))
+        # The exponential of a score costs about as much as sixty products of numbers.
+        return max(_LEAST_SAMPLE, int(budget / max(rows * (self._vectors.width + 64), 1)))
 
     def sums(self, entities: Ids, relation: int, sample: int) -> Table:
         """The normalisers of some entities, over all entities or a `sample` of them: [N] → [N]."""
@@ -253,7 +253,10 @@ class Hops:
         return parts[0][: len(sources)] if len(parts) == 1 else np.concatenate(parts)[: len(sources)]
 
     def shares(self, sources: Ids, columns: Columns) -> Table:
-        """x of the hop from each source to each column: [S, C]."""
+        """x of the hop from each source to each column: [S, C].
+
+        A tenth of an even share is added: no model is so sure that something is wrong as its exponents make it seem.
+        """
         relation = columns.relation
         ahead = self._known_counts(relation)[sources] - self.normalisers.of(relation)[sources]
         forward, backward = self._scores(sources, columns)
@@ -267,6 +270,7 @@ class Hops:
             np.exp(np.minimum(score, _HIGHEST, out=score), out=score)
         forward += backward
         forward *= np.float32(0.5)
+        forward += np.float32(0.1 / self._vectors.num_entities)
         return forward
 
     def _scores(self, sources: Ids, columns: Columns) -> tuple[Table, Table]:

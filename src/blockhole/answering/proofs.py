@@ -173,13 +173,13 @@ class _Prover:
         excluded = []
         for step in drop:
             counter = self.proofs(step, entity, 1)
-            excluded.append((float(self._search.bounds[step].low[entity]), counter[0] if counter else None))
+            excluded.append((self._search.value_at(step, entity), counter[0] if counter else None))
         left = float(np.prod([1 - probability for probability, _ in excluded]))
         parts = [self.proofs(step, entity, top) for step in keep]
         return [
             _Found(probability * left, place, entity, 1.0, chosen, tuple(excluded))
             for probability, chosen in _best_products(parts, top)
-            if probability * left > 0
+            if probability * left >= PLAUSIBLE
         ]
 
     def named(self, proof: _Found) -> ProofNode:

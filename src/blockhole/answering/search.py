@@ -114,6 +114,16 @@ class Search:
         self._deadline.check()
         return self.bounds[-1]
 
+    def value_at(self, place: int, entity: int) -> float:
+        """The value of a step at one entity, once anything has been settled."""
+        while self.bounds[place].high[entity] > self.bounds[place].low[entity]:
+            self._deadline.check()
+            changed = self._refine(place)
+            if changed is None:
+                break
+            self._evaluate(changed)
+        return float(self.bounds[place].low[entity])
+
     def _evaluate(self, first: int) -> None:
         """Work out the bounds of a step anew, and of all that come after it."""
         del self.bounds[first:]

@@ -197,7 +197,8 @@ def _draw_reliability(measured: Reliability, folder: Path) -> list[Path]:
 def _print_calibration(report: dict[str, Any]) -> None:
     hop = report["hop"]
     stdout().print(
-        f"p = 1 / (1 + exp(-({hop['slope']:.3f} log x + {hop['intercept']:.3f}))) of a hop's share x, by scores times "
+        f"p = 1 / (1 + exp(-({hop['slope']:.3f} log x + {hop['intercept']:.3f}))) of a hop's share x up to 0.05, "
+        f"with a slope of {hop['top_slope']:.3f} beyond, by scores times "
         f"{report['scale']:.3f}; fitted on {counted(report['facts'], 'question')} of validation facts, "
         f"Brier score {report['brier']:.4f}"
     )
