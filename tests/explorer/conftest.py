@@ -27,7 +27,7 @@ def url(runs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 # For the tests of this folder: its event loop must not outlive them, or others could start none of their own.
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     if CHROMIUM is None:
         pytest.skip("there is no chromium on this machine")
