@@ -60,6 +60,12 @@ def test_as_many_threads_as_no_machine_has() -> None:
         validate({"training": {"threads": 100_000}})
 
 
+def test_a_time_that_is_none_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("!!timestamp x: 1\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"a value with the tag !!timestamp is not a time"):
+        read_config_file(tmp_path / "config.yaml")
+
+
 def test_yaml_knows_the_setting_on(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text(
@@ -200,6 +206,7 @@ def test_unknown_preset() -> None:
         ("a.b=", None),
         ("a.b = ", None),
         ("a.b=" + "[" * 50_000, "[" * 50_000),
+        ("a.b=" + "9" * 50_000, "9" * 50_000),
     ],
 )
 def test_assignments(text: str, value: object) -> None:

@@ -354,6 +354,8 @@ def _parse_yaml(text: str) -> object:
         return yaml.load(text, Loader)
     except yaml.YAMLError as failure:
         raise ValueError(str(failure).replace("\n", " ")) from None
+    except AttributeError:  # PyYAML takes whatever has the tag of a time for one
+        raise ValueError("a value with the tag !!timestamp is not a time") from None
 
 
 def overlay(base: Mapping[str, Any], top: Mapping[str, Any]) -> Settings:
@@ -385,7 +387,7 @@ def parse_assignment(text: str) -> tuple[str, Any]:
         return key, None
     try:
         return key, tomllib.loads(f"value = {value}")["value"]
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):  # of TOML itself, and of a number with thousands of digits
         return key, value
 
 
