@@ -158,7 +158,12 @@ class QueryTooCostly(QueryError):
 
 
 class OutOfTime(BlockholeError):
-    """An answer was not found within the time allowed."""
+    """A search did not end within the seconds allowed: what it had found by then may not be the best there is."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            f"the search did not end within {seconds:g} s; ask for shorter paths or fewer answers, or try again later."
+        )
 
 
 class EvaluationError(BlockholeError):

@@ -41,7 +41,7 @@ def test_a_lane_refuses_what_it_has_no_room_for_and_gives_up_in_time() -> None:
         with pytest.raises(Refusal, match="as many requests as it can hold"):
             await lane.run(lambda: 8)
         for late in (running, waiting):
-            with pytest.raises(Refusal, match=r"no answer was found within 0\.2 s"):
+            with pytest.raises(Refusal, match=r"the search did not end within 0\.2 s"):
                 await late
         assert lane.size() == 0
         held.set()

@@ -168,7 +168,7 @@ def test_a_request_that_takes_too_long_is_given_up(wide_run: Path, tmp_path: Pat
             assert response.status_code == 503
             assert response.headers["retry-after"] == "1"
             assert response.json()["error"]["message"] == (
-                "no answer was found within 0.001 s; ask for shorter paths, or try again later."
+                "the search did not end within 0.001 s; ask for shorter paths or fewer answers, or try again later."
             )
         # The search itself has ended too: its lane is free again.
         _wait_until(lambda: 'lane="long"} 0.0' in client.get("/metrics").text)

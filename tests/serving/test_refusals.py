@@ -102,7 +102,7 @@ def test_a_run_without_calibration_says_so(client: httpx.Client, route: str) -> 
     ("body", "status", "kind", "message"),
     [
         ({"query": "a" + "/next" * 17}, 422, "query", "the query has 17 hops; a query may have 16 at most."),
-        ({"query": QUERY, "offset": -1}, 422, "invalid", "offset must be at least 0."),
+        ({"query": QUERY, "offset": -1}, 422, "invalid", "offset is a place in a list, at least 0; it cannot be -1."),
         ({"query": QUERY, "top": 1001}, 422, "invalid", "top may be 1,000 at most here; it cannot be 1,001."),
         ({"query": QUERY, "top": 10**30}, 422, "invalid", f"top may be 1,000 at most here; it cannot be {10**30:,}."),
         ({"query": QUERY, "top": "3"}, 422, "invalid", "top is a whole number; it cannot be '3'."),

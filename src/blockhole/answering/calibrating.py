@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import Literal, NamedTuple, final
+from typing import NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,7 +74,7 @@ class Measured(NamedTuple):
 
 def measure(engine: Engine, data: DataSet, *, per_length: int = 500, seed: int = 0) -> dict[str, Measured]:
     """How the probabilities of the ten best predicted answers do on test queries: of all, and by number of hops."""
-    queries = calibration_queries(data, "test", per_length, seed)
+    queries = calibration_queries(data, per_length, seed)
     truth = data.split.graph("train", "valid", "test")
     said: dict[int, list[float]] = {}
     true: dict[int, list[bool]] = {}
@@ -129,7 +130,7 @@ def fit(vectors: Vectors, data: DataSet, *, seed: Seed = 0) -> Calibrated:
     candidates = vectors.all_candidates()
     table, error = _normalisers(Normalisers(vectors, candidates, known, scale), known, rng)
     hops = Hops(vectors, candidates, known, scale, None, table)
-    pairs = _pairs(hops, known, asked, data.split.graph("train", "valid"), rng)
+    pairs = _pairs(hops, known, asked, data.split.graph("train", "valid"))
     held_out = pairs.question % 10 < 10 * _HELD_OUT
     curve = _fit_curve(pairs, ~held_out)
     brier = _brier(curve, pairs, held_out)
@@ -150,8 +151,10 @@ ENOUGH = 10
 _ASKED = 2000
 _SCALED = 256
 _HELD_OUT = 0.3
-_BEST = 200
-_DRAWN = 200
+_BEST = 20
+_LEAST = 0.05
+"""A larger share always counts a little more, and a better witness does, or else the best answers had no order."""
+_AT_ONCE = 2**22
 _KEPT = 2**26
 """Normalisers that are kept with a run, at most: 256 MiB."""
 _BUDGET = (5e10, 2e10)
@@ -225,60 +228,51 @@ def _normalisers(
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Pairs:
-    """Objects that (s, r) may have and does not in train: the best, those that are true, and some that were drawn.
+    """The likeliest objects that (s, r) does not have in train, of those that r takes: what people are shown.
 
-    `share` is x; `weight` says how many entities a pair stands for; `best` marks the ten best of each question.
-    Shapes [N].
+    Entities that r never takes are left out: there are many more of them, hardly any is an answer, and a curve that
+    was fitted on them too would say far too little of all others. `share` is x. Shapes [N].
     """
 
     question: NDArray[np.int64]
     share: NDArray[np.float32]
     label: NDArray[np.bool_]
-    weight: NDArray[np.float64]
-    best: NDArray[np.bool_]
 
 
-def _pairs(hops: Hops, known: KnownFacts, asked: PathQueries, truth: KnowledgeGraph, rng: np.random.Generator) -> Pairs:
-    parts: list[tuple[NDArray[np.generic], ...]] = []
-    true, everyone = KnownFacts(truth), known.graph.num_entities
-    best = min(_BEST, everyone)
+def _pairs(hops: Hops, known: KnownFacts, asked: PathQueries, truth: KnowledgeGraph) -> Pairs:
+    question, shares, labels = [], [], []
+    true, place = KnownFacts(truth), np.full(known.graph.num_entities, -1)
     for relation in np.unique(asked.path[:, 0]).tolist():
-        questions, columns = np.flatnonzero(asked.path[:, 0] == relation), hops.columns(relation)
-        for first in range(0, len(questions), 64):
-            rows = questions[first : first + 64]
+        questions, objects = np.flatnonzero(asked.path[:, 0] == relation), known.candidates(relation)
+        columns, count = hops.columns(relation, objects), min(_BEST, len(objects))
+        place[:] = -1
+        place[objects] = np.arange(len(objects))
+        size = max(1, _AT_ONCE // len(objects))
+        for first in range(0, len(questions), size):
+            rows = questions[first : first + size]
             source = asked.source[rows]
-            share = hops.shares(source, columns)
-            label, hidden = np.zeros(share.shape, dtype=bool), np.zeros(share.shape, dtype=bool)
-            label[true.facts_of(source, relation)] = True
-            hidden[known.facts_of(source, relation)] = True
-            share[hidden] = -1.0
-            order = np.argpartition(-share, best - 1, axis=1)[:, :best]
-            for i, row in enumerate(rows.tolist()):
-                listed = np.zeros(everyone, dtype=bool)
-                listed[order[i]] = True
-                listed |= label[i]
-                listed[hidden[i]] = False
-                taken = np.flatnonzero(listed)
-                rest = np.flatnonzero(~listed & ~hidden[i])
-                drawn = rng.choice(rest, min(_DRAWN, len(rest)), replace=False)
-                chosen = np.concatenate([taken, drawn])
-                weight = np.ones(len(chosen))
-                weight[len(taken) :] = len(rest) / max(len(drawn), 1)
-                tenth = np.sort(share[i, taken])[-10:][0] if len(taken) else 0.0
-                said, best_ten = share[i, chosen], share[i, chosen] >= tenth
-                parts.append((np.full(len(chosen), row), said, label[i, chosen], weight, best_ten))
-    return Pairs(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+            share, label = hops.shares(source, columns), np.zeros((len(rows), len(objects)), dtype=bool)
+            row, target = true.facts_of(source, relation)
+            label[row[place[target] >= 0], place[target][place[target] >= 0]] = True
+            row, target = known.facts_of(source, relation)
+            share[row, place[target]] = 0.0
+            best = np.argpartition(-share, count - 1, axis=1)[:, :count]
+            said = np.take_along_axis(share, best, axis=1)
+            kept = said > 0
+            question.append(np.repeat(rows, kept.sum(axis=1)))
+            shares.append(said[kept])
+            labels.append(np.take_along_axis(label, best, axis=1)[kept])
+    return Pairs(np.concatenate(question), np.concatenate(shares), np.concatenate(labels))
 
 
 def _fit_curve(pairs: Pairs, which: NDArray[np.bool_]) -> Curve:
     features = bent(np.log(pairs.share[which]).astype(np.float64))
-    # A larger share always counts a little more, or else the best answers would have no order.
-    (slope, top), intercept = fit_logistic(features, pairs.label[which], pairs.weight[which], least=0.05)
+    (slope, top), intercept = fit_logistic(features, pairs.label[which], (_LEAST, _LEAST))
     return Curve(slope=slope, top_slope=top, intercept=intercept)
 
 
 def _brier(curve: Curve, pairs: Pairs, which: NDArray[np.bool_]) -> float:
-    shown = pairs.best & which if (pairs.best & which).any() else pairs.best
+    shown = which if which.any() else ~which
     return float(np.mean((curve.probability(pairs.share[shown]) - pairs.label[shown]) ** 2))
 
 
@@ -286,26 +280,45 @@ def _fit_chains(engine: Engine, data: DataSet, seed: int) -> dict[int, ChainCurv
     """What composed vectors add to the best witnesses, for paths of two hops and of three, where paths have scores."""
     if engine.vectors.operators.why_no_paths is not None:
         return {}
-    queries = calibration_queries(data, "dev", _WALKS, seed)
-    truth, found = data.split.graph("train", "valid"), {}
+    truth, found = KnownFacts(data.split.graph("train", "valid")), {}
     for length in (2, 3):
-        own = queries.take(np.flatnonzero(queries.length == length))
-        chains = zip(own.source.tolist(), own.path[:, :length].tolist(), strict=True)
-        parts = [_chain_pairs(engine, truth, source, path) for source, path in chains]
-        pairs = np.concatenate([np.zeros((0, 3)), *parts])
+        chains = _unfinished_chains(engine.known, truth, length, seed)
+        pairs = np.concatenate([np.zeros((0, 3)), *(_chain_pairs(engine, truth, *chain) for chain in chains)])
         label = pairs[:, 2] > 0
         if min(label.sum(), (~label).sum()) >= ENOUGH:
-            (witness, share), intercept = fit_logistic(pairs[:, :2], label, np.ones(len(label)))
+            (witness, share), intercept = fit_logistic(pairs[:, :2], label, (_LEAST, 0.0))
             found[length] = ChainCurve(witness=witness, share=share, intercept=intercept)
     return found
 
 
+def _unfinished_chains(known: KnownFacts, truth: KnownFacts, length: int, seed: int) -> list[tuple[int, list[int]]]:
+    """Some distinct paths (s, [r, …]) with an answer in `truth` that known facts do not lead to.
+
+    They are those of random walks that never go straight back. The end of the walk itself need not be missing: paths
+    with many missing answers would be drawn more often, and all others look more probable than they are.
+    """
+    found: dict[tuple[int, ...], tuple[int, list[int]]] = {}
+    walks = sample_walks(truth.graph, _TRIED * _WALKS, (length, length), seed)
+    for source, path in zip(walks.source.tolist(), walks.path.tolist(), strict=True):
+        turns = any(truth.graph.inverse(before) == after for before, after in pairwise(path))
+        if not turns and len(truth.answers(source, path)) > len(known.answers(source, path)):
+            found[source, *path] = (source, path)
+            if len(found) == _WALKS:
+                break
+    return list(found.values())
+
+
+_TRIED = 100
 _WALKS = 80
 _TOP = 20
 
 
-def _chain_pairs(engine: Engine, truth: KnowledgeGraph, source: int, path: list[int]) -> NDArray[np.float64]:
-    """Log-odds of the best witness, log share and truth of the likeliest predicted answers by either: [N, 3]."""
+def _chain_pairs(engine: Engine, truth: KnownFacts, source: int, path: list[int]) -> NDArray[np.float64]:
+    """Log-odds of the best witness, log share and truth of the likeliest predicted answers by either: [N, 3].
+
+    An answer that only the vector finds likely has the best witness that was met on the way to those of the others: to
+    be sure that there is none better would take ten times as long, and would hardly change it.
+    """
     plan = Plan.of_chain(source, path)
     among = np.zeros(engine.graph.num_entities, dtype=bool)
     among[engine.known.candidates(path[-1])] = True
@@ -316,34 +329,32 @@ def _chain_pairs(engine: Engine, truth: KnowledgeGraph, source: int, path: list[
     likely = np.flatnonzero(among)
     likely = likely[np.argsort(-share[likely], kind="stable")[:_TOP]]
     try:
-        low = Search(engine, plan, "typed", UNLIMITED).settle(Wanted(among, _TOP, likely)).low
+        low = Search(engine, plan, "typed", UNLIMITED).settle(Wanted(among, _TOP, likely[:0])).low
     except QueryTooCostly:
         return np.zeros((0, 3))
     witnessed = np.flatnonzero(among)
     witnessed = witnessed[np.argsort(-low[witnessed], kind="stable")[:_TOP]]
     chosen = np.union1d(likely, witnessed)
-    label = np.isin(chosen, answers(truth, source, path))
+    label = np.isin(chosen, truth.answers(source, path))
     return np.column_stack([log_odds(low[chosen]), share[chosen], label])
 
 
-def calibration_queries(data: DataSet, part: Literal["dev", "test"], per_length: int, seed: int) -> PathQueries:
-    """At most `per_length` distinct queries of each length to which train misses an answer, their target.
+def calibration_queries(data: DataSet, per_length: int, seed: int) -> PathQueries:
+    """At most `per_length` distinct test queries of each length to which train misses an answer, their target.
 
     They are the data set's induction queries, or walks sampled as those are where it has none, and each fact asked for
     from both of its ends.
     """
-    facts = data.split.valid if part == "dev" else data.split.test
+    facts = data.split.test
     if not len(facts):
         raise DataError(
-            f"{data.name} has no {'validation' if part == 'dev' else 'test'} facts, on which probabilities are "
-            "measured; set some aside with `blockhole data split` and train on what it writes, or name other data "
-            "with --data."
+            f"{data.name} has no test facts, on which probabilities are measured; set some aside with `blockhole data "
+            "split` and train on what it writes, or name other data with --data."
         )
     if data.has_paths:
-        walks = data.paths(f"{part}_induction")
+        walks = data.paths("test_induction")
     else:
-        graph = data.split.graph("train", "valid" if part == "dev" else "test")
-        walks = sample_walks(graph, _WALKS_PER_FACT * len(facts), seed=seed)
+        walks = sample_walks(data.split.graph("train", "test"), _WALKS_PER_FACT * len(facts), seed=seed)
         walks = walks.take(~holds(data.split.graph("train"), walks))
     queries = PathQueries.concatenate([walks.take(walks.length > 1), both_sides(facts, len(data.split.relations))])
     order = np.random.default_rng(seed).permutation(len(queries))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
@@ -96,7 +97,7 @@ class Calibration(_Stored):
     hop: Curve
     chains: dict[int, ChainCurve] = Field(description="by number of hops; longer paths take the longest's")
     facts: int = Field(ge=1, description="validation facts that it was fitted on")
-    brier: float = Field(ge=0, description="of the ten best predicted objects of facts held out")
+    brier: float = Field(ge=0, description="of the twenty best predicted objects of facts held out")
     sampling_error: float = Field(ge=0, description="root mean square error of sampled normalisers, in logits")
 
     def chain(self, hops: int) -> ChainCurve | None:
@@ -108,30 +109,27 @@ class Calibration(_Stored):
 # Logistic regression with weights that are not negative
 
 
-def fit_logistic(
-    features: Floats, label: NDArray[np.bool_], weight: Floats, least: float = 0.0
-) -> tuple[list[float], float]:
-    """K weights of at least `least`, and the intercept, of greatest likelihood: [N, K], [N], [N] → [K], intercept."""
+def fit_logistic(features: Floats, label: NDArray[np.bool_], least: Sequence[float]) -> tuple[list[float], float]:
+    """K weights, each no less than its `least`, and the intercept, of greatest likelihood: [N, K], [N], [K]."""
     from scipy.optimize import minimize
 
     centre, spread = features.mean(axis=0), features.std(axis=0)
     spread[spread == 0] = 1.0
     scaled = np.column_stack([(features - centre) / spread, np.ones(len(features))])
-    # By positives: where there is one in a million, a mean over all would be too flat to see where it is lowest.
-    share, total = weight / max((weight * label).sum(), 1.0), features.shape[1]
+    total = features.shape[1]
 
     def loss(point: Floats) -> tuple[float, Floats]:
         logit = scaled @ point
-        gap = share * (0.5 * (1 + np.tanh(logit / 2)) - label)
+        gap = (0.5 * (1 + np.tanh(logit / 2)) - label) / len(label)
         ridge = 1e-6 * point[:total] @ point[:total]
-        value = float((share * (np.logaddexp(0, logit) - label * logit)).sum() + ridge)
+        value = float((np.logaddexp(0, logit) - label * logit).mean() + ridge)
         slope = scaled.T @ gap
         slope[:total] += 2e-6 * point[:total]
         return value, slope
 
-    rate = np.clip((weight * label).sum() / weight.sum(), 1e-9, 1 - 1e-9)
+    rate = np.clip(label.mean(), 1e-6, 1 - 1e-6)
     start = np.append(np.full(total, 0.5), np.log(rate / (1 - rate)))
-    limits = [(least * each, None) for each in spread] + [(None, None)]
+    limits = [(low * each, None) for low, each in zip(least, spread, strict=True)] + [(None, None)]
     found = minimize(
         loss,
         np.maximum(start, [low if low is not None else -np.inf for low, _ in limits]),

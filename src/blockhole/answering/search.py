@@ -55,12 +55,9 @@ class Deadline:
         return f"Deadline({self.seconds})"  # the reference shows it as a default
 
     def check(self) -> None:
-        """Raise `OutOfTime` when the moment has passed: what was found until then may not be the best there is."""
+        """Raise `OutOfTime` when the moment has passed."""
         if monotonic() > self._end:
-            raise OutOfTime(
-                f"the search did not end within {self.seconds:g} s; ask for shorter paths or fewer answers, "
-                "or try again later."
-            )
+            raise OutOfTime(self.seconds)
 
 
 UNLIMITED = Deadline(inf)

@@ -382,8 +382,7 @@ def busy() -> Refusal:
 
 def out_of_time(seconds: float) -> Refusal:
     """The time that a request may take is over."""
-    message = f"no answer was found within {seconds:g} s; ask for shorter paths, or try again later."
-    return Refusal(503, Problem(kind="timeout", message=message), RETRY)
+    return Refusal(503, Problem(kind="timeout", message=str(OutOfTime(seconds))), RETRY)
 
 
 def too_large() -> Refusal:
