@@ -243,7 +243,7 @@ def test_a_client_that_does_not_read_is_dropped(impatient: ServerProcess) -> Non
 def test_a_client_that_reads_slowly_gets_everything(impatient: ServerProcess) -> None:
     count = 60
     with socket.socket() as connection:
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16_384)
         connection.settimeout(60)
         connection.connect(("127.0.0.1", impatient.port))
         connection.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * (count - 1))

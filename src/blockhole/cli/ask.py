@@ -165,8 +165,6 @@ def _print_proofs(explanation: Explanation) -> None:
 
 def _in_words(node: ProofNode) -> str:
     """A proof on one line: hops as arrows, what is joined in parentheses."""
-    from blockhole.queries.language import write_name
-
     parts = [_in_words(part) for part in node.parts]
     for each in node.excluded:
         reason = "" if each.counterproof is None else f": {_in_words(each.counterproof)}"
@@ -174,7 +172,7 @@ def _in_words(node: ProofNode) -> str:
     if node.relation is not None:
         mark = "" if node.status == "known" else f" ({node.probability:.3f})"
         return f"{parts[0]} → {node.relation}{mark} → {node.entity}"
-    return " & ".join(f"({part})" for part in parts) if parts else write_name(node.entity)
+    return " & ".join(f"({part})" for part in parts) if parts else node.entity
 
 
 @app.command(short_help="Which relation paths connect two entities.")
