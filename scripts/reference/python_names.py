@@ -42,7 +42,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "blockhole.answering.engine.Question",
         "blockhole.answering.engine.Verdict",
         "blockhole.answering.new_facts.with_facts",
-        "blockhole.answering.explanation.Explanation",
+        "blockhole.answering.proofs.Explanation",
         "blockhole.answering.connections.Connection",
         "blockhole.answering.export.Exported",
         "blockhole.answering.export.DatabaseQueries",

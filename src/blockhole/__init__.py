@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from blockhole.answering.calibrating import calibrate
     from blockhole.answering.connections import paths
     from blockhole.answering.engine import Engine, ask, check
-    from blockhole.answering.explanation import explain
     from blockhole.answering.export import export
     from blockhole.answering.known import answers_from_facts as answers
+    from blockhole.answering.proofs import explain
     from blockhole.data.dataset import load
     from blockhole.errors import BlockholeError
     from blockhole.evaluation.tasks import compare, evaluate
@@ -65,7 +65,7 @@ _HOMES = {
     "check": "blockhole.answering.engine.check",
     "compare": "blockhole.evaluation.tasks.compare",
     "evaluate": "blockhole.evaluation.tasks.evaluate",
-    "explain": "blockhole.answering.explanation.explain",
+    "explain": "blockhole.answering.proofs.explain",
     "export": "blockhole.answering.export.export",
     "load": "blockhole.data.dataset.load",
     "merge": "blockhole.runs.merging.merge_runs",

@@ -153,8 +153,17 @@ class UndefinedPath(BlockholeError):
     """The model defines no score for paths of this length."""
 
 
+class QueryTooCostly(QueryError):
+    """A query's search needs more memory than one may take."""
+
+
 class OutOfTime(BlockholeError):
-    """An answer was not found within the time allowed."""
+    """A search did not end within the seconds allowed: what it had found by then may not be the best there is."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            f"the search did not end within {seconds:g} s; ask for shorter paths or fewer answers, or try again later."
+        )
 
 
 class EvaluationError(BlockholeError):
@@ -254,7 +263,8 @@ class AtLeast:
 
 
 Count = Annotated[int, AtLeast(1)]
-Seed = Annotated[int, AtLeast(0)]
+Natural = Annotated[int, AtLeast(0)]
+Seed = Natural
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -21,14 +21,14 @@ from blockhole.errors import DataError, ExportError, MissingExtra
 from blockhole.models.catalogue import ModelSettings
 from blockhole.models.contract import Model
 from blockhole.models.distmult import DistMult
-from tests.answering.toys import make_engine
+from tests.answering.toys import best_by_composed_vector, make_engine
 from tests.postgres import postgres
 
 QUERIES = ("e1/r0", "e2/r0/^r1", "e3/r2/r2/r1")
 
 
 def _top(engine: Engine, query: str) -> list[str]:
-    return [answer.entity for answer in engine.ask(query, candidates="all")]
+    return [name for name, _ in best_by_composed_vector(engine, query)]
 
 
 def test_parquet_holds_names_and_vectors(tmp_path: Path) -> None:
@@ -48,9 +48,9 @@ def test_other_readers_of_parquet_see_lists_of_floats(tmp_path: Path) -> None:
     engine, _ = make_engine()
     export_file(engine, "parquet", tmp_path / "v.parquet")
     table = parquet.read_table(tmp_path / "v.parquet")
-    width = engine.index.vectors.shape[1]
+    width = engine.candidates.shape[1]
     assert str(table.schema.field("vector").type) == f"fixed_size_list<element: float>[{width}]"
-    assert table["vector"].to_pylist() == engine.index.vectors.tolist()
+    assert table["vector"].to_pylist() == engine.candidates.tolist()
     bare = parquet.ParquetFile(tmp_path / "v.parquet").schema
     assert [bare.column(i).physical_type for i in range(len(bare))] == ["INT32", "BYTE_ARRAY", "FLOAT"]
 
@@ -104,9 +104,9 @@ def test_sql_gives_the_same_top_10(server: str) -> None:
     text = "SELECT name, -(vector <#> %(q)s) AS score FROM blockhole_entity ORDER BY vector <#> %(q)s LIMIT 10"
     for query in QUERIES:
         found = _rows(server, text, q=engine.query_vector(query))
-        answers = engine.ask(query, candidates="all")
-        assert [name for name, _ in found] == [answer.entity for answer in answers]
-        assert [score for _, score in found] == pytest.approx([answer.score for answer in answers], rel=1e-4)
+        names, scores = zip(*best_by_composed_vector(engine, query), strict=True)
+        assert tuple(name for name, _ in found) == names
+        assert [score for _, score in found] == pytest.approx(scores, rel=1e-4)
 
 
 def test_an_export_replaces_an_earlier_one_and_nothing_else(server: str) -> None:

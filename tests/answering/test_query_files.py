@@ -101,7 +101,7 @@ def test_files_that_cannot_be_read(tmp_path: Path, engine: Engine) -> None:
 
 
 def test_answers_as_parquet_and_as_json_lines(tmp_path: Path, engine: Engine) -> None:
-    answers = engine.ask_many(["e1/r0", "e2/r1"], top=3)
+    answers = engine.ask_many(["e1/r0", "e2/r1"], top=3, only="predicted")
     write_answers(tmp_path / "a.parquet", answers)
     frame = pl.read_parquet(tmp_path / "a.parquet")
     assert frame["query"].to_list() == ["e1/r0"] * 3 + ["e2/r1"] * 3

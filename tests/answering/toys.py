@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from blockhole.answering.calibration import Calibration, LengthCalibration, PlattCurve
+from blockhole.answering.calibration import Calibrated, Calibration, ChainCurve, Curve
 from blockhole.answering.engine import Engine
 from blockhole.answering.vectors import Vectors
 from blockhole.fitting import train
@@ -26,11 +26,19 @@ SIZES = {
 }
 
 
-def sigmoid_calibration(slope: float = 3.0) -> Calibration:
-    """The same curve for every length, so that a test can work it out by hand."""
-    curve = PlattCurve(slope=slope, intercept=-1.0)
-    return Calibration(
-        lengths={1: LengthCalibration(curve=curve, positives=1, negatives=1, brier={"platt": 0.0, "isotonic": 0.0})}
+def calibration_by_hand(*, intercept: float = 1.0, chains: bool = False) -> Calibrated:
+    """Curves that nothing was fitted on, with those of composed vectors if they should count."""
+    curve = ChainCurve(witness=0.5, share=0.8, intercept=0.5)
+    return Calibrated(
+        Calibration(
+            scale=0.9,
+            hop=Curve(slope=1.2, top_slope=0.7, intercept=intercept),
+            chains={2: curve} if chains else {},
+            facts=1,
+            brier=0.0,
+            sampling_error=0.0,
+        ),
+        None,
     )
 
 
@@ -39,7 +47,14 @@ def make_model(name: str, E: int, R: int, seed: int) -> Model:
 
 
 def make_engine(
-    name: str = "blockhole", *, E: int = 30, R: int = 3, facts: int = 60, seed: int = 0, calibrated: bool = True
+    name: str = "blockhole",
+    *,
+    E: int = 30,
+    R: int = 3,
+    facts: int = 60,
+    seed: int = 0,
+    calibrated: bool = True,
+    chains: bool = False,
 ) -> tuple[Engine, Model]:
     """An engine over random weights and facts, and the model it was made from."""
     model = make_model(name, E, R, seed)
@@ -49,7 +64,14 @@ def make_engine(
         Vocabulary([f"e{i}" for i in range(E)]), Vocabulary([f"r{i}" for i in range(R)], "relation"), triples
     )
     vectors = Vectors.of_weights(SIZES[name], dict(model.state_dict()), R)
-    return Engine(vectors, graph, sigmoid_calibration() if calibrated else None), model
+    return Engine(vectors, graph, calibration_by_hand(chains=chains) if calibrated else None), model
+
+
+def best_by_composed_vector(engine: Engine, query: str, top: int = 10) -> list[tuple[str, float]]:
+    """The entities of the highest scores, and these."""
+    scores = engine.composed_scores(query)
+    best = np.argsort(-scores, kind="stable")[:top].tolist()
+    return [(engine.graph.entities[entity], float(scores[entity])) for entity in best]
 
 
 def write_clockwork(folder: Path) -> Path:

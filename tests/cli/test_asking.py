@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 from blockhole.cli.main import main
-from blockhole.cli.prompt import Completer, history_file, open_prompt
+from blockhole.cli.prompt import Completer, history_file
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
 from tests.answering.toys import make_engine, train_clockwork
@@ -44,17 +44,39 @@ def own_run(run: Path, tmp_path: Path) -> Path:
 
 def test_ask_prints_one_object(blockhole: Command, run: Path) -> None:
     result = blockhole("ask", run, QUERY, "--top", 3, "--json").json()
-    assert set(result) == {"query", "answers", "milliseconds"}
-    assert result["query"] == QUERY
-    assert [set(answer) for answer in result["answers"]] == [{"entity", "score", "probability", "status"}] * 3
-    scores = [answer["score"] for answer in result["answers"]]
-    assert scores == sorted(scores, reverse=True)
+    assert set(result) == {"query", "answers", "known_count", "predicted_count", "negation", "milliseconds"}
+    assert (result["query"], result["negation"], result["predicted_count"]) == (QUERY, None, 3)
+    assert [set(answer) for answer in result["answers"]] == [{"entity", "score", "probability", "status"}] * (
+        3 + result["known_count"]
+    )
+    for status in ("known", "predicted"):
+        listed = [answer["probability"] for answer in result["answers"] if answer["status"] == status]
+        assert listed == sorted(listed, reverse=True)
+
+
+def test_ask_takes_queries_of_every_kind(blockhole: Command, run: Path) -> None:
+    both = '("number 3"/next | "number 4"/next)/next & not "number 6"'
+    outcome = blockhole("ask", run, both, "--only", "known")
+    assert outcome.out.splitlines()[1].split()[:2] == ["number", "5"]
+    assert outcome.err == "negation is over known facts: a fact that is missing may exclude some of these\n"
+    result = blockhole("ask", run, both, "--json").json()
+    assert (result["known_count"], result["negation"]) == (1, "over known facts")
+    assert "number 6" not in [answer["entity"] for answer in result["answers"]]
+
+
+def test_known_answers_are_paged(blockhole: Command, run: Path) -> None:
+    every = blockhole("ask", run, '"remainder/1"/^mod6', "--only", "known", "--top", 99, "--json").json()
+    assert len(every["answers"]) == every["known_count"] > 4
+    page = blockhole("ask", run, '"remainder/1"/^mod6', "--only", "known", "--top", 2, "--offset", 2, "--json").json()
+    assert (page["answers"], page["known_count"]) == (every["answers"][2:4], every["known_count"])
+    said = blockhole("ask", run, '"remainder/1"/^mod6', "--top", 2).err
+    assert said == f"2 of {every['known_count']} known answers; --offset 2 shows more\n"
 
 
 def test_ask_as_people_read_it(blockhole: Command, run: Path) -> None:
     outcome = blockhole("ask", run, '"number 3"/next', "--top", 2)
     lines = outcome.out.splitlines()
-    assert lines[0].split() == ["answer", "score", "probability", "status"]
+    assert lines[0].split() == ["answer", "probability", "status"]
     assert lines[1].startswith("number 4 ")
     assert lines[1].split()[-2:] == ["1.000", "known"]
     assert outcome.err == ""
@@ -74,8 +96,9 @@ def test_a_file_of_queries_becomes_a_file_of_answers(blockhole: Command, run: Pa
     queries = tmp_path / "queries.tsv"
     queries.write_text(f"{QUERY}\nnumber 4\tmod6\n", encoding="utf-8")
     result = blockhole("ask", run, "--file", queries, "--out", tmp_path / name, "--top", 2, "--json").json()
-    assert (result["queries"], result["answers"], result["out"]) == (2, 4, str(tmp_path / name))
     alone = [blockhole("ask", run, q, "--top", 2, "--json").json() for q in (QUERY, '"number 4"/mod6')]
+    count = sum(len(each["answers"]) for each in alone)
+    assert (result["queries"], result["answers"], result["out"]) == (2, count, str(tmp_path / name))
     if name.endswith("parquet"):
         assert pl.read_parquet(tmp_path / name)["entity"].to_list() == [
             answer["entity"] for each in alone for answer in each["answers"]
@@ -87,7 +110,7 @@ def test_a_file_of_queries_becomes_a_file_of_answers(blockhole: Command, run: Pa
 
 def test_one_answer_to_one_query_is_said_so(blockhole: Command, run: Path, tmp_path: Path) -> None:
     (tmp_path / "queries.tsv").write_text(f"{QUERY}\n", encoding="utf-8")
-    options = ("--file", tmp_path / "queries.tsv", "--out", tmp_path / "answers.jsonl")
+    options = ("--file", tmp_path / "queries.tsv", "--out", tmp_path / "answers.jsonl", "--only", "predicted")
     assert blockhole("ask", run, *options, "--top", 1).out.startswith("1 answer to 1 query in ")
     assert blockhole("ask", run, *options, "--top", 2).out.startswith("2 answers to 1 query in ")
 
@@ -108,7 +131,7 @@ def test_a_bad_query_in_a_file_leaves_no_output(blockhole: Command, run: Path, t
         (['"numbr 3"/next'], "unknown entity 'numbr 3'; did you mean \"number 3\""),
         ([""], "the query is empty: write source/relation"),
         (["a" + "/next" * 10_000], "the query has 10,000 hops; a query may have 64 at most."),
-        (['"number 3"/next | "number 3"/double'], "only the answers to paths are ranked so far"),
+        (['!"number 3"/next'], "! takes answers away, and here there are none to take them from"),
         ([QUERY, "--top", "0"], "top must be a whole number of at least 1, not 0."),
         ([QUERY, "--top", "-1"], "top must be a whole number of at least 1, not -1."),
     ],
@@ -130,7 +153,7 @@ def test_wrong_usage_is_status_2(blockhole: Command, run: Path, arguments: list[
 
 def test_check_says_yes_or_no(blockhole: Command, run: Path) -> None:
     result = blockhole("check", run, '"number 3"/next', "number 4", "--json").json()
-    assert set(result) == {"holds", "probability", "score", "status"}
+    assert set(result) == {"holds", "probability", "status"}
     assert (result["holds"], result["probability"], result["status"]) == (True, 1.0, "known")
     assert blockhole("check", run, '"number 3"/next', "number 4").out.startswith("yes: probability 1.000, known")
     assert blockhole("check", run, '"number 3"/mod6', "remainder/4").out.startswith("no: probability 0.")
@@ -146,27 +169,39 @@ def test_a_run_without_calibration(blockhole: Command, own_run: Path) -> None:
         assert refused.startswith(f"{own_run} has no calibration for its weights, which turns scores into")
         assert refused.rstrip().endswith(f"make it with `blockhole calibrate {own_run}`.")
     report = blockhole("calibrate", own_run, "--test", "--json").json()
-    assert set(report["lengths"]) == {"1", "2", "3", "4", "5"}
-    assert report["test"]["all"]["ece"] < 0.15
+    assert {"scale", "hop", "chains", "facts", "brier", "sampling_error"} <= set(report)
+    assert report["test"]["1 hop"]["ece"] < 0.15
     assert blockhole("check", own_run, '"number 3"/mod6', "remainder/4").status == 0
 
 
 def test_calibrate_draws_its_reliability(blockhole: Command, own_run: Path, tmp_path: Path) -> None:
     outcome = blockhole("calibrate", own_run, "--plots", tmp_path / "plots")
-    assert "expected calibration error on test, shown pairs" in outcome.out
+    assert "expected calibration error on test, 2 hops: " in outcome.out
+    assert outcome.out.startswith("p = 1 / (1 + exp(-(")
     assert sorted(path.name for path in (tmp_path / "plots").iterdir()) == ["reliability.png", "reliability.svg"]
 
 
-def test_explain_gives_chains(blockhole: Command, run: Path) -> None:
-    result = blockhole("explain", run, '"number 3"/next/next', "number 5", "--json").json()
-    (chain,) = result["chains"]
-    assert chain["probability"] == 1.0
-    assert [hop["target"] for hop in chain["hops"]] == ["number 4", "number 5"]
-    assert set(chain["hops"][0]) == {"source", "relation", "target", "status", "probability"}
-    shown = blockhole("explain", run, '"number 3"/next/next', "number 5").out
-    assert shown == "1.000  number 3 → next → number 4 → next → number 5\n"
-    nothing = blockhole("explain", run, '"number 3"/mod6/mod6/mod6', "number 5").out
-    assert nothing.startswith("no chain is plausible: the best has probability ")
+def test_explain_gives_proofs(blockhole: Command, run: Path) -> None:
+    query = '"number 3"/next/next'
+    result = blockhole("explain", run, query, "number 5", "--top", 1, "--json").json()
+    assert (result["probability"], result["status"]) == (1.0, "known")
+    (proof,) = result["proofs"]
+    assert proof["probability"] == 1.0
+    assert set(proof["tree"]) == {"entity", "relation", "status", "probability", "parts", "excluded"}
+    assert (proof["tree"]["entity"], proof["tree"]["parts"][0]["entity"]) == ("number 5", "number 4")
+    shown = blockhole("explain", run, query, "number 5", "--top", 1).out
+    expected = '1.000  number 3 → next → number 4 → next → number 5'
+    assert shown == f"number 5: known, probability 1.000\n{expected}\n"
+    assert blockhole("explain", run, query, "number 5", "--dot").out.startswith("digraph proofs {")
+    nothing = blockhole("explain", run, f'{query} & "number 9"', "number 5").out
+    assert nothing == "number 5: predicted, probability 0.000; no proof is plausible\n"
+
+
+def test_explain_shows_what_a_negation_leaves(blockhole: Command, run: Path) -> None:
+    query = '"number 3"/next/next & !"number 3"/double'
+    shown = blockhole("explain", run, query, "number 5", "--top", 1).out.splitlines()
+    assert shown[0].startswith("number 5: known, probability ")
+    assert "→ number 5) & (not (0." in shown[1]
 
 
 def test_paths_connects_two_entities(blockhole: Command, run: Path) -> None:
@@ -242,18 +277,6 @@ def test_the_prompt_answers_and_goes_on_after_mistakes(
     assert "number 4" in outcome.out
     assert "unknown relation 'nxt'; did you mean 'next'?" in outcome.err
     assert history_file() == tmp_path / "blockhole" / "queries"
-
-
-def test_the_prompt_goes_on_after_a_query_that_its_model_has_no_answer_to(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    monkeypatch.setattr("sys.stdin", io.StringIO("e1/r0/r1\ne1/r0\n"))
-    engine, _ = make_engine("simple")  # its scores are of single relations
-    open_prompt(engine, 1, "all", None)
-    captured = capsys.readouterr()
-    assert "SimplE scores single relations, not a path of 2" in captured.err
-    assert captured.out.count("predicted") + captured.out.count("known") == 1
 
 
 def test_completion_offers_entities_then_relations() -> None:

@@ -62,7 +62,7 @@ class Visit:
 
     @property
     def box(self) -> Locator:
-        return self.page.get_by_role("combobox", name="Path query")
+        return self.page.get_by_role("combobox", name="Query")
 
     @property
     def options(self) -> Locator:

@@ -74,6 +74,18 @@ def test_queries_stay_readable_in_the_address(visit: Visit) -> None:
     assert visit.page.url.endswith("?q=%22number+7%22/^next")
 
 
+def test_a_query_that_joins_paths_lives_in_the_address_too(visit: Visit) -> None:
+    visit.open()
+    joined = '"number 7"/next & !"number 9"/next | "number 3"/^next'
+    visit.box.fill(joined)
+    visit.box.press("Enter")
+    expect(visit.answers.first).to_be_visible()
+    assert visit.page.url.endswith("?q=%22number+7%22/next+%26+!%22number+9%22/next+|+%22number+3%22/^next")
+    visit.page.reload()
+    expect(visit.box).to_have_value(joined)
+    expect(visit.answers.first).to_be_visible()
+
+
 def _text_with_reason(visit: Visit) -> str:
     """What the page says once it shows why, without the time it took."""
     expect(visit.page.locator(".layers svg")).to_be_visible()

@@ -28,6 +28,25 @@ def test_only_relations_that_lead_on_are_offered(visit: Visit) -> None:
     assert [text.removesuffix("facts lead on") for text in visit.options.all_text_contents()] == ["^mod6"]
 
 
+def test_every_path_of_a_query_is_completed(visit: Visit) -> None:
+    visit.open().box.press_sequentially('"number 1"/next & !number 5')
+    expect(visit.options.first).to_have_text("number 5")
+    visit.options.first.click()
+    expect(visit.box).to_have_value('"number 1"/next & !"number 5"/')
+    expect(visit.options.filter(has_text="next").first).to_contain_text("facts lead on")
+    visit.box.press_sequentially("nex")
+    visit.box.press("Tab")
+    expect(visit.box).to_have_value('"number 1"/next & !"number 5"/next')
+    visit.box.press("Enter")
+    expect(visit.answers.first).to_contain_text("number 2")
+
+
+def test_relations_that_lead_on_from_parentheses_are_offered(visit: Visit) -> None:
+    visit.open().box.fill('("number 1"/mod6 | "number 2"/mod6)/')
+    expect(visit.options.first).to_be_visible()
+    assert [text.removesuffix("facts lead on") for text in visit.options.all_text_contents()] == ["^mod6"]
+
+
 def test_a_caret_offers_inverses_only(visit: Visit) -> None:
     visit.open().box.fill('"number 1"/^')  # at once: what is offered on the way to it is something else
     expect(visit.options.first).to_be_visible()

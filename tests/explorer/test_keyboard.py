@@ -26,7 +26,7 @@ def test_a_whole_journey_by_keys(visit: Visit) -> None:
     expect(visit.box).to_be_focused()
     keys.press("Enter")
     expect(visit.answers.first).to_contain_text("number 8")
-    expect(visit.page.get_by_role("status")).to_contain_text("10 answers")
+    expect(visit.page.get_by_role("status")).to_contain_text("1 known, 10 predicted")
 
     for _ in range(5):  # the button, three options, the first answer
         keys.press("Tab")

@@ -21,6 +21,9 @@ PLACES: dict[str, dict[str, str]] = {
     "answers": {"q": QUERY, "top": "25"},
     "reason": {"q": QUERY, "answer": "number 16"},
     "long name": {"q": f"{LONG}/next/next", "answer": "number 4"},
+    "intersection": {"q": '"number 7"/next & "number 9"/^next', "answer": "number 8"},
+    "negation": {"q": '"number 7"/next & !"number 7"/next/next', "answer": "number 8"},
+    "union": {"q": '"number 3"/next/double | "number 7"/next', "answer": "number 8"},
     "two runs": {"q": QUERY, "versus": "complex", "answer": "number 16"},
     "entity": {"entity": HUB},
     "markup": {"entity": SCRIPT},
@@ -42,7 +45,9 @@ def test_two_runs_stand_side_by_side(visit: Visit) -> None:
     for place, name in enumerate(names[0]):
         said = left.locator(".elsewhere .unseen").nth(place)
         expect(said).to_have_text(
-            f"place {names[1].index(name) + 1} at complex" if name in names[1] else "not among those of complex"
+            f"place {names[1].index(name) + 1} at complex"
+            if name in names[1]
+            else "not among those predicted at complex"
         )
     left.locator(".answer").filter(has_text="number 16").get_by_role("button").click()
     expect(visit.page.get_by_role("region", name="Why number 16")).to_have_count(2)

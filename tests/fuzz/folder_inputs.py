@@ -107,8 +107,8 @@ def _runs(folder: Path) -> list[Path]:
 def _read_run(folder: Path) -> None:
     from blockhole.answering.connections import paths
     from blockhole.answering.engine import Engine
-    from blockhole.answering.explanation import explain
     from blockhole.answering.export import export
+    from blockhole.answering.proofs import explain
     from blockhole.runs.checkpoint import load_checkpoint
     from blockhole.runs.run import Run
     from blockhole.runs.verification import verify
@@ -165,7 +165,7 @@ def _search_index(folder: Path) -> None:
     if loaded.approximate is not None:
         loaded.approximate.shortlist(torch.ones(24, dtype=torch.float64), 5)
     if loaded.exact is not None:
-        loaded.exact.shortlists(torch.ones((1, 24), dtype=torch.float64), 5)
+        loaded.exact @ torch.ones(24)
 
 
 def _packed_graphs(folder: Path) -> list[Path]:

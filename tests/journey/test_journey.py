@@ -53,7 +53,8 @@ def test_ask(blockhole: Blockhole, run: str) -> None:
 def test_explain(blockhole: Blockhole, run: str) -> None:
     explained = blockhole("explain", run, LAND, BRAZIL)
     assert explained.status == 0, explained.err
-    best = explained.out.splitlines()[0]
+    answer, best = explained.out.splitlines()[:2]
+    assert answer == f"{BRAZIL}: known, probability 1.000"
     assert re.match(r"[01]\.\d{3}  http://exemple.org/Zoë_Müller → <http://exemple.org/née_à> → ", best)
     assert best.endswith(f"→ {BRAZIL}")
 
@@ -208,6 +209,6 @@ def test_10_probabilities_without_facts_set_aside(blockhole: Blockhole, unsplit_
         "make it with `blockhole calibrate tout`."
     )
     assert _failure(blockhole, "calibrate", unsplit_run).endswith(
-        f"{FILE} has no validation facts, on which probabilities are measured; set some aside with "
+        f"{FILE} has no validation facts, by which probabilities are fitted; set some aside with "
         "`blockhole data split` and train on what it writes, or name other data with --data."
     )

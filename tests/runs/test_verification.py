@@ -175,7 +175,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def test_a_flipped_bit_anywhere_is_told_or_changes_nothing(
     place: str, use: Callable[[Path], object], written: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("blockhole.answering.search.MANY", 10)
+    monkeypatch.setattr("blockhole.answering.engine.MANY", 10)
     folder = written[place]
     expected = use(folder)
     silent = []

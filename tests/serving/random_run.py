@@ -1,4 +1,4 @@
-"""A run of any size without training: random weights, random facts, and the same calibration for every length."""
+"""A run of any size without training: random weights, random facts, and a calibration that nothing was fitted on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from blockhole.runs.checkpoint import TrainingState
 from blockhole.runs.config import TrainConfig
 from blockhole.runs.writer import RunWriter
 from blockhole.training.steppers import AutogradStepper
-from tests.answering.toys import SIZES, make_engine, sigmoid_calibration
+from tests.answering.toys import SIZES, calibration_by_hand, make_engine
 
 
 def write_random_run(folder: Path, *, E: int, R: int, facts: int) -> Path:
@@ -21,5 +21,5 @@ def write_random_run(folder: Path, *, E: int, R: int, facts: int) -> Path:
     writer.begin(config, engine.graph)
     writer.save(TrainingState(epoch=1), None, best_changed=False)
     writer.close()
-    save_calibration(sigmoid_calibration(), folder)
+    save_calibration(calibration_by_hand(), folder)
     return folder

@@ -14,6 +14,7 @@ from blockhole.cli.main import main
 from tests.serving.processes import ServerProcess
 
 QUERY = '"number 3"/next/double'
+JOINED = '("number 3"/next & !"number 5")/double | "number 7"/next & !"number 3"/next/double'
 
 
 def _printed(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
@@ -44,8 +45,11 @@ def _result(response: httpx.Response) -> dict[str, Any]:
             {"query": QUERY, "top": 3, "candidates": "all", "only": "predicted"},
             ["ask", QUERY, "--top", 3, "--candidates", "all", "--only", "predicted"],
         ),
+        ("ask", {"query": JOINED, "offset": 1}, ["ask", JOINED, "--offset", 1]),
         ("check", {"query": QUERY, "entity": "number 8"}, ["check", QUERY, "number 8"]),
+        ("check", {"query": JOINED, "entity": "number 8"}, ["check", JOINED, "number 8"]),
         ("explain", {"query": QUERY, "entity": "number 8", "top": 2}, ["explain", QUERY, "number 8", "--top", 2]),
+        ("explain", {"query": JOINED, "entity": "number 8", "top": 3}, ["explain", JOINED, "number 8", "--top", 3]),
         (
             "paths",
             {"source": "number 3", "target": "remainder/4", "max_length": 2, "top": 5},
@@ -69,7 +73,24 @@ def test_results_are_what_the_command_line_prints(
 
 @pytest.mark.parametrize("top", [3, 3.0])
 def test_a_whole_number_may_be_written_with_a_point(client: httpx.Client, top: float) -> None:
-    assert len(_result(client.post("/api/ask", json={"query": QUERY, "top": top}))["answers"]) == 3
+    assert _result(client.post("/api/ask", json={"query": QUERY, "top": top}))["predicted_count"] == 3
+
+
+def test_known_answers_are_counted_and_paged(client: httpx.Client) -> None:
+    numbers = '"remainder/1"/^mod6/mod6/^mod6'
+    whole = _result(client.post("/api/ask", json={"query": numbers, "only": "known", "top": 100}))
+    assert whole["known_count"] == len(whole["answers"]) > 4
+    pages = [
+        _result(client.post("/api/ask", json={"query": numbers, "only": "known", "top": 3, "offset": offset}))
+        for offset in range(0, whole["known_count"], 3)
+    ]
+    assert {page["known_count"] for page in pages} == {whole["known_count"]}
+    assert [answer for page in pages for answer in page["answers"]] == whole["answers"]
+
+
+def test_what_a_negation_is_over_is_said(client: httpx.Client) -> None:
+    assert _result(client.post("/api/ask", json={"query": QUERY}))["negation"] is None
+    assert _result(client.post("/api/ask", json={"query": JOINED}))["negation"] == "over known facts"
 
 
 def test_ask_says_how_long_it_took(client: httpx.Client) -> None:

@@ -14,10 +14,10 @@ from typing import cast
 
 import pytest
 
-from blockhole.answering.connections import Deadline
 from blockhole.answering.engine import Engine, Question
-from blockhole.answering.explanation import explain
 from blockhole.answering.known import NextRelations
+from blockhole.answering.proofs import explain
+from blockhole.answering.search import Deadline
 from blockhole.errors import BlockholeError, OutOfTime, UnknownName
 from blockhole.graph.vocabulary import NameIndex, Vocabulary
 from blockhole.serving.lanes import LARGEST, Batcher, Lane
@@ -41,7 +41,7 @@ def test_a_lane_refuses_what_it_has_no_room_for_and_gives_up_in_time() -> None:
         with pytest.raises(Refusal, match="as many requests as it can hold"):
             await lane.run(lambda: 8)
         for late in (running, waiting):
-            with pytest.raises(Refusal, match=r"no answer was found within 0\.2 s"):
+            with pytest.raises(Refusal, match=r"the search did not end within 0\.2 s"):
                 await late
         assert lane.size() == 0
         held.set()
@@ -183,7 +183,9 @@ def test_the_names_of_a_question_are_looked_up_once(monkeypatch: pytest.MonkeyPa
     engine, _ = make_engine()
     service = Service(ServerSettings(), Metrics())
     monkeypatch.setattr(Vocabulary, "find", watched)
-    report = asyncio.run(service.ask(_served(engine), AskBody(query="e1/r0/^r1", candidates="typed", only=None)))
+    report = asyncio.run(
+        service.ask(_served(engine), AskBody(query="e1/r0/^r1", candidates="typed", only=None, offset=0))
+    )
     service.close()
     assert looked_up == ["e1", "r0", "r1"]
     assert report.answers == engine.ask("e1/r0/^r1").ranked
@@ -191,7 +193,7 @@ def test_the_names_of_a_question_are_looked_up_once(monkeypatch: pytest.MonkeyPa
 
 def test_explain_knows_how_long_it_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
     engine, _ = make_engine()
-    with pytest.raises(OutOfTime, match="no answer was found within 0 s"):
+    with pytest.raises(OutOfTime, match="the search did not end within 0 s"):
         explain(engine, "e1/r0/r1", "e2", deadline=Deadline(0))
     given: list[float] = []
 

@@ -102,13 +102,7 @@ def test_a_run_without_calibration_says_so(client: httpx.Client, route: str) -> 
     ("body", "status", "kind", "message"),
     [
         ({"query": "a" + "/next" * 17}, 422, "query", "the query has 17 hops; a query may have 16 at most."),
-        (
-            {"query": '"number 3"/next & !"number 4"'},
-            422,
-            "query",
-            '"number 3"/next & !"number 4" has &, | or !, and only the answers to paths are ranked so far; '
-            "`blockhole answers DATA QUERY` gives the known ones.",
-        ),
+        ({"query": QUERY, "offset": -1}, 422, "invalid", "offset is a place in a list, at least 0; it cannot be -1."),
         ({"query": QUERY, "top": 1001}, 422, "invalid", "top may be 1,000 at most here; it cannot be 1,001."),
         ({"query": QUERY, "top": 10**30}, 422, "invalid", f"top may be 1,000 at most here; it cannot be {10**30:,}."),
         ({"query": QUERY, "top": "3"}, 422, "invalid", "top is a whole number; it cannot be '3'."),
@@ -306,7 +300,7 @@ def test_a_number_out_of_range_has_a_place(client: httpx.Client, address: str, f
 def test_a_bug_is_refused_in_the_same_shape_and_logged_under_the_id_that_the_client_has(
     run: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
     monkeypatch.setattr(Engine, "check", broken)

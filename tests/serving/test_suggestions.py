@@ -163,11 +163,12 @@ def test_runs_have_queries_to_begin_with(client: httpx.Client) -> None:
 def test_the_royal_family_begins_with_the_paths_of_the_paper(tmp_path: Path) -> None:
     train("family", settings={"training.epochs": 1}, out=tmp_path / "run")
     examples = ServedRun.load("run", tmp_path / "run").report.examples
-    assert [(each.query, each.candidates) for each in examples[:2]] == [
+    assert [(each.query, each.candidates) for each in examples[:3]] == [
         ("William/^fatherOf/brotherOf/fatherOf", "all"),
         ("William/brotherOf/^fatherOf/fatherOf", "all"),
+        ("William/^fatherOf/brotherOf/fatherOf & !Andrew/fatherOf", "all"),
     ]
-    assert [len(parse(each.query).hops) for each in examples[2:]] == [2, 3]
+    assert [len(parse(each.query).hops) for each in examples[3:]] == [2, 3]
 
 
 def test_mended_queries_parse_and_have_the_name(client: httpx.Client) -> None:

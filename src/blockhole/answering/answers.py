@@ -19,7 +19,7 @@ Status = Literal["known", "predicted"]
 @final
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One entity as an answer; `probability` is None where the run has no calibration."""
+    """One entity as an answer; `score` orders answers: the probability, or where a run has none, the share."""
 
     entity: str
     score: float
@@ -30,10 +30,16 @@ class Answer:
 @final
 @dataclass(frozen=True, slots=True)
 class Answers(Sequence[Answer]):
-    """The answers to `query`, best first."""
+    """Answers to `query`: known ones, of which there are `known_count` in all, and then predicted ones; best first.
+
+    Where the query has a `negation`, known answers are those that no known fact refutes, each with the probability that
+    no missing one does.
+    """
 
     query: str
     ranked: tuple[Answer, ...]
+    known_count: int
+    negation: bool = False
 
     def __len__(self) -> int:
         return len(self.ranked)
@@ -47,7 +53,7 @@ class Answers(Sequence[Answer]):
     def __getitem__(self, index: slice) -> Answers: ...
     def __getitem__(self, index: int | slice) -> Answer | Answers:
         if isinstance(index, slice):
-            return Answers(self.query, self.ranked[index])
+            return Answers(self.query, self.ranked[index], self.known_count, self.negation)
         return self.ranked[index]
 
     def to_dicts(self) -> list[dict[str, str | float | None]]:
@@ -97,8 +103,22 @@ def answers_frame(many: Sequence[Answers]) -> pl.DataFrame:
 @final
 @dataclass(frozen=True, slots=True)
 class AnswersReport:
-    """The answers to a query, best first, and how long they took to find: what --json prints and the server sends."""
+    """The answers to a query, and how long they took to find: what --json prints and the server sends.
+
+    First the known ones, then the predicted ones, each best first; `known_count` is how many known answers there are in
+    all, `predicted_count` how many predicted ones are listed. `negation` says what it is over, where there is one.
+    """
 
     query: str
     answers: tuple[Answer, ...]
+    known_count: int
+    predicted_count: int
+    negation: Literal["over known facts"] | None
     milliseconds: float
+
+    @classmethod
+    def of(cls, answers: Answers, seconds: float) -> AnswersReport:
+        """The report of answers that took so long."""
+        predicted = sum(answer.status == "predicted" for answer in answers)
+        negation: Literal["over known facts"] | None = "over known facts" if answers.negation else None
+        return cls(answers.query, answers.ranked, answers.known_count, predicted, negation, round(1000 * seconds, 3))

@@ -3,27 +3,42 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import Literal, final
+from typing import NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from blockhole.answering.calibration import Calibration, fit_calibration, save_calibration
-from blockhole.answering.engine import Engine
-from blockhole.answering.search import find_answers
+from blockhole.answering.calibration import (
+    Calibrated,
+    Calibration,
+    ChainCurve,
+    Curve,
+    bent,
+    fit_logistic,
+    log_odds,
+    save_calibration,
+)
+from blockhole.answering.engine import Encoded, Engine
+from blockhole.answering.hops import Hops, Normalisers
+from blockhole.answering.known import KnownFacts
+from blockhole.answering.search import UNLIMITED, Search, Wanted
 from blockhole.answering.vectors import Vectors
 from blockhole.data.dataset import DataSet, load
-from blockhole.errors import DataError, RunError, Seed, UndefinedPath, checked
+from blockhole.errors import DataError, QueryTooCostly, RunError, Seed, checked, counted
 from blockhole.evaluation.classification import Reliability, reliability
 from blockhole.evaluation.completion import both_sides
 from blockhole.graph.knowledge_graph import KnowledgeGraph
-from blockhole.queries.exact import holds
+from blockhole.models.contract import full_float32
+from blockhole.queries.exact import answers, holds
+from blockhole.queries.language import Hop, Query
 from blockhole.queries.paths import PathQueries
+from blockhole.queries.plans import Plan
 from blockhole.queries.walks import sample_walks
 from blockhole.runs.run import Run
 
-_HELD_OUT = 0.3
+_WALKS_PER_FACT = 4
 
 
 @checked
@@ -31,33 +46,63 @@ def calibrate(run: Run | Path | str, data: DataSet | Path | str | None = None, *
     """Fit a calibration on validation facts, those of the run's own data unless other data is given or named.
 
     It is kept in the folder of the run, where there is one, and used whenever the run is asked. `seed` decides which
-    queries and candidates are drawn.
+    facts and candidates are drawn.
     """
     run = run if isinstance(run, Run) else Run.open(run)
-    data = _data_for(run, data)
-    engine = Engine(Vectors.of(run), data.split.graph("train"))
-    calibration = fit(engine, data, seed=seed)
+    calibrated = fit(Vectors.of(run), _data_for(run, data), seed=seed)
     if run.folder is not None:
-        save_calibration(calibration, run.folder)
-    return calibration
+        save_calibration(calibrated, run.folder)
+    return calibrated.calibration
 
 
 @checked
 def measure_calibration(
-    run: Run | Path | str,
-    data: DataSet | Path | str | None = None,
-    *,
-    calibration: Calibration | None = None,
-    seed: Seed = 0,
-) -> dict[str, Reliability]:
-    """How the probabilities of a run compare with what is true on test queries, as `measure` says.
-
-    They are those of the `calibration` given, or of the one that is kept in the run's folder.
-    """
+    run: Run | Path | str, data: DataSet | Path | str | None = None, *, seed: Seed = 0
+) -> dict[str, Measured]:
+    """How the probabilities of a calibrated run compare with what is true on test queries, as `measure` says."""
     run = run if isinstance(run, Run) else Run.open(run)
     data = _data_for(run, data)
-    engine = Engine.open(run, graph=data.split.graph("train"), calibration=calibration, calibrated=True)
-    return measure(engine, data, seed=seed)
+    return measure(Engine.open(run, graph=data.split.graph("train"), calibrated=True), data, seed=seed)
+
+
+class Measured(NamedTuple):
+    """Probabilities beside what is true, in fifteen bins that hold as many each, and their Brier score."""
+
+    bins: Reliability
+    brier: float
+
+
+def measure(engine: Engine, data: DataSet, *, per_length: int = 500, seed: int = 0) -> dict[str, Measured]:
+    """How the probabilities of the ten best predicted answers do on test queries: of all, and by number of hops."""
+    queries = calibration_queries(data, per_length, seed)
+    truth = data.split.graph("train", "valid", "test")
+    said: dict[int, list[float]] = {}
+    true: dict[int, list[bool]] = {}
+    for i, length in enumerate(queries.length.tolist()):
+        source, path = int(queries.source[i]), queries.path[i, :length].tolist()
+        hops = [Hop(*engine.graph.relation_name(relation)) for relation in path]
+        query = Encoded(Query(engine.graph.entities[source], hops), Plan.of_chain(source, path))
+        try:
+            shown = engine.ask(query, top=_SHOWN, only="predicted")
+        except QueryTooCostly:
+            continue
+        entities = engine.graph.entities.ids([answer.entity for answer in shown])
+        said.setdefault(length, []).extend(answer.score for answer in shown)
+        true.setdefault(length, []).extend(np.isin(entities, answers(truth, source, path)).tolist())
+    lengths = sorted(said)
+    parts = {"all": lengths, **{f"{length} hops" if length > 1 else "1 hop": [length] for length in lengths}}
+    measured = {}
+    for name, of in parts.items():
+        probability = np.array([p for length in of for p in said[length]])
+        label = np.array([each for length in of for each in true[length]], dtype=bool)
+        if len(label):
+            brier = float(np.mean((probability - label) ** 2))
+            measured[name] = Measured(reliability(probability, label, "mass"), brier)
+    return measured
+
+
+_SHOWN = 10
+"""Predicted answers taken of each query: what people see of it."""
 
 
 def _data_for(run: Run, data: DataSet | Path | str | None) -> DataSet:
@@ -70,112 +115,246 @@ def _data_for(run: Run, data: DataSet | Path | str | None) -> DataSet:
     return data
 
 
-def fit(engine: Engine, data: DataSet, *, per_length: int = 2000, seed: Seed = 0) -> Calibration:
-    """The calibration of `engine` by the validation facts of `data`; the curves' kind is chosen on queries held out."""
-    queries = scored_queries(engine, calibration_queries(data, "dev", per_length, seed))
-    pairs = collect_pairs(engine, queries, data.split.graph("train", "valid"), seed)
-    if not pairs.label.any():
-        raise DataError(f"all validation facts of {data.name} are in train too, so they say nothing; give others.")
-    held_out = np.random.default_rng(seed).random(len(queries)) < _HELD_OUT
-    return fit_calibration(pairs.length, pairs.evidence, pairs.label, held_out[pairs.query])
+def fit(vectors: Vectors, data: DataSet, *, seed: Seed = 0) -> Calibrated:
+    """The calibration of a model's vectors by the validation facts of `data`."""
+    known = KnownFacts(data.split.graph("train"))
+    asked = _missing_facts(known, data)
+    if len(asked) // 2 < ENOUGH:
+        raise DataError(
+            f"{data.name} has {counted(len(asked) // 2, 'validation fact')} that train does not have, and a "
+            f"calibration needs {ENOUGH}; answers have shares as scores until then, and no probabilities."
+        )
+    rng = np.random.default_rng(seed)
+    asked = asked.take(rng.permutation(len(asked))[:_ASKED])
+    scale = _fit_scale(vectors, known, asked.take(slice(0, _SCALED)))
+    candidates = vectors.all_candidates()
+    table, error = _normalisers(Normalisers(vectors, candidates, known, scale), known, rng)
+    hops = Hops(vectors, candidates, known, scale, None, table)
+    pairs = _pairs(hops, known, asked, data.split.graph("train", "valid"))
+    held_out = pairs.question % 10 < 10 * _HELD_OUT
+    curve = _fit_curve(pairs, ~held_out)
+    brier = _brier(curve, pairs, held_out)
+    calibration = Calibration(
+        scale=scale,
+        hop=_fit_curve(pairs, np.ones(len(held_out), dtype=bool)),
+        chains={},
+        facts=len(asked),
+        brier=brier,
+        sampling_error=error,
+    )
+    chains = _fit_chains(Engine(vectors, known.graph, Calibrated(calibration, table)), data, seed)
+    return Calibrated(calibration.model_copy(update={"chains": chains}), table)
 
 
-def measure(engine: Engine, data: DataSet, *, per_length: int = 2000, seed: int = 0) -> dict[str, Reliability]:
-    """How the probabilities of `engine` do on test queries: of `all` pairs, and of those that `ask` would show.
-
-    `all` are the targets, the ten best predicted answers and ten candidates drawn for each query.
-    """
-    queries = scored_queries(engine, calibration_queries(data, "test", per_length, seed))
-    pairs = collect_pairs(engine, queries, data.split.graph("train", "valid", "test"), seed)
-    probability = np.zeros(len(pairs))
-    for length in np.unique(pairs.length).tolist():
-        rows = pairs.length == length
-        probability[rows] = engine.probability(pairs.evidence[rows], length)
-    return {
-        "all": reliability(probability, pairs.label),
-        "shown": reliability(probability[pairs.shown], pairs.label[pairs.shown]),
-    }
+ENOUGH = 10
+"""Validation facts without which there is no calibration."""
+_ASKED = 2000
+_SCALED = 256
+_HELD_OUT = 0.3
+_BEST = 20
+_LEAST = 0.05
+"""A larger share always counts a little more, and a better witness does, or else the best answers had no order."""
+_AT_ONCE = 2**22
+_KEPT = 2**26
+"""Normalisers that are kept with a run, at most: 256 MiB."""
+_BUDGET = (5e10, 2e10)
+"""Products of numbers that all normalisers may cost of (s, r) with a known fact, and those of all others."""
 
 
-def scored_queries(engine: Engine, queries: PathQueries) -> PathQueries:
-    """The queries of those lengths that the model defines scores for."""
-    defined = np.ones(len(queries), dtype=bool)
-    for length in queries.lengths():
-        of_length = queries.length == length
-        try:
-            engine.scores(queries.take(np.flatnonzero(of_length)[:1]))
-        except UndefinedPath:
-            defined[of_length] = False
-    return queries.take(defined)
+def _missing_facts(known: KnownFacts, data: DataSet) -> PathQueries:
+    """The validation facts that train does not have, asked for from both ends; each (s, r) once."""
+    facts = data.split.valid
+    if not len(facts):
+        raise DataError(
+            f"{data.name} has no validation facts, by which probabilities are fitted; set some aside with "
+            "`blockhole data split` and train on what it writes, or name other data with --data."
+        )
+    queries = both_sides(facts, len(data.split.relations))
+    queries = queries.take(~holds(known.graph, queries))
+    _, first = np.unique(np.column_stack([queries.path[:, 0], queries.source]), axis=0, return_index=True)
+    return queries.take(np.sort(first))
 
 
-# The pairs of a query and an entity that a calibration is fitted on and measured on
+def _fit_scale(vectors: Vectors, known: KnownFacts, asked: PathQueries) -> float:
+    """α of greatest likelihood: how sharp a softmax over all objects but the known ones says where facts are."""
+    from scipy.optimize import minimize_scalar
 
-SHOWN = 10
-"""Predicted answers taken of each query: what people see of it."""
-_DRAWN = 10
-"""Further candidates drawn of each query: what a check may be asked about."""
-_WALKS_PER_FACT = 4
+    table, scores, target = vectors.all_candidates(), [], []
+    for relation in np.unique(asked.path[:, 0]).tolist():
+        rows = np.flatnonzero(asked.path[:, 0] == relation)
+        with full_float32():
+            score = (vectors.walk(vectors.rows(asked.source[rows]), [relation]).float() @ table.T).numpy()
+        row, known_object = known.facts_of(asked.source[rows], relation)
+        score[row, known_object] = -np.inf
+        scores.append(score)
+        target.append(asked.target[rows])
+    score, place = np.concatenate(scores), np.concatenate(target)
+    score -= score.max(axis=1, keepdims=True)
+    hit = score[np.arange(len(place)), place]
+
+    def loss(log_scale: float) -> float:
+        scale = np.float32(np.exp(log_scale))
+        return float((np.log(np.exp(scale * score).sum(axis=1)) - scale * hit).mean())
+
+    return float(np.exp(minimize_scalar(loss, bounds=(-4, 4), method="bounded", options={"xatol": 0.01}).x))
+
+
+def _normalisers(
+    normalisers: Normalisers, known: KnownFacts, rng: np.random.Generator
+) -> tuple[NDArray[np.float32] | None, float]:
+    """The normalisers that are worth keeping, and the error of those that are sampled."""
+    graph = known.graph
+    relations, entities = 2 * graph.num_relations, graph.num_entities
+    if relations * entities > _KEPT:
+        return None, 0.0
+    sources = [known.candidates(graph.inverse(relation)) for relation in range(relations)]
+    typed = sum(map(len, sources))
+    counts = (typed, relations * entities - typed)
+    sizes = [normalisers.affordable(count, budget) for count, budget in zip(counts, _BUDGET, strict=True)]
+    table = np.empty((relations, entities), dtype=np.float32)
+    squares: list[float] = []
+    for relation in range(relations):
+        others = np.setdiff1d(np.arange(entities), sources[relation], assume_unique=True)
+        for part, size in zip((sources[relation], others), sizes, strict=True):
+            if len(part):
+                table[relation, part] = normalisers.sums(part, relation, size)
+                if size < entities and len(squares) < 400:
+                    some = rng.choice(part, min(2, len(part)), replace=False)
+                    exact = normalisers.sums(some, relation, entities)
+                    squares += ((table[relation, some] - exact) ** 2).tolist()
+    return table, float(np.sqrt(np.mean(squares))) if squares else 0.0
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Pairs:
-    """Predicted pairs of a query and a typed candidate: none of them follows from the known facts.
+    """The likeliest objects that (s, r) does not have in train, of those that r takes: what people are shown.
 
-    `label` says whether it is true in G(F*); `shown` whether it is among the query's best ten, the others are drawn.
-    Shapes [N]: query, length int64, evidence float64, label, shown bool.
+    Entities that r never takes are left out: there are many more of them, hardly any is an answer, and a curve that
+    was fitted on them too would say far too little of all others. `share` is x. Shapes [N].
     """
 
-    query: NDArray[np.int64]
-    length: NDArray[np.int64]
-    evidence: NDArray[np.float64]
+    question: NDArray[np.int64]
+    share: NDArray[np.float32]
     label: NDArray[np.bool_]
-    shown: NDArray[np.bool_]
-
-    def __len__(self) -> int:
-        return len(self.label)
 
 
-def collect_pairs(engine: Engine, queries: PathQueries, truth: KnowledgeGraph, seed: int = 0) -> Pairs:
-    """For each query its target, the ten best predicted answers as `ask` shows them, and ten candidates at random."""
-    num_entities = engine.graph.num_entities
-    best = find_answers(engine, queries, SHOWN, only="predicted")
-    shown_key = best.row * num_entities + best.entity
-    target_key = np.arange(len(queries)) * num_entities + queries.target
-    others = np.setdiff1d(np.concatenate([target_key, _draw_candidates(engine, queries, seed)]), shown_key)
-    key = np.concatenate([shown_key, others])
-    row, entity = np.divmod(key, max(num_entities, 1))
-    pairs = PathQueries(queries.source[row], queries.path[row], queries.length[row], entity.astype(np.int32))
-    evidence = np.concatenate([best.evidence, engine.scores(pairs.take(slice(len(shown_key), None)))[1]])
-    predicted = ~holds(engine.graph, pairs)
-    return Pairs(
-        query=row[predicted],
-        length=pairs.length[predicted].astype(np.int64),
-        evidence=evidence[predicted],
-        label=holds(truth, pairs)[predicted],
-        shown=(np.arange(len(key)) < len(shown_key))[predicted],
-    )
+def _pairs(hops: Hops, known: KnownFacts, asked: PathQueries, truth: KnowledgeGraph) -> Pairs:
+    question, shares, labels = [], [], []
+    true, place = KnownFacts(truth), np.full(known.graph.num_entities, -1)
+    for relation in np.unique(asked.path[:, 0]).tolist():
+        questions, objects = np.flatnonzero(asked.path[:, 0] == relation), known.candidates(relation)
+        columns, count = hops.columns(relation, objects), min(_BEST, len(objects))
+        place[:] = -1
+        place[objects] = np.arange(len(objects))
+        size = max(1, _AT_ONCE // len(objects))
+        for first in range(0, len(questions), size):
+            rows = questions[first : first + size]
+            source = asked.source[rows]
+            share, label = hops.shares(source, columns), np.zeros((len(rows), len(objects)), dtype=bool)
+            row, target = true.facts_of(source, relation)
+            label[row[place[target] >= 0], place[target][place[target] >= 0]] = True
+            row, target = known.facts_of(source, relation)
+            share[row, place[target]] = 0.0
+            best = np.argpartition(-share, count - 1, axis=1)[:, :count]
+            said = np.take_along_axis(share, best, axis=1)
+            kept = said > 0
+            question.append(np.repeat(rows, kept.sum(axis=1)))
+            shares.append(said[kept])
+            labels.append(np.take_along_axis(label, best, axis=1)[kept])
+    return Pairs(np.concatenate(question), np.concatenate(shares), np.concatenate(labels))
 
 
-def calibration_queries(data: DataSet, part: Literal["dev", "test"], per_length: int, seed: int) -> PathQueries:
-    """At most `per_length` distinct queries of each length to which train misses an answer, their target.
+def _fit_curve(pairs: Pairs, which: NDArray[np.bool_]) -> Curve:
+    features = bent(np.log(pairs.share[which]).astype(np.float64))
+    (slope, top), intercept = fit_logistic(features, pairs.label[which], (_LEAST, _LEAST))
+    return Curve(slope=slope, top_slope=top, intercept=intercept)
+
+
+def _brier(curve: Curve, pairs: Pairs, which: NDArray[np.bool_]) -> float:
+    shown = which if which.any() else ~which
+    return float(np.mean((curve.probability(pairs.share[shown]) - pairs.label[shown]) ** 2))
+
+
+def _fit_chains(engine: Engine, data: DataSet, seed: int) -> dict[int, ChainCurve]:
+    """What composed vectors add to the best witnesses, for paths of two hops and of three, where paths have scores."""
+    if engine.vectors.operators.why_no_paths is not None:
+        return {}
+    truth, found = KnownFacts(data.split.graph("train", "valid")), {}
+    for length in (2, 3):
+        chains = _unfinished_chains(engine.known, truth, length, seed)
+        pairs = np.concatenate([np.zeros((0, 3)), *(_chain_pairs(engine, truth, *chain) for chain in chains)])
+        label = pairs[:, 2] > 0
+        if min(label.sum(), (~label).sum()) >= ENOUGH:
+            (witness, share), intercept = fit_logistic(pairs[:, :2], label, (_LEAST, 0.0))
+            found[length] = ChainCurve(witness=witness, share=share, intercept=intercept)
+    return found
+
+
+def _unfinished_chains(known: KnownFacts, truth: KnownFacts, length: int, seed: int) -> list[tuple[int, list[int]]]:
+    """Some distinct paths (s, [r, …]) with an answer in `truth` that known facts do not lead to.
+
+    They are those of random walks that never go straight back. The end of the walk itself need not be missing: paths
+    with many missing answers would be drawn more often, and all others look more probable than they are.
+    """
+    found: dict[tuple[int, ...], tuple[int, list[int]]] = {}
+    walks = sample_walks(truth.graph, _TRIED * _WALKS, (length, length), seed)
+    for source, path in zip(walks.source.tolist(), walks.path.tolist(), strict=True):
+        turns = any(truth.graph.inverse(before) == after for before, after in pairwise(path))
+        if not turns and len(truth.answers(source, path)) > len(known.answers(source, path)):
+            found[source, *path] = (source, path)
+            if len(found) == _WALKS:
+                break
+    return list(found.values())
+
+
+_TRIED = 100
+_WALKS = 80
+_TOP = 20
+
+
+def _chain_pairs(engine: Engine, truth: KnownFacts, source: int, path: list[int]) -> NDArray[np.float64]:
+    """Log-odds of the best witness, log share and truth of the likeliest predicted answers by either: [N, 3].
+
+    An answer that only the vector finds likely has the best witness that was met on the way to those of the others: to
+    be sure that there is none better would take ten times as long, and would hardly change it.
+    """
+    plan = Plan.of_chain(source, path)
+    among = np.zeros(engine.graph.num_entities, dtype=bool)
+    among[engine.known.candidates(path[-1])] = True
+    among[engine.known.answers(source, path)] = False
+    if not among.any():
+        return np.zeros((0, 3))
+    share = engine.composed_shares(source, path)
+    likely = np.flatnonzero(among)
+    likely = likely[np.argsort(-share[likely], kind="stable")[:_TOP]]
+    try:
+        low = Search(engine, plan, "typed", UNLIMITED).settle(Wanted(among, _TOP, likely[:0])).low
+    except QueryTooCostly:
+        return np.zeros((0, 3))
+    witnessed = np.flatnonzero(among)
+    witnessed = witnessed[np.argsort(-low[witnessed], kind="stable")[:_TOP]]
+    chosen = np.union1d(likely, witnessed)
+    label = np.isin(chosen, truth.answers(source, path))
+    return np.column_stack([log_odds(low[chosen]), share[chosen], label])
+
+
+def calibration_queries(data: DataSet, per_length: int, seed: int) -> PathQueries:
+    """At most `per_length` distinct test queries of each length to which train misses an answer, their target.
 
     They are the data set's induction queries, or walks sampled as those are where it has none, and each fact asked for
     from both of its ends.
     """
-    facts = data.split.valid if part == "dev" else data.split.test
+    facts = data.split.test
     if not len(facts):
         raise DataError(
-            f"{data.name} has no {'validation' if part == 'dev' else 'test'} facts, on which probabilities are "
-            "measured; set some aside with `blockhole data split` and train on what it writes, or name other data "
-            "with --data."
+            f"{data.name} has no test facts, on which probabilities are measured; set some aside with `blockhole data "
+            "split` and train on what it writes, or name other data with --data."
         )
     if data.has_paths:
-        walks = data.paths(f"{part}_induction")
+        walks = data.paths("test_induction")
     else:
-        graph = data.split.graph("train", "valid" if part == "dev" else "test")
-        walks = sample_walks(graph, _WALKS_PER_FACT * len(facts), seed=seed)
+        walks = sample_walks(data.split.graph("train", "test"), _WALKS_PER_FACT * len(facts), seed=seed)
         walks = walks.take(~holds(data.split.graph("train"), walks))
     queries = PathQueries.concatenate([walks.take(walks.length > 1), both_sides(facts, len(data.split.relations))])
     order = np.random.default_rng(seed).permutation(len(queries))
@@ -189,19 +368,6 @@ def calibration_queries(data: DataSet, part: Literal["dev", "test"], per_length:
 def _question_keys(queries: PathQueries) -> NDArray[np.int32]:
     """One row for each query, equal where length, source and path are; padding is zero already."""
     return np.column_stack([queries.length, queries.source, queries.path])
-
-
-def _draw_candidates(engine: Engine, queries: PathQueries, seed: int) -> NDArray[np.int64]:
-    """At most ten distinct candidates of the right type for each query, as row · E + entity; shape [S]."""
-    rng = np.random.default_rng(seed)
-    last = queries.last_relation
-    keys = [np.zeros(0, dtype=np.int64)]
-    for relation in np.unique(last):
-        rows, candidates = np.flatnonzero(last == relation), engine.known.candidates(int(relation))
-        if len(candidates):
-            entity = rng.choice(candidates, (len(rows), _DRAWN))
-            keys.append((rows[:, None] * engine.graph.num_entities + entity).reshape(-1))
-    return np.unique(np.concatenate(keys))
 
 
 # The data behind a run

@@ -1,34 +1,35 @@
-"""Scores as probabilities: for each path length a curve from evidence to probability, kept beside the weights.
-
-The evidence for an answer is its score over the norm of the query vector, φ(s, p, o) / ‖q‖. Norms differ from query to
-query and tell nothing about an answer, so a score means more once they are gone; within a query the order is the same.
-
-Two kinds of curve compete, and the one with the smaller Brier score on queries held out is kept: Platt's sigmoid (1999)
-needs little data, isotonic regression (Zadrozny and Elkan, KDD 2002) assumes no shape. `calibrating` makes the pairs
-that curves are fitted on; here are the curves, how they are fitted, and their file.
-"""
+"""What makes probabilities of a model's shares, how it is fitted, and the files in a run's folder that keep it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
-from typing import Annotated, Literal, Self, final
+from typing import Final, Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 
+from blockhole.errors import DamagedRun
 from blockhole.runs.checkpoint import weights_id
 from blockhole.runs.folder import read_derived
-from blockhole.saving import replacing, sealed
+from blockhole.saving import READ_AT_ONCE, is_intact, read_json, replacing, sealed, sha256_of
 
 Floats = NDArray[np.float64]
 
-_BIN = 20
-"""Pairs that make one point of an isotonic curve; alone, the few with most evidence would claim certainty."""
-_ENOUGH = 20
-"""Positives of a path length without which it has no curve of its own, on either side of the hold-out."""
+_LEAST = 1e-30
+"""A share below this is taken for it, so that it has a logarithm."""
+
+
+_BEND = np.float32(np.log(0.05))
+"""log K, where the curve of a hop bends."""
+
+
+def bent(log_share: Floats) -> Floats:
+    """What the curve of a hop weighs: log x up to its bend, and beyond: [N] → [N, 2]."""
+    return np.column_stack([np.minimum(log_share, _BEND), np.maximum(log_share - _BEND, 0.0)])
 
 
 class _Stored(BaseModel):
@@ -36,146 +37,124 @@ class _Stored(BaseModel):
 
 
 @final
-class PlattCurve(_Stored):
-    """p = 1 / (1 + exp(-(slope · evidence + intercept)))."""
+class Curve(_Stored):
+    """The probability of a hop by its share x: a logistic curve in log x with one bend, which never falls.
 
-    kind: Literal["platt"] = "platt"
-    slope: float
+    p = 1 / (1 + exp(-(slope · min(log x, log K) + top_slope · max(log x - log K, 0) + intercept))). Models are often
+    too sure of their best answers, and beyond K = 1/20 a larger share then says less than before.
+    """
+
+    slope: float = Field(ge=0)
+    top_slope: float = Field(ge=0)
     intercept: float
 
-    def probability(self, evidence: Floats) -> Floats:
+    def probability(self, share: NDArray[np.float32]) -> NDArray[np.float32]:
         """Shape [N] → [N]."""
-        return 0.5 * (1 + np.tanh((self.slope * evidence + self.intercept) / 2))
+        odds = np.log(np.maximum(share, np.float32(_LEAST)))
+        above = np.maximum(odds - _BEND, np.float32(0))
+        np.minimum(odds, _BEND, out=odds)
+        odds *= np.float32(-self.slope)
+        odds -= np.float32(self.top_slope) * above
+        odds -= np.float32(self.intercept)
+        np.exp(np.minimum(odds, np.float32(80), out=odds), out=odds)
+        odds += np.float32(1)
+        return np.divide(np.float32(1), odds, out=odds)
 
 
 @final
-class IsotonicCurve(_Stored):
-    """A curve that never falls: straight between the points (evidence, value), level beyond them."""
+class ChainCurve(_Stored):
+    """What a path's composed vector adds to its best witness: neither may lower the probability.
 
-    kind: Literal["isotonic"] = "isotonic"
-    evidence: tuple[float, ...] = Field(min_length=1)
-    value: tuple[Annotated[float, Field(ge=0, le=1)], ...]
+    p = 1 / (1 + exp(-(witness · logit w + share · log x + intercept))), with w the probability of the best witness and
+    x the share of the answer among all entities by the composed vector, times the number of known answers.
+    """
 
-    @model_validator(mode="after")
-    def _is_a_curve(self) -> Self:
-        if len(self.evidence) != len(self.value):
-            raise ValueError("a point of a curve is an evidence and a value")
-        return self
+    witness: float = Field(ge=0)
+    share: float = Field(ge=0)
+    intercept: float
 
-    def probability(self, evidence: Floats) -> Floats:
-        """Shape [N] → [N]."""
-        return np.interp(evidence, self.evidence, self.value)
-
-
-Curve = PlattCurve | IsotonicCurve
-Kind = Literal["platt", "isotonic"]
+    def probability(self, witness: Floats, log_share: Floats) -> Floats:
+        """Shapes [N], [N] → [N]."""
+        logit = self.witness * log_odds(witness) + self.share * log_share + self.intercept
+        return 0.5 * (1 + np.tanh(logit / 2))
 
 
-@final
-class LengthCalibration(_Stored):
-    """The curve for one path length, and what it was fitted on; `brier` is measured on the queries held out."""
+_ROOM = 1e-4
 
-    curve: Annotated[Curve, Field(discriminator="kind")]
-    positives: int = Field(ge=0)
-    negatives: int = Field(ge=0)
-    brier: dict[Kind, float]
+
+def log_odds(probability: Floats) -> Floats:
+    """log(p / (1 - p)), with p kept away from 0 and 1: [N] → [N]."""
+    kept = np.clip(probability, _ROOM, 1 - _ROOM)
+    odds: Floats = np.log(kept) - np.log1p(-kept)
+    return odds
 
 
 @final
 class Calibration(_Stored):
-    """From the evidence for a predicted answer to its probability, by path length.
+    """From scores to probabilities: α, the curve of a hop, and where paths have scores, those of composed vectors."""
 
-    A length that was not measured takes the curve of the nearest shorter one, or of the shortest.
-    """
+    scale: float = Field(gt=0, description="α, which scores are multiplied with before the softmax")
+    hop: Curve
+    chains: dict[int, ChainCurve] = Field(description="by number of hops; longer paths take the longest's")
+    facts: int = Field(ge=1, description="validation facts that it was fitted on")
+    brier: float = Field(ge=0, description="of the twenty best predicted objects of facts held out")
+    sampling_error: float = Field(ge=0, description="root mean square error of sampled normalisers, in logits")
 
-    lengths: dict[int, LengthCalibration] = Field(min_length=1)
-
-    def probability(self, evidence: Floats, length: int) -> Floats:
-        """The probability that a predicted answer of this evidence is true, for a path of `length`; shape [N] → [N]."""
-        shorter = [known for known in self.lengths if known <= length]
-        return self.lengths[max(shorter) if shorter else min(self.lengths)].curve.probability(evidence)
-
-
-def fit_calibration(
-    length: NDArray[np.int64], evidence: Floats, label: NDArray[np.bool_], held_out: NDArray[np.bool_]
-) -> Calibration:
-    """Fit a curve for each path length; `held_out` marks the pairs that decide between the kinds; shapes [N].
-
-    Lengths with too few positives to fit or to judge share the pairs of all lengths.
-    """
-    fitted: dict[int, LengthCalibration] = {}
-    everything = _fit_better(evidence, label, held_out)
-    for k in np.unique(length).tolist():
-        of_length = length == k
-        enough = min(label[of_length & held_out].sum(), label[of_length & ~held_out].sum()) >= _ENOUGH
-        part = (evidence[of_length], label[of_length], held_out[of_length])
-        fitted[k] = _fit_better(*part) if enough else everything
-    return Calibration(lengths=fitted)
+    def chain(self, hops: int) -> ChainCurve | None:
+        """The curve of a path of so many hops, if paths have one."""
+        shorter = [length for length in self.chains if length <= hops]
+        return self.chains[max(shorter)] if shorter else None
 
 
-def _fit_better(evidence: Floats, label: NDArray[np.bool_], held_out: NDArray[np.bool_]) -> LengthCalibration:
-    brier: dict[Kind, float] = {}
-    if held_out.all() or not held_out.any():  # a handful of queries: what they are fitted on must judge as well
-        fitted_on = judged_on = np.ones(len(label), dtype=bool)
-    else:
-        fitted_on, judged_on = ~held_out, held_out
-    for kind, fit in _FITS.items():
-        curve = fit(evidence[fitted_on], label[fitted_on])
-        brier[kind] = float(np.mean((curve.probability(evidence[judged_on]) - label[judged_on]) ** 2))
-    best = min(brier, key=lambda kind: brier[kind])
-    positives = int(label.sum())
-    return LengthCalibration(
-        curve=_FITS[best](evidence, label), positives=positives, negatives=len(label) - positives, brier=brier
-    )
+# Logistic regression with weights that are not negative
 
 
-def fit_platt(evidence: Floats, label: NDArray[np.bool_]) -> PlattCurve:
-    """Maximum likelihood with Platt's smoothed targets (n₊ + 1)/(n₊ + 2) and 1/(n₋ + 2)."""
+def fit_logistic(features: Floats, label: NDArray[np.bool_], least: Sequence[float]) -> tuple[list[float], float]:
+    """K weights, each no less than its `least`, and the intercept, of greatest likelihood: [N, K], [N], [K]."""
     from scipy.optimize import minimize
 
-    positives = int(label.sum())
-    target = np.where(label, (positives + 1) / (positives + 2), 1 / (len(label) - positives + 2))
-    centre, spread = float(evidence.mean()), float(evidence.std()) or 1.0
-    scaled = (evidence - centre) / spread
-    rate = np.clip(target.mean(), 1e-6, 1 - 1e-6)
+    centre, spread = features.mean(axis=0), features.std(axis=0)
+    spread[spread == 0] = 1.0
+    scaled = np.column_stack([(features - centre) / spread, np.ones(len(features))])
+    total = features.shape[1]
 
-    def loss(weights: Floats) -> tuple[float, Floats]:
-        logit = weights[0] * scaled + weights[1]
-        gap = 0.5 * (1 + np.tanh(logit / 2)) - target
-        value = np.mean(np.logaddexp(0, logit) - target * logit)
-        return float(value), np.array([np.mean(gap * scaled), np.mean(gap)])
+    def loss(point: Floats) -> tuple[float, Floats]:
+        logit = scaled @ point
+        gap = (0.5 * (1 + np.tanh(logit / 2)) - label) / len(label)
+        ridge = 1e-6 * point[:total] @ point[:total]
+        value = float((np.logaddexp(0, logit) - label * logit).mean() + ridge)
+        slope = scaled.T @ gap
+        slope[:total] += 2e-6 * point[:total]
+        return value, slope
 
-    start = np.array([0.0, np.log(rate / (1 - rate))])
-    slope, intercept = minimize(loss, start, jac=True, method="BFGS").x
-    return PlattCurve(slope=float(slope / spread), intercept=float(intercept - slope * centre / spread))
-
-
-def fit_isotonic(evidence: Floats, label: NDArray[np.bool_]) -> IsotonicCurve:
-    """Least squares among all curves that never fall (pool adjacent violators), over bins of at least 20 pairs.
-
-    No finite sample makes an answer certain, so values stay 1/(N + 2) away from 0 and 1.
-    """
-    from scipy.optimize import isotonic_regression
-
-    order = np.argsort(evidence, kind="stable")
-    parts = np.array_split(order, max(1, len(order) // _BIN))
-    centre = np.array([evidence[part].mean() for part in parts])
-    share = np.array([label[part].mean() for part in parts])
-    value = isotonic_regression(share, weights=np.array([len(part) for part in parts])).x
-    edge = 1 / (len(evidence) + 2)
-    # Inside a level stretch a point says nothing that its ends do not.
-    level = np.zeros(len(value), dtype=bool)
-    level[1:-1] = (value[1:-1] == value[:-2]) & (value[1:-1] == value[2:])
-    value = np.clip(value, edge, 1 - edge)
-    return IsotonicCurve(evidence=tuple(centre[~level].tolist()), value=tuple(value[~level].tolist()))
+    rate = np.clip(label.mean(), 1e-6, 1 - 1e-6)
+    start = np.append(np.full(total, 0.5), np.log(rate / (1 - rate)))
+    limits = [(low * each, None) for low, each in zip(least, spread, strict=True)] + [(None, None)]
+    found = minimize(
+        loss,
+        np.maximum(start, [low if low is not None else -np.inf for low, _ in limits]),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=limits,
+        options={"maxiter": 1000, "ftol": 1e-13, "gtol": 1e-8},
+    ).x
+    weights = found[:total] / spread
+    return weights.tolist(), float(found[-1] - weights @ centre)
 
 
-_FITS: Mapping[Kind, Callable[[Floats, NDArray[np.bool_]], Curve]] = {"platt": fit_platt, "isotonic": fit_isotonic}
-
-
-# The file in a run's folder
+# The files in a run's folder
 
 CALIBRATION = "calibration.json"
+NORMALISERS: Final = "normalisers.safetensors"
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Calibrated:
+    """A calibration and the normalisers that it was fitted with, [2R, E]; None where they are made when asked for."""
+
+    calibration: Calibration
+    normalisers: NDArray[np.float32] | None
 
 
 @final
@@ -185,23 +164,63 @@ class _File(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     weights: str
+    file: Literal["normalisers.safetensors"] | None = Field(description="where normalisers are, if they were kept")
+    sha256: str | None = Field(description="sum of that file")
     calibration: Calibration
 
 
-def save_calibration(calibration: Calibration, folder: Path) -> Path:
+def save_calibration(calibrated: Calibrated, folder: Path) -> None:
     """Keep a calibration beside the weights it was fitted for."""
-    path = folder / CALIBRATION
-    stored = _File(weights=weights_id(folder), calibration=calibration)
-    with replacing(path) as temporary:
+    from safetensors.numpy import save
+
+    file: Literal["normalisers.safetensors"] | None = None
+    if calibrated.normalisers is not None:
+        file = NORMALISERS
+        with replacing(folder / file) as temporary:
+            temporary.write_bytes(save({"log_sums": calibrated.normalisers}))
+    stored = _File(
+        weights=weights_id(folder),
+        file=file,
+        sha256=None if file is None else sha256_of(folder / file),
+        calibration=calibrated.calibration,
+    )
+    with replacing(folder / CALIBRATION) as temporary:
         temporary.write_text(sealed(stored.model_dump(mode="json")), encoding="utf-8")
-    return path
 
 
-def load_calibration(folder: Path) -> Calibration | None:
+def load_calibration(folder: Path, shape: tuple[int, int] | None = None) -> Calibrated | None:
     """The calibration of the run in `folder`; None where there is none, or one of other weights.
 
-    One that is damaged is refused.
+    Normalisers are those of every relation and entity, whose numbers are the `shape` they must have, if it is given.
+
+    One that is damaged is refused, and so is one of version 0.1, which knew paths and no hops.
     """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
     remedy = f"make it again with `blockhole calibrate {quote(str(folder))}`"
+    if _is_of_version_0_1(folder / CALIBRATION):
+        raise DamagedRun(f"{folder / CALIBRATION} was made by version 0.1, whose probabilities were others; {remedy}")
     stored = read_derived(folder / CALIBRATION, _File, remedy)
-    return stored.calibration if stored is not None and stored.weights == weights_id(folder) else None
+    if stored is None or stored.weights != weights_id(folder):
+        return None
+    table = None
+    if stored.file is not None:
+        path = folder / stored.file
+        try:
+            if not is_intact(path, stored.sha256, at_most=READ_AT_ONCE):
+                raise DamagedRun(f"{path} is damaged: its bytes are not those that were saved; {remedy}")
+            table = load_file(path)["log_sums"]
+        except (OSError, SafetensorError, KeyError):
+            raise DamagedRun(f"{path} cannot be read; {remedy}") from None
+        if table.dtype != np.float32 or table.shape != (shape or table.shape):
+            raise DamagedRun(f"{path} does not fit the weights of {folder}; {remedy}")
+    return Calibrated(stored.calibration, table)
+
+
+def _is_of_version_0_1(path: Path) -> bool:
+    try:
+        stored = read_json(path)
+    except (OSError, ValueError):
+        return False
+    return isinstance(stored, dict) and "lengths" in (stored.get("calibration") or {})

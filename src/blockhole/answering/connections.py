@@ -1,12 +1,10 @@
-"""Which relation paths connect two entities, and how long an answer is looked for."""
+"""Which relation paths connect two entities."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import inf
 from pathlib import Path
-from time import monotonic
 from typing import NamedTuple, final, overload
 
 import numpy as np
@@ -16,9 +14,11 @@ from torch import Tensor
 
 from blockhole.answering.answers import Status
 from blockhole.answering.engine import Engine, open_engine
+from blockhole.answering.search import UNLIMITED, Deadline
 from blockhole.answering.vectors import norms
-from blockhole.errors import ConfigError, Count, OutOfTime, checked
+from blockhole.errors import ConfigError, Count, checked
 from blockhole.queries.language import Hop, encode_entity
+from blockhole.queries.plans import Plan
 from blockhole.runs.run import Run
 
 LONGEST = 4
@@ -30,11 +30,10 @@ _CHUNK = 256
 @final
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """A relation path as queries write it, such as ^fatherOf/brotherOf; `score` and `probability` as of an answer."""
+    """A relation path as queries write it, such as ^fatherOf/brotherOf; `probability` that it leads to the target."""
 
     path: str
     length: int
-    score: float
     probability: float
     status: Status
 
@@ -59,25 +58,6 @@ class PathsReport(Sequence[Connection]):
         return replace(self, paths=self.paths[index]) if isinstance(index, slice) else self.paths[index]
 
 
-@final
-class Deadline:
-    """A moment `seconds` from now; searches that can take long look at it as they go."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self._end = monotonic() + seconds
-
-    def check(self) -> None:
-        """Raise `OutOfTime` when the moment has passed."""
-        if monotonic() > self._end:
-            raise OutOfTime(
-                f"no answer was found within {self.seconds:g} s; ask for shorter paths, or try again later."
-            )
-
-
-UNLIMITED = Deadline(inf)
-
-
 @checked
 def paths(
     run: Engine | Run | Path | str,
@@ -86,27 +66,31 @@ def paths(
     *,
     max_length: int = 3,
     top: Count = 20,
-    deadline: Deadline | None = None,
+    deadline: Deadline = UNLIMITED,
 ) -> PathsReport:
-    """The relation paths of up to `max_length` hops between two entities: known ones first, then as the model ranks.
+    """The relation paths of up to `max_length` hops between two entities: known ones first, then the most probable.
 
-    Every path is scored where there are few enough; in a graph of many relations long ones are scored only if all but
-    their last hop is known from the source. A search that passes its deadline ends with `OutOfTime`. The run must be
-    calibrated.
+    The model's composed vectors say which of all paths are looked into; in a graph of many relations long ones are only
+    if all but their last hop is known from the source. A search that passes its deadline ends with `OutOfTime`. The run
+    must be calibrated.
     """
     if not 1 <= max_length <= LONGEST:
         raise ConfigError(f"the longest path may have 1 to {LONGEST} hops, not {max_length}.")
     engine = open_engine(run, calibrated=True)
+    engine.require_calibration()
     start, goal = (encode_entity(name, engine.graph.entities) for name in (source, target))
     row = engine.vectors.rows(np.array([start]))[0]
-    deadline = deadline or UNLIMITED
     prefixes = [_Prefix((), np.array([start], dtype=np.int32), row)]
     found: list[_Scored] = []
     for length in range(1, max_length + 1):
         found += _score_level(engine, prefixes, goal, top, deadline)
         if length < max_length:
             prefixes = _extend(engine, prefixes, deadline)
-    found.sort(key=lambda each: (not each.known, -each.probability, len(each.path), each.path))
+    found = [
+        each if each.known else each._replace(probability=engine.value(Plan.of_chain(start, each.path), goal, deadline))
+        for each in found
+    ]
+    found.sort(key=lambda each: (not each.known, -each.probability, len(each.path), -each.evidence, each.path))
     names = engine.graph.entities
     return PathsReport(names[start], names[goal], tuple(_named(engine, each) for each in found[:top]))
 
@@ -120,10 +104,10 @@ class _Prefix(NamedTuple):
 
 
 class _Scored(NamedTuple):
-    """A whole path; `probability` is the model's, whether or not the graph knows better."""
+    """A whole path: what its composed vector says of the target, and how probable that is as an answer."""
 
     path: tuple[int, ...]
-    score: float
+    evidence: float
     probability: float
     known: bool
 
@@ -138,14 +122,12 @@ def _score_level(engine: Engine, prefixes: list[_Prefix], goal: int, top: int, d
         deadline.check()
         chunk = prefixes[first : first + _CHUNK]
         vector = engine.vectors.finish(_hops(engine, chunk))
-        score = (vector * candidate).sum(dim=1).numpy()
-        probability = engine.probability(score / norms(vector), len(chunk[0].path) + 1)
+        evidence = (vector * candidate).sum(dim=1).numpy() / norms(vector)
         known = np.array([_meets(prefix, before, engine.graph.num_entities) for prefix in chunk]).reshape(-1)
-        for i in np.lexsort((-probability, ~known))[:top].tolist():
+        for i in np.lexsort((-evidence, ~known))[:top].tolist():
             prefix, relation = divmod(i, len(relations))
-            path = (*chunk[prefix].path, relation)
-            best.append(_Scored(path, float(score[i]), float(probability[i]), bool(known[i])))
-    return best
+            best.append(_Scored((*chunk[prefix].path, relation), float(evidence[i]), 1.0, bool(known[i])))
+    return sorted(best, key=lambda each: (not each.known, -each.evidence))[:top]
 
 
 def _meets(prefix: _Prefix, before: list[NDArray[np.int32]], num_entities: int) -> list[bool]:
@@ -181,6 +163,4 @@ def _extend(engine: Engine, prefixes: list[_Prefix], deadline: Deadline) -> list
 
 def _named(engine: Engine, scored: _Scored) -> Connection:
     path = "/".join(str(Hop(*engine.graph.relation_name(relation))) for relation in scored.path)
-    if scored.known:
-        return Connection(path, len(scored.path), scored.score, 1.0, "known")
-    return Connection(path, len(scored.path), scored.score, scored.probability, "predicted")
+    return Connection(path, len(scored.path), scored.probability, "known" if scored.known else "predicted")

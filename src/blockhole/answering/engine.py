@@ -5,50 +5,47 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from shlex import quote
-from typing import Literal, NamedTuple, final
+from typing import NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from blockhole.answering.answers import Answer, Answers, Status
-from blockhole.answering.calibration import Calibration, load_calibration
-from blockhole.answering.index import ExactIndex, LoadedIndex, load_index
+from blockhole.answering.calibration import Calibrated, Calibration, load_calibration
+from blockhole.answering.hops import LANES, Floats, Hops, Ids
+from blockhole.answering.index import MANY, LoadedIndex, load_index
 from blockhole.answering.known import KnownFacts
-from blockhole.answering.search import Found, find_answers
-from blockhole.answering.vectors import Vectors, norms
+from blockhole.answering.search import UNLIMITED, Candidates, Deadline, Evidence, Search, Wanted
+from blockhole.answering.vectors import Vectors
 from blockhole.errors import (
     BlockholeWarning,
     ConfigError,
     Count,
     DamagedRun,
     MissingExtra,
-    QueryError,
+    Natural,
     RunError,
     check_argument,
     checked,
     counted,
 )
 from blockhole.graph.knowledge_graph import KnowledgeGraph
-from blockhole.queries.language import Query, encode_chain, encode_entity, find_chain, parse
-from blockhole.queries.paths import PathQueries
+from blockhole.models.contract import full_float32
+from blockhole.queries.language import Query, encode_chain, encode_entity, encode_tree, find_plan, parse
+from blockhole.queries.plans import Follow, Plan, Start
 from blockhole.runs.run import Run
 
-Candidates = Literal["typed", "all"]
-"""Which entities can be answers: those that the last relation takes in the graph, or every one."""
-
-_SCORED_AT_ONCE = 4096
-"""Pairs whose vectors are in memory together: those of 20,000 pairs, with every step of their walks, took 240 MB."""
+_PROPOSED = 256
+"""Entities that an approximate index proposes for one hop."""
 
 
 class Encoded(NamedTuple):
-    """A query whose names have been looked up: the id of its source, and relation ids in the space of 2R."""
+    """A query whose names have been looked up."""
 
     query: Query
-    source: int
-    path: list[int]
+    plan: Plan
 
 
 @final
@@ -60,16 +57,17 @@ class Question:
     top: Count = 10
     candidates: Candidates = "typed"
     only: Status | None = None
+    offset: Natural = 0
+    deadline: Deadline = UNLIMITED
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a path holds between two entities: it is known to, or its probability is at least one half."""
+    """Whether an entity answers a query: it is known to, or its probability is at least one half."""
 
     holds: bool
     probability: float
-    score: float
     status: Status
 
 
@@ -81,18 +79,20 @@ def ask(
     top: Count = 10,
     candidates: Candidates = "typed",
     only: Status | None = None,
+    offset: Natural = 0,
 ) -> Answers:
-    """The best answers to a path query, such as ask("runs/family", "William/^fatherOf/brotherOf/fatherOf").
+    """The answers to a query, such as ask("runs/family", "William/^fatherOf/brotherOf/fatherOf & !Andrew").
 
-    Answers are ordered by score. `candidates` are the entities that the last relation takes in the graph ("typed"), or
-    all; `only` keeps the known or the predicted ones. Open an `Engine` to ask more than once.
+    There are two lists: the known answers, all of which are counted, and the predicted ones, each ordered by
+    probability; `top` and `offset` say which part of each is given, `only` which list. `candidates` are the entities
+    that a relation takes in the graph ("typed"), or all. Open an `Engine` to ask more than once.
     """
-    return open_engine(run).ask(query, top=top, candidates=candidates, only=only)
+    return open_engine(run).ask(query, top=top, candidates=candidates, only=only, offset=offset)
 
 
 @checked
 def check(run: Engine | Run | Path | str, query: str | Query, entity: str) -> Verdict:
-    """Whether the path leads from its source to `entity`, as check("runs/family", "William/^fatherOf", "Charles").
+    """Whether `entity` answers the query, as check("runs/family", "William/^fatherOf", "Charles").
 
     The run must be calibrated: a verdict on what the graph does not know is a probability.
     """
@@ -109,8 +109,8 @@ class Engine:
     """A trained model and the facts it knows, ready for questions; open it once and ask often.
 
     `graph` holds the facts that make an answer known, by default those the run was trained on; another graph over the
-    same names may be given, such as one with newer facts. Without a `calibration` there are no probabilities. An
-    approximate index in `loaded` shortlists queries over many candidates; all else is searched exactly.
+    same names may be given, such as one with newer facts. Without a calibration, answers have shares as scores, and no
+    probabilities.
     """
 
     @checked
@@ -118,7 +118,7 @@ class Engine:
         self,
         vectors: Vectors,
         graph: KnowledgeGraph,
-        calibration: Calibration | None = None,
+        calibrated: Calibrated | None = None,
         loaded: LoadedIndex | None = None,
     ) -> None:
         if vectors.num_entities != graph.num_entities:
@@ -126,10 +126,21 @@ class Engine:
             raise ConfigError(f"the graph has {entities}, but there are vectors of {vectors.num_entities:,}.")
         self.vectors = vectors
         self.graph = graph
-        self.calibration = calibration
+        self.calibrated = calibrated
         self.known = KnownFacts(graph)
-        self.index = (loaded and loaded.exact) or ExactIndex(vectors.all_candidates())
+        kept = None if loaded is None else loaded.exact
+        self.candidates = vectors.all_candidates() if kept is None else kept
         self.approximate = loaded.approximate if loaded else None
+        scale, curve, table = 1.0, None, None
+        if calibrated is not None:
+            scale, curve, table = calibrated.calibration.scale, calibrated.calibration.hop, calibrated.normalisers
+        self._scale = scale
+        self.hops = Hops(vectors, self.candidates, self.known, scale, curve, table)
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """What makes probabilities of shares, if there is anything."""
+        return None if self.calibrated is None else self.calibrated.calibration
 
     @classmethod
     @checked
@@ -138,11 +149,10 @@ class Engine:
         run: Run | Path | str,
         *,
         graph: KnowledgeGraph | None = None,
-        calibration: Calibration | None = None,
         calibrated: bool = False,
         in_memory: bool = False,
     ) -> Engine:
-        """The engine of a run, or of the run in a folder, with the calibration kept there unless another is given.
+        """The engine of a run, or of the run in a folder, with the calibration kept there.
 
         A run that has none is warned about, or refused where it has to be `calibrated`; one whose index cannot be used
         is warned about and searched without it. Vectors are views of the run's files, or copies of their own
@@ -150,22 +160,21 @@ class Engine:
         """
         if not isinstance(run, Run):
             run = Run.open(run)
-        vectors, loaded = Vectors.of(run), None
+        vectors, loaded, kept = Vectors.of(run), None, None
         if run.folder is not None:
             try:
                 loaded = load_index(run.folder, vectors)
             except (RunError, MissingExtra) as failure:
                 warnings.warn(f"answers are searched for without the index: {failure}", BlockholeWarning, stacklevel=3)
-            if calibration is None:
-                calibration, lacking = _kept_calibration(run.folder)
-                if calibration is None and calibrated:
-                    raise RunError(lacking + ".")
-                if calibration is None:
-                    message = f"{lacking}, or answers will have no probabilities."
-                    warnings.warn(message, BlockholeWarning, stacklevel=3)
+            kept, lacking = _kept_calibration(run.folder, (2 * len(run.relations), len(run.entities)))
+            if kept is None and calibrated:
+                raise RunError(lacking + ".")
+            if kept is None:
+                message = f"{lacking}, or answers will have no probabilities."
+                warnings.warn(message, BlockholeWarning, stacklevel=3)
         if in_memory:
             vectors, loaded = vectors.copied(), loaded and loaded.copied()
-        return cls(vectors, run.graph if graph is None else graph, calibration, loaded)
+        return cls(vectors, run.graph if graph is None else graph, kept, loaded)
 
     @checked
     def ask(
@@ -175,9 +184,11 @@ class Engine:
         top: Count = 10,
         candidates: Candidates = "typed",
         only: Status | None = None,
+        offset: Natural = 0,
+        deadline: Deadline = UNLIMITED,
     ) -> Answers:
-        """The `top` best answers to a query; `only` keeps those that are known, or those that are predicted."""
-        return self.ask_together([Question(query, top, candidates, only)])[0]
+        """The answers to a query of any kind, as the function `ask` gives them."""
+        return self.ask_together([Question(query, top, candidates, only, offset, deadline)])[0]
 
     @checked
     def ask_many(
@@ -188,111 +199,140 @@ class Engine:
         candidates: Candidates = "typed",
         only: Status | None = None,
     ) -> list[Answers]:
-        """What `ask` gives for each query, in order, found for all of them together."""
+        """What `ask` gives for each query, in order."""
         return self.ask_together([Question(query, top, candidates, only) for query in queries])
 
     @checked
     def ask_together(self, questions: Sequence[Question]) -> list[Answers]:
-        """The answers to any number of questions, which may all differ, in order.
-
-        An answer, its score and its probability are the same bit for bit whatever else is asked together with it;
-        questions that share their candidates share the work.
-        """
+        """The answers to any number of questions, which may all differ, in order."""
         for question in questions:
             check_top(question.top)
         encoded = [self.encode(question.query) for question in questions]
-        alike: dict[tuple[Candidates, Status | None], list[int]] = {}
-        for i, question in enumerate(questions):
-            alike.setdefault((question.candidates, question.only), []).append(i)
-        answers: dict[int, Answers] = {}
-        for (candidates, only), members in alike.items():
-            queries = PathQueries.of_paths([encoded[i].source for i in members], [encoded[i].path for i in members])
-            top = np.array([questions[i].top for i in members], dtype=np.int64)
-            found = find_answers(self, queries, top, candidates, only)
-            named = self._name(found, queries.length[found.row])
-            for i, (first, last) in zip(members, pairwise(found.starts(len(members)).tolist()), strict=True):
-                answers[i] = Answers(str(encoded[i].query), named[first:last])
-        return [answers[i] for i in range(len(questions))]
+        return [self._answer(question, each) for question, each in zip(questions, encoded, strict=True)]
+
+    def _answer(self, question: Question, encoded: Encoded) -> Answers:
+        parsed, plan = encoded
+        known = self.known.plan_answers(plan)
+        certain = not parsed.has_negation  # else a missing fact may refute what is known
+        value = np.zeros(self.graph.num_entities)
+        value[known] = 1.0
+        among = np.ones(len(value), dtype=bool)
+        among[known] = False
+        if question.only != "known" or not certain:
+            top = 0 if question.only == "known" else question.offset + question.top
+            each = known[:0] if certain or question.only == "predicted" else known
+            search = Search(self, plan, question.candidates, question.deadline)
+            value = np.where(among, 0.0, value) if certain else np.zeros(len(value))
+            low = search.settle(Wanted(among, top, each)).low
+            value = np.maximum(value, low)
+        part = slice(question.offset, question.offset + question.top)
+        predicted = np.flatnonzero(among & (value > 0))
+        lists: list[tuple[Status, Ids]] = [("known", known), ("predicted", predicted)]
+        listed = [
+            self._named(entity, value[entity], status)
+            for status, entities in lists
+            if question.only in (None, status)
+            for entity in self._ordered(entities, value, part)
+        ]
+        return Answers(str(parsed), tuple(listed), len(known), parsed.has_negation)
+
+    def _ordered(self, entities: Ids, value: Floats, part: slice) -> list[int]:
+        """A part of some entities in order of their values, equal ones in order of their names."""
+        if len(entities) > part.stop:
+            least = np.partition(value[entities], -part.stop)[-part.stop]
+            entities = entities[value[entities] >= least]
+        return sorted(entities.tolist(), key=lambda each: (-value[each], self.graph.entities[each]))[part]
+
+    def _named(self, entity: int, value: float, status: Status) -> Answer:
+        probability = None if self.calibrated is None else float(value)
+        return Answer(self.graph.entities[entity], float(value), probability, status)
 
     @checked
-    def check(self, query: str | Query, entity: str) -> Verdict:
-        """Whether the path leads from its source to `entity`."""
-        _, source, path = self.encode(query)
+    def check(self, query: str | Query | Encoded, entity: str, *, deadline: Deadline = UNLIMITED) -> Verdict:
+        """Whether `entity` answers the query."""
+        self.require_calibration()
+        _, plan = self.encode(query)
         target = encode_entity(entity, self.graph.entities)
-        known = bool(np.isin(target, self.known.answers(source, path)))
-        vector = self.vectors.query(source, path)
-        score = float((vector * self.vectors.candidates(np.array([target]))).sum())
-        probability = 1.0 if known else float(self.probability(score / norms(vector), len(path))[0])
-        return Verdict(probability >= 0.5, probability, score, "known" if known else "predicted")
+        known = bool(np.isin(target, self.known.plan_answers(plan)))
+        # A path that holds over facts needs no search.
+        probability = self.value(plan, target, deadline)
+        return Verdict(known or probability >= 0.5, probability, "known" if known else "predicted")
+
+    def require_calibration(self) -> None:
+        """Refuse to say how probable something is without a calibration."""
+        if self.calibrated is None:
+            raise RunError("the run has no calibration, so shares cannot become probabilities; " + _REMEDY)
+
+    def value(self, plan: Plan, target: int, deadline: Deadline = UNLIMITED) -> float:
+        """The probability that an entity answers a query, or without a calibration its share; any entity may."""
+        wanted = Wanted(np.zeros(self.graph.num_entities, dtype=bool), 0, np.array([target]))
+        return float(Search(self, plan, "all", deadline).settle(wanted).low[target])
 
     @checked
     def encode(self, query: str | Query | Encoded) -> Encoded:
-        """A query with its names looked up, once."""
+        """A query as names, and as steps over ids; one that is encoded already is left as it is."""
         if isinstance(query, Encoded):
             return query
         parsed = parse(query) if isinstance(query, str) else query
-        check_ranked(parsed)
-        return Encoded(parsed, *encode_chain(parsed, self.graph))
+        return Encoded(parsed, encode_tree(parsed, self.graph))
+
+    def encode_known(self, query: Query) -> Encoded | None:
+        """The same at once, or None where the graph lacks a name."""
+        plan = find_plan(query, self.graph)
+        return None if plan is None else Encoded(query, plan)
+
+    def evidence(self, plan: Plan, place: int, columns: Ids | None) -> Evidence | None:
+        """What the composed vector says of a step, where the step is a path of several hops and vectors compose."""
+        if self.calibration is None:
+            return None
+        step, path = plan.steps[place], []
+        while isinstance(step, Follow):
+            path.append(plan.ids[step.slot])
+            step = plan.steps[step.of]
+        curve = self.calibration.chain(len(path)) if isinstance(step, Start) and len(path) > 1 else None
+        if curve is None or not isinstance(step, Start):
+            return None
+        share = self.composed_shares(plan.ids[step.slot], path[::-1])
+        return Evidence(share if columns is None else share[columns], curve, columns)
+
+    def proposed(self, sources: Ids, relation: int, columns: Ids | None) -> Ids | None:
+        """What a hop from `sources` is computed for: `columns`, or where these are very many, those an index proposes.
+
+        An approximate index is worth its errors where there are so many entities that looking at all takes long.
+        """
+        if self.approximate is None or (self.graph.num_entities if columns is None else len(columns)) <= MANY:
+            return columns
+        allowed = None if columns is None else columns.astype(np.int32)
+        vectors = self.vectors.walk(self.vectors.rows(sources), [relation])
+        return np.unique(np.concatenate([self.approximate.shortlist(each, _PROPOSED, allowed) for each in vectors]))
 
     @checked
-    def encode_known(self, query: Query) -> Encoded | None:
-        """The same without delay: None where `encode` would look for names like one that is unknown, or refuse."""
-        found = find_chain(query, self.graph) if query.is_chain else None
-        return found and Encoded(query, *found)
+    def composed_scores(self, query: str | Query) -> Floats:
+        """φ(s, r1/…/rk, o) of every entity o, by the composed vector of a path alone: [E]."""
+        source, path = encode_chain(query, self.graph)
+        vector = self.vectors.query(source, path)
+        everyone = np.arange(self.graph.num_entities)
+        scores: Floats = (self.vectors.candidates(everyone) @ vector[0]).numpy()
+        return scores
+
+    def composed_shares(self, source: int, path: Sequence[int]) -> Floats:
+        """log x of every entity by the composed vector of a path: its share among all, times the known answers; [E]."""
+        vector = self._scale * self.vectors.query(source, path)
+        with full_float32():
+            score = (vector.float().repeat(LANES, 1) @ self.candidates.T)[0].double()
+        known = max(len(self.known.answers(source, path)), 1)
+        share: Floats = (score - score.logsumexp(dim=0)).numpy() + np.log(known)
+        return share
 
     @checked
     def query_vector(self, query: str | Query) -> NDArray[np.float32]:
         """The vector whose inner products with exported vectors are the scores; shape [width]."""
-        _, source, path = self.encode(query)
+        source, path = encode_chain(query, self.graph)
         vector: NDArray[np.float32] = self.vectors.query(source, path)[0].float().numpy()
         return vector
 
-    @checked
-    def scores(self, queries: PathQueries) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """φ(s, p, o) of each query and its target, and the evidence for it; shapes [N], [N]."""
-        scores, evidence = np.zeros(len(queries)), np.zeros(len(queries))
-        for first in range(0, len(queries), _SCORED_AT_ONCE):
-            rows = slice(first, first + _SCORED_AT_ONCE)
-            block = queries.take(rows)
-            vector = self.vectors.queries(block)
-            scores[rows] = (vector * self.vectors.candidates(block.target)).sum(dim=1).numpy()
-            evidence[rows] = scores[rows] / norms(vector)
-        return scores, evidence
-
-    @checked
-    def probability(self, evidence: NDArray[np.float64], length: int) -> NDArray[np.float64]:
-        """The probabilities of predicted answers to a query of `length` hops; shape [N] → [N]."""
-        if self.calibration is None:
-            raise RunError("the run has no calibration, so scores cannot become probabilities; " + _REMEDY)
-        return self.calibration.probability(evidence, length)
-
-    def _name(self, found: Found, length: NDArray[np.int32]) -> tuple[Answer, ...]:
-        """The answers that were found to queries of these lengths [S], in order."""
-        probability: list[float] | list[None] = [None] * len(found.row)
-        if self.calibration is not None:
-            certain = found.known.astype(np.float64)  # what follows from the facts needs no model to be believed
-            for k in set(length.tolist()):
-                rows = ~found.known & (length == k)
-                certain[rows] = self.calibration.probability(found.evidence[rows], k)
-            probability = certain.tolist()
-        return tuple(
-            Answer(self.graph.entities[entity], score, p, "known" if is_known else "predicted")
-            for entity, score, p, is_known in zip(
-                found.entity.tolist(), found.score.tolist(), probability, found.known.tolist(), strict=True
-            )
-        )
-
 
 # What is refused
-
-
-def check_ranked(query: Query) -> None:
-    """Refuse a query whose answers no model ranks yet."""
-    if not query.is_chain:
-        raise QueryError(
-            f"{query} has &, | or !, and only the answers to paths are ranked so far; "
-            "`blockhole answers DATA QUERY` gives the known ones."
-        )
 
 
 def check_top(top: int) -> None:
@@ -303,10 +343,10 @@ def check_top(top: int) -> None:
 _REMEDY = "make it with: blockhole calibrate RUN"
 
 
-def _kept_calibration(folder: Path) -> tuple[Calibration | None, str]:
+def _kept_calibration(folder: Path, shape: tuple[int, int]) -> tuple[Calibrated | None, str]:
     """The calibration in a run's folder, and what to say where there is none that can be used."""
     try:
-        return load_calibration(folder), not_calibrated(folder)
+        return load_calibration(folder, shape), not_calibrated(folder)
     except DamagedRun as failure:
         return None, str(failure)
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from blockhole.answering.engine import Engine, check_ranked, check_top
+from blockhole.answering.engine import Engine, check_top
 from blockhole.answering.vectors import Vectors
 from blockhole.errors import Count, ExportError, MissingExtra, UnknownName, checked
 from blockhole.graph.vocabulary import Vocabulary
@@ -56,7 +56,7 @@ def export(
     database (`export_postgres`).
     """
     engine = run if isinstance(run, Engine) else _uncalibrated(run)
-    count, width = engine.index.vectors.shape
+    count, width = engine.candidates.shape
     if is_database(path):
         export_postgres(engine, str(path), table, partitions)
         return Exported(f"table {table}", count, width)
@@ -87,7 +87,7 @@ def _uncalibrated(run: Run | Path | str) -> Engine:
 
 def export_file(engine: Engine, kind: FileKind, path: Path) -> None:
     """Write the names and vectors of all entities to `path`, whole or not at all, and its sum to `path`.sha256."""
-    vectors: NDArray[np.float32] = engine.index.vectors.numpy()
+    vectors: NDArray[np.float32] = engine.candidates.numpy()
     with replacing(path, summed=True) as temporary:
         match kind:
             case "parquet":
@@ -187,7 +187,7 @@ def export_postgres(engine: Engine, address: str, table: str = TABLE, partitions
     which may lie on another disk or, as a foreign table, on another server. It is one transaction: readers see the old
     tables until the new ones are complete, and a failure leaves the old ones.
     """
-    vectors = engine.index.vectors.numpy()
+    vectors = engine.candidates.numpy()
     _refuse_unwalkable(engine)
     if vectors.shape[1] > _WIDEST:
         raise ExportError(f"pgvector holds vectors of {_WIDEST:,} numbers at most; these have {vectors.shape[1]:,}.")
@@ -225,7 +225,7 @@ def _refuse_unwalkable(engine: Engine) -> None:
             f"{name} has parameters beside those of entities and relations ({others[0]}), for which a database has no "
             "table; export it to a file instead."
         )
-    restored = model.restore_row(engine.index.vectors)
+    restored = model.restore_row(engine.candidates)
     if restored.shape != rows.shape or not torch.allclose(restored, rows, rtol=1e-5):
         raise ExportError(
             f"the candidate vectors of {name} do not hold the rows of its entities, from which a database walks; "
@@ -376,7 +376,6 @@ class DatabaseQueries:
         from psycopg.sql import SQL, Identifier
 
         parsed = parse(query)
-        check_ranked(parsed)
         path = encode_hops(parsed, self._relations)
         found = connection.execute(
             SQL("SELECT vector::real[] FROM {} WHERE name = %s").format(Identifier(self._table)), (parsed.source,)

@@ -1,12 +1,11 @@
-"""The indexes behind top-k search: exact, approximate (faiss), and their files in a run's folder."""
+"""Candidate vectors kept beside a run, whole or in an approximate index (faiss) that proposes the likeliest."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from math import frexp, isfinite, sqrt
+from math import sqrt
 from pathlib import Path
 from shlex import quote
 from typing import Any, Literal, final
@@ -18,149 +17,15 @@ from pydantic import BaseModel, ConfigDict, Field
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
-from torch.nn import functional
 
-from blockhole.answering.vectors import Vectors, diverged
+from blockhole.answering.vectors import Vectors
 from blockhole.errors import BlockholeWarning, DamagedRun, MissingExtra, RunError, counted
 from blockhole.graph.knowledge_graph import KnowledgeGraph
-from blockhole.models.contract import at_norm_1, float32_slack, full_float32, longest_norm
+from blockhole.models.contract import at_norm_1
 from blockhole.queries.walks import sample_walks
 from blockhole.runs.checkpoint import weights_id
 from blockhole.runs.folder import read_derived
 from blockhole.saving import READ_AT_ONCE, is_intact, replacing, sealed, sha256_of
-
-# The exact index
-
-_GROUP = 64
-"""Scores whose maximum stands for them when a threshold is sought, at most."""
-_TILE = 2**20
-_NARROWEST = 2**12
-"""Scores computed at a time: 4 MiB, which stay near the processor until they have been looked at."""
-_LOWEST = np.finfo(np.float32).min
-_FAR = 60
-"""Powers of two from 1 beyond which the norm of the longest vector is too near to where float32 ends, at 126."""
-
-
-@final
-class ExactIndex:
-    """Candidate vectors, searched whole; shape [C, width] float32, read-only, often a view of a file.
-
-    A product in float32 of a query at norm 1 differs from the exact score by at most `float32_slack`. So whatever
-    float32 puts further than twice that below the k-th best is surely not among the k best; the few that remain are
-    scored in float64 by the caller. What is found is therefore the same whatever queries are searched for together.
-    """
-
-    def __init__(self, vectors: Tensor, of: ExactIndex | None = None) -> None:
-        self.vectors = vectors
-        self._of = of
-
-    def subset(self, entities: NDArray[np.int32]) -> ExactIndex:
-        """The index of some of the candidates, gathered once for many queries."""
-        # Several times as fast as indexing with brackets.
-        return ExactIndex(self.vectors.index_select(0, torch.from_numpy(entities.astype(np.int64))), of=self)
-
-    def shortlists(
-        self, queries: Tensor, count: int | NDArray[np.int64], hidden: NDArray[np.bool_] | None = None
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Columns among which the `count` best of each query surely are, as pairs of a row and a column, by row.
-
-        What is `hidden` [B, C] does not count. Shapes: queries [B, width] float64, count [B] → [S], [S].
-
-        All scores pass by in tiles. A group's maximum stands for its scores: the k-th largest maximum is at most the
-        k-th best score, for k groups have a member at least as large, and a group below the threshold need not be
-        looked into. So nearly every score is read once.
-        """
-        counts = np.empty(len(queries), dtype=np.int64)
-        counts[:] = np.minimum(count, max(len(self.vectors), 1))
-        most, slack = int(counts.max(initial=1)), np.float32(2 * self._slack)
-        best: Tensor | None = None
-        kept: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]] = []
-        with full_float32():
-            for first, groups in self._tiles(at_norm_1(queries).float(), hidden, most):
-                maxima = groups.amax(dim=2)
-                best = _largest(maxima if best is None else torch.cat([best, maxima], dim=1), most)
-                low = _thresholds(best.numpy(), counts, slack)
-                row, group = (maxima.numpy() >= low).nonzero()
-                members = groups.numpy()[row, group]
-                which, member = (members >= low[row]).nonzero()
-                row, group = row[which], group[which]
-                kept.append((row, first + group * groups.shape[2] + member, members[which, member]))
-        if len(kept) == 1:
-            return kept[0][:2]
-        if not kept:
-            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-        row, column, score = (np.concatenate(parts) for parts in zip(*kept, strict=True))
-        passing = np.flatnonzero(score >= low[row, 0])  # the threshold has risen since most were kept
-        passing = passing[np.argsort(row[passing], kind="stable")]
-        return row[passing], column[passing]
-
-    def _tiles(self, queries: Tensor, hidden: NDArray[np.bool_] | None, most: int) -> Iterator[tuple[int, Tensor]]:
-        """The scores of all queries, float32, for some columns after the other: the first column, [B, groups, size].
-
-        They hold until the next tile is asked for. Columns that fill up the last group score minus infinity.
-        """
-        count = len(self.vectors)
-        size = max(1, min(_GROUP, count // (4 * most)))
-        widest = max(_NARROWEST, _TILE // max(len(queries), 1)) // size * size
-        buffer = torch.empty(len(queries) * min(widest, -(-count // size) * size))
-        for first in range(0, count, widest):
-            part = self._rough[first : first + widest]
-            full = -(-len(part) // size) * size
-            tile = buffer[: len(queries) * full].view(len(queries), full)
-            scores = tile if full == len(part) else tile[:, : len(part)]
-            if len(queries) == 1:  # the same, a few per cent faster
-                torch.mv(part, queries[0], out=scores[0])
-            else:
-                torch.mm(queries, part.T, out=scores)
-            if full > len(part):
-                tile[:, len(part) :] = -torch.inf
-            if hidden is not None:
-                scores.masked_fill_(torch.from_numpy(hidden[:, first : first + len(part)]), -torch.inf)
-            yield first, tile.view(len(queries), full // size, size)
-
-    @cached_property
-    def _rough(self) -> Tensor:
-        """The vectors as products take them: themselves, or shifted to where float32 neither overflows nor vanishes."""
-        if self._shift == 0:
-            return self.vectors
-        return (self.vectors.double() * 2.0**-self._shift).float()
-
-    @property
-    def _slack(self) -> float:
-        return float32_slack(self.vectors.shape[1], self._longest * 2.0**-self._shift)
-
-    @property
-    def _shift(self) -> int:
-        """The power of two that the vectors are divided by, which rounds nothing: 0 but for strange weights."""
-        exponent = frexp(self._longest)[1]
-        return exponent if abs(exponent) > _FAR else 0
-
-    @cached_property
-    def _longest(self) -> float:
-        if self._of is not None:
-            return self._of._longest
-        longest = longest_norm(self.vectors)
-        if not isfinite(longest):
-            raise diverged("the vectors of some entities")
-        return longest
-
-
-def _largest(scores: Tensor, count: int) -> Tensor:
-    """The `count` largest scores of each row, in descending order; the lowest number where there are fewer."""
-    if scores.shape[1] < count:
-        scores = functional.pad(scores, (0, count - scores.shape[1]), value=float(_LOWEST))
-    return torch.topk(scores, count, dim=1).values
-
-
-def _thresholds(best: NDArray[np.float32], counts: NDArray[np.int64], slack: np.float32) -> NDArray[np.float32]:
-    """What a score must reach to be kept, given the largest maxima in descending order [B, most]; shape [B, 1].
-
-    Minus infinity is no score, so it is never reached.
-    """
-    kth = best[np.arange(len(counts)), counts - 1]
-    low: NDArray[np.float32] = np.maximum(kth - slack, _LOWEST)
-    return low[:, None]
-
 
 # Approximate indexes for millions of entities
 
@@ -204,8 +69,7 @@ class ApproximateIndex:
             index = faiss.IndexIVFFlat(coarse, rows.shape[1], lists, faiss.METRIC_INNER_PRODUCT)
             index.train(rows)
         index.add(rows)
-        truth = ExactIndex(vectors)
-        best = [set(_exact_top(truth, query)) for query in queries]
+        best = [set(_exact_top(vectors, query)) for query in queries]
         for width in _widths(kind, index):
             built = cls(kind, index, width)
             found = [len(best[i] & set(built.shortlist(query, _TOP).tolist())) for i, query in enumerate(queries)]
@@ -254,11 +118,9 @@ def _widths(kind: ApproximateKind, index: Any) -> Iterator[int]:
     yield widest
 
 
-def _exact_top(index: ExactIndex, query: Tensor) -> list[int]:
-    _, shortlist = index.shortlists(query[None], _TOP)
-    scores = index.vectors[shortlist].double() @ query
-    order = np.lexsort((shortlist, -scores.numpy()))[:_TOP]
-    best: list[int] = shortlist[order].tolist()
+def _exact_top(vectors: Tensor, query: Tensor) -> list[int]:
+    scores = torch.cat([part.double() @ query for part in torch.split(vectors, 2**14)]).numpy()
+    best: list[int] = np.argsort(-scores, kind="stable")[:_TOP].tolist()
     return best
 
 
@@ -298,12 +160,12 @@ class IndexRecord(BaseModel):
 class LoadedIndex:
     """What a folder holds: the whole matrix of candidates for an exact index, or an approximate one."""
 
-    exact: ExactIndex | None
+    exact: Tensor | None
     approximate: ApproximateIndex | None
 
     def copied(self) -> LoadedIndex:
         """The same with candidates of its own, no longer a view of a file; approximate ones stay as faiss maps them."""
-        exact = None if self.exact is None else ExactIndex(self.exact.vectors.clone())
+        exact = None if self.exact is None else self.exact.clone()
         return LoadedIndex(exact, self.approximate)
 
 
@@ -369,7 +231,7 @@ def load_index(folder: Path, vectors: Vectors) -> LoadedIndex | None:
 def _exact(path: Path) -> tuple[LoadedIndex, tuple[int, int]]:
     with safe_open(path, framework="pt") as file:
         candidates: Tensor = file.get_tensor("candidates")
-    return LoadedIndex(ExactIndex(candidates), None), (candidates.shape[0], candidates.shape[-1])
+    return LoadedIndex(candidates, None), (candidates.shape[0], candidates.shape[-1])
 
 
 def _approximate(kind: ApproximateKind, path: Path, width: int) -> tuple[LoadedIndex, tuple[int, int]]:

@@ -60,6 +60,14 @@ class KnownFacts:
         """Every entity that an edge of `relation` leads to from one of `sources`, ascending and distinct."""
         return targets(self.edges, self.graph.num_entities, sources, relation)
 
+    def facts_of(self, sources: NDArray[np.integer], relation: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The facts of a relation from distinct `sources`: the place of each source, and the object; [F], [F]."""
+        place = np.full(self.graph.num_entities, -1, dtype=np.int64)
+        place[sources] = np.arange(len(sources))
+        source, target = self.edges.edges(relation)
+        among = place[source] >= 0
+        return place[source[among]], target[among].astype(np.int64)
+
     def answers(self, source: int, path: Sequence[int]) -> NDArray[np.int32]:
         """⟦s/r1/…/rk⟧, ascending."""
         return answers(self.graph, source, path, self.edges)

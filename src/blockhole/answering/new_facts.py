@@ -40,7 +40,7 @@ def with_facts(engine: Engine, facts: KnowledgeGraph, *, seed: int = 0) -> Engin
         for entity in range(engine.graph.num_entities, graph.num_entities)
     ]
     vectors = engine.vectors.extended(torch.stack(rows)) if rows else engine.vectors
-    return Engine(vectors, graph, engine.calibration)
+    return Engine(vectors, graph, engine.calibrated)
 
 
 def _facts_about(entity: int, triples: NDArray[np.int32], known: KnowledgeGraph) -> NDArray[np.int64]:

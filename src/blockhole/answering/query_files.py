@@ -11,6 +11,7 @@ from blockhole.answering.engine import Encoded, Engine
 from blockhole.errors import ConfigError, DataError, MalformedFile, QueryError
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.queries.language import Hop, Query, encode_entity, encode_hop, parse
+from blockhole.queries.plans import Plan
 from blockhole.saving import parse_json, replacing
 
 _REMEDY = "write one query per line, such as William/^fatherOf"
@@ -62,7 +63,7 @@ def _read_tsv(path: Path, number: int, line: str, graph: KnowledgeGraph) -> Quer
     start = encode_entity(source, graph.entities)
     relations = [encode_hop(hop, graph.relations) for hop in hops]
     query = Query(graph.entities[start], [Hop(*graph.relation_name(relation)) for relation in relations])
-    return Encoded(query, start, relations)
+    return Encoded(query, Plan.of_chain(start, relations))
 
 
 def check_answers_file(path: Path) -> None:

@@ -1,242 +1,290 @@
-"""The best answers to path queries in ids: the one way to find them, for one query and for thousands.
+"""How probable every entity is as an answer: one search for queries of every kind, exact by bounds.
 
-Queries that share their candidates share a matrix product with these. Who comes along never changes an answer: query
-vectors are the same bit for bit in any company, products only shortlist, and the shortlist is scored pair by pair in
-float64, ties in the order of ids.
+The value of a step at an entity follows from those of earlier steps and from the probabilities p of hops:
+
+    an entity e              1 at e, 0 elsewhere
+    q/r at o                 max over h of q(h) · p(h, r, o), the best witness, and where q/r is a path, what its
+                             composed vector adds: evidence may raise the probability, and never lowers it
+    q1 & q2 & !q3            q1 · q2 · (1 - q3)
+    q1 | q2                  1 - (1 - q1)(1 - q2)
+
+A witness less probable than `PLAUSIBLE` is none. The row of a hop, p(h, r, ·), is computed when h is opened, the
+most probable h first. A step keeps two numbers for every entity, a value that is certain and one that it cannot pass,
+since a hop's probability is at most 1: an h that is not opened cannot add more than q(h). The search ends when no
+entity can still enter the answers asked for, or change its value among them, and then these are exact.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
-from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple, final
+from dataclasses import dataclass
+from math import inf
+from time import monotonic
+from typing import TYPE_CHECKING, Literal, NamedTuple, final
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from blockhole.answering.answers import Status
-from blockhole.answering.index import MANY, ApproximateIndex, ExactIndex
-from blockhole.answering.vectors import norms
-from blockhole.queries.exact import AnswerSets
-from blockhole.queries.paths import PathQueries
+from blockhole.answering.hops import SURE, Columns, Floats, Ids, Table
+from blockhole.errors import OutOfTime, QueryTooCostly
+from blockhole.queries.plans import Both, Either, Follow, Plan, Start
 
 if TYPE_CHECKING:
-    from blockhole.answering.engine import Candidates, Engine
+    from blockhole.answering.calibration import ChainCurve
+    from blockhole.answering.engine import Engine
 
-_QUERIES = 512
-_NUMBERS = 2**25
-"""What a block of queries may hold at once: known answers, or numbers in the vectors of its shortlists."""
-_EVERYONE = -1
-"""Stands for all entities where a relation stands for those that it takes; it sorts first."""
-_GATHERED_ALONE = 4
-_GATHERED = 20
-"""Rows that a product reads where they stand in the time that one is gathered in: of one query, and of several."""
+Candidates = Literal["typed", "all"]
+"""What a hop can lead to: the entities that its relation takes in the graph, or every one."""
+
+PLAUSIBLE = 1e-3
+"""An entity less probable than this is no witness of anything."""
+_FIRST, _MOST = 8, 64
+"""Rows that are opened together: a few at first, more as a search goes on."""
+_NUMBERS = 2**26
+"""Numbers in the rows that one search may hold: 256 MiB."""
 
 
 @final
-@dataclass(frozen=True, slots=True, eq=False)
-class Found:
-    """Answers to queries 0 … N-1: `entity` answers query `row`; sorted by row, best first.
+class Deadline:
+    """A moment `seconds` from now; searches that can take long look at it as they go."""
 
-    `evidence` is the score over the norm of the query vector. Shapes [S]: row, entity int64, score, evidence float64,
-    known bool.
-    """
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._end = monotonic() + seconds
 
-    row: NDArray[np.int64]
-    entity: NDArray[np.int64]
-    score: NDArray[np.float64]
-    evidence: NDArray[np.float64]
-    known: NDArray[np.bool_]
+    def __repr__(self) -> str:
+        return f"Deadline({self.seconds})"  # the reference shows it as a default
 
-    def take(self, index: NDArray[np.intp]) -> Found:
-        """The answers at these positions."""
-        return Found(self.row[index], self.entity[index], self.score[index], self.evidence[index], self.known[index])
-
-    def starts(self, count: int) -> NDArray[np.int64]:
-        """Where the answers of each of `count` queries begin, and where the last end; shape [count + 1]."""
-        return np.searchsorted(self.row, np.arange(count + 1))
+    def check(self) -> None:
+        """Raise `OutOfTime` when the moment has passed."""
+        if monotonic() > self._end:
+            raise OutOfTime(self.seconds)
 
 
-_NOTHING = Found(*(np.zeros(0, dtype=dtype) for dtype in (np.int64, np.int64, np.float64, np.float64, bool)))
+UNLIMITED = Deadline(inf)
 
 
-def find_answers(
-    engine: Engine,
-    queries: PathQueries,
-    top: int | NDArray[np.int64],
-    candidates: Candidates = "typed",
-    only: Status | None = None,
-) -> Found:
-    """The `top` best answers to each query, whose targets are not read; `top` may differ [N].
+class Bounds(NamedTuple):
+    """What the value of each entity is at least, and what it is at most: [E], [E]."""
 
-    `only` keeps those that are known, or those that are predicted.
-    """
-    wanted = np.empty(len(queries), dtype=np.int64)
-    wanted[:] = np.maximum(1, np.minimum(top, engine.graph.num_entities))
-    pool = _pools(engine, queries.last_relation) if candidates == "typed" else np.full(len(queries), _EVERYONE)
-    if len(queries) == 1:
-        return _find_in_order(engine, queries, wanted, pool, candidates, only)
-    # Queries that share a product come together; blocks of one length need no masks, like paths make like answer sets.
-    order = np.lexsort((queries.source, *queries.path.T[::-1], queries.length, pool))
-    found = _find_in_order(engine, queries.take(order), wanted[order], pool[order], candidates, only)
-    found.row[:] = order[found.row]
-    return found.take(np.argsort(found.row, kind="stable"))
+    low: Floats
+    high: Floats
 
 
-def _find_in_order(
-    engine: Engine,
-    queries: PathQueries,
-    top: NDArray[np.int64],
-    pool: NDArray[np.integer],
-    candidates: Candidates,
-    only: Status | None,
-) -> Found:
-    """The same for queries in an order in which those of one `pool` [N] come together."""
-    entities, width = engine.index.vectors.shape
-    size = max(1, min(_QUERIES, _NUMBERS // max(entities, int(top.max(initial=1)) * width, 1)))
-    parts = []
-    shared, shared_by = _Shared(engine.index), _EVERYONE
-    for sets in engine.known.answer_sets(queries, size):
-        for part in _split(sets, pool):
-            if pool[part.first] != shared_by:
-                shared_by = int(pool[part.first])
-                own = engine.known.candidates(shared_by)
-                shared = _Shared(engine.index.subset(own), own)
-            rows = slice(part.first, part.first + len(part))
-            members = queries if len(part) == len(queries) else queries.take(rows)
-            parts.append(_answer_block(engine, _Block(members, top[rows], candidates, only, part), shared))
-    return parts[0] if len(parts) == 1 else _join([_NOTHING, *parts])
+@final
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which values a search has to settle: the `top` best of `among`, and all of `each`."""
+
+    among: NDArray[np.bool_]
+    top: int
+    each: Ids
 
 
-class _Block(NamedTuple):
-    """Queries that are answered together: what is wanted of each, and its known answers."""
+@final
+class Search:
+    """One query's steps, the rows that were opened for them, and what follows."""
 
-    queries: PathQueries
-    top: NDArray[np.int64]
-    candidates: Candidates
-    only: Status | None
-    known: AnswerSets
+    def __init__(self, engine: Engine, plan: Plan, candidates: Candidates, deadline: Deadline) -> None:
+        self._engine = engine
+        self._plan = plan
+        self._deadline = deadline
+        self._numbers = 0
+        self._size = _FIRST
+        self._follows: dict[int, _Follows] = {}
+        for place, step in enumerate(plan.steps):
+            if isinstance(step, Follow):
+                relation = plan.ids[step.slot]
+                columns = engine.known.candidates(relation) if candidates == "typed" else None
+                evidence = engine.evidence(plan, place, columns)
+                self._follows[place] = _Follows(engine, relation, columns, evidence)
+        self.bounds: list[Bounds] = []
 
+    def settle(self, wanted: Wanted) -> Bounds:
+        """The bounds of the query's answers, which are equal for all that is wanted."""
+        self._evaluate(0)
+        while self._unsettled(wanted).any():
+            self._deadline.check()
+            changed = self._refine(len(self._plan.steps) - 1)
+            if changed is None:
+                break  # nothing is left that could tell more
+            self._evaluate(changed)
+        self._deadline.check()
+        return self.bounds[-1]
 
-class _Shared(NamedTuple):
-    """What a product is made with: the vectors of `entities` [C], ascending, or of all where none are named."""
+    def value_at(self, place: int, entity: int) -> float:
+        """The value of a step at one entity, once anything has been settled."""
+        while self.bounds[place].high[entity] > self.bounds[place].low[entity]:
+            self._deadline.check()
+            changed = self._refine(place)
+            if changed is None:
+                break
+            self._evaluate(changed)
+        return float(self.bounds[place].low[entity])
 
-    vectors: ExactIndex
-    entities: NDArray[np.int32] | None = None
+    def _evaluate(self, first: int) -> None:
+        """Work out the bounds of a step anew, and of all that come after it."""
+        del self.bounds[first:]
+        for place, step in enumerate(self._plan.steps[first:], start=first):
+            match step:
+                case Start(slot):
+                    one = np.zeros(self._engine.graph.num_entities)
+                    one[self._plan.ids[slot]] = 1.0
+                    self.bounds.append(Bounds(one, one))
+                case Follow(of, _):
+                    self.bounds.append(self._follows[place].bounds(self.bounds[of]))
+                case Both(keep, drop):
+                    low = [self.bounds[each].low for each in keep] + [1 - self.bounds[each].high for each in drop]
+                    high = [self.bounds[each].high for each in keep] + [1 - self.bounds[each].low for each in drop]
+                    self.bounds.append(Bounds(_product(low), _product(high)))
+                case Either(of):
+                    low, high = ([getattr(self.bounds[each], side) for each in of] for side in ("low", "high"))
+                    self.bounds.append(Bounds(either(low), either(high)))
 
-    def entity(self, column: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The entities that stand in these columns."""
-        return column if self.entities is None else self.entities[column].astype(np.int64)
+    def _unsettled(self, wanted: Wanted) -> NDArray[np.bool_]:
+        """Whose values have to be known better: [E]."""
+        low, high = self.bounds[-1]
+        open_ = high > low
+        unsettled = np.zeros(len(low), dtype=bool)
+        unsettled[wanted.each] = open_[wanted.each]
+        if wanted.top:
+            among = low[wanted.among]
+            least = np.partition(among, -wanted.top)[-wanted.top] if len(among) > wanted.top else 0.0
+            unsettled |= wanted.among & open_ & (high >= least)
+        return unsettled
 
-    def column(self, entity: NDArray[np.int32]) -> NDArray[np.integer]:
-        """The columns of some of the entities."""
-        return entity if self.entities is None else np.searchsorted(self.entities, entity)
+    def _refine(self, place: int) -> int | None:
+        """Open the rows that bound a step most, of this step or of one that it is made of, and say of which."""
+        step = self._plan.steps[place]
+        if isinstance(step, Both | Either):
+            parts = (*step.keep, *step.drop) if isinstance(step, Both) else step.of
+            changes = (self._refine(each) for each in sorted(parts, key=self._slack, reverse=True))
+            return next((changed for changed in changes if changed is not None), None)
+        if not isinstance(step, Follow):
+            return None
+        follows, before = self._follows[place], self.bounds[step.of]
+        best = follows.unopened(before.high, self._size)
+        if len(best) and before.low[best[0]] == before.high[best[0]]:
+            best = best[before.low[best] == before.high[best]]
+            self._numbers += follows.open(best)
+            if self._numbers > _NUMBERS:
+                raise QueryTooCostly(
+                    "the query has too many plausible entities on the way to its answers; ask for fewer answers, "
+                    "or narrow it down by a further condition before its last hop."
+                )
+            self._size = min(2 * self._size, _MOST)
+            return place
+        return self._refine(step.of)
 
-
-def _pools(engine: Engine, last: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Whose candidates each query's product is made with: those of its last relation, gathered, or everyone.
-
-    Candidates that are not worth gathering are read where they stand, by one product with all entities. Shape [N].
-    """
-    count, queries = engine.known.candidate_counts, np.bincount(last, minlength=2 * engine.graph.num_relations)
-    gathering = _GATHERED_ALONE if len(last) == 1 else _GATHERED
-    gathered = count * (gathering + queries) < engine.graph.num_entities * queries
-    return np.where(gathered[last], last, np.int32(_EVERYONE))
-
-
-def _join(parts: list[Found]) -> Found:
-    return Found(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Found)))
-
-
-def _split(sets: AnswerSets, pool: NDArray[np.integer]) -> Iterator[AnswerSets]:
-    """The sets in pieces whose queries share a product."""
-    own = pool[sets.first : sets.first + len(sets)]
-    bounds = [0, *(np.flatnonzero(np.diff(own)) + 1).tolist(), len(sets)]
-    for begin, end in pairwise(bounds):
-        indptr = sets.indptr[begin : end + 1]
-        yield AnswerSets(sets.first + begin, indptr - indptr[0], sets.entities[indptr[0] : indptr[-1]])
-
-
-def _answer_block(engine: Engine, block: _Block, shared: _Shared) -> Found:
-    vector = engine.vectors.queries(block.queries)
-    norm = norms(vector)
-    row, entity = _shortlist(engine, block, shared, vector)
-    each = vector if len(vector) == 1 else vector.index_select(0, torch.from_numpy(row))
-    score = (each * engine.vectors.candidates(entity)).sum(dim=1).numpy()
-    best = _best_of_rows(row, entity, score, block.top)
-    row, entity, score = row[best], entity[best], score[best]
-    return Found(
-        row=block.known.first + row,
-        entity=entity,
-        score=score,
-        evidence=score / norm[row],
-        known=_among(block.known, row, entity, engine.graph.num_entities),
-    )
-
-
-def _shortlist(
-    engine: Engine, block: _Block, shared: _Shared, vector: Tensor
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows and entities among which the best answers are; shapes [S], [S]."""
-    known = block.known
-    if block.only == "known":
-        return known.row.astype(np.int64), known.entities.astype(np.int64)
-    hidden = _hidden(engine, block, shared)
-    if engine.approximate is not None and len(shared.vectors.vectors) > MANY:
-        return _partly_approximate(engine.approximate, block, shared, vector, hidden)
-    row, column = shared.vectors.shortlists(vector, block.top, hidden)
-    return row, shared.entity(column)
-
-
-def _hidden(engine: Engine, block: _Block, shared: _Shared) -> NDArray[np.bool_] | None:
-    """Which columns are no candidates of a query: [B, C], or None where all are."""
-    typed = block.candidates == "typed" and shared.entities is None
-    if not typed and block.only is None:
-        return None
-    hidden = np.full((len(block.queries), len(shared.vectors.vectors)), typed)
-    if typed:
-        last = block.queries.last_relation
-        for relation in np.unique(last).tolist():
-            hidden[np.ix_(last == relation, engine.known.candidates(relation))] = False
-    if block.only == "predicted":
-        hidden[block.known.row, shared.column(block.known.entities)] = True
-    return hidden
-
-
-def _partly_approximate(
-    index: ApproximateIndex, block: _Block, shared: _Shared, vector: Tensor, hidden: NDArray[np.bool_] | None
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The same where queries of many candidates are looked for in an approximate index, each by itself."""
-    count = len(shared.vectors.vectors) - (np.zeros(len(vector)) if hidden is None else hidden.sum(axis=1))
-    few = np.flatnonzero(count <= MANY)
-    row, column = shared.vectors.shortlists(vector[few], block.top[few], None if hidden is None else hidden[few])
-    rows, entities = [few[row]], [shared.entity(column)]
-    for i in np.flatnonzero(count > MANY).tolist():
-        allowed = shared.entities if hidden is None else shared.entity(np.flatnonzero(~hidden[i])).astype(np.int32)
-        entities.append(index.shortlist(vector[i], int(block.top[i]), allowed))
-        rows.append(np.full(len(entities[-1]), i))
-    return np.concatenate(rows), np.concatenate(entities)
+    def _slack(self, place: int) -> float:
+        low, high = self.bounds[place]
+        return float((high - low).max(initial=0.0))
 
 
-def _best_of_rows(
-    row: NDArray[np.int64], entity: NDArray[np.int64], score: NDArray[np.float64], top: NDArray[np.int64]
-) -> NDArray[np.intp]:
-    """Positions of the `top` [B] best of each row, by row and then best first; equal scores by entity."""
-    order = np.lexsort((entity, -score, row))
-    ordered = row[order]
-    place = np.arange(len(order)) - np.searchsorted(ordered, ordered)
-    return order[place < top[ordered]]
+@final
+class _Follows:
+    """The hop of one step: the entities that were opened, and the rows of their probabilities."""
+
+    def __init__(self, engine: Engine, relation: int, targets: Ids | None, evidence: Evidence | None) -> None:
+        self._engine = engine
+        self._relation = relation
+        self._targets = targets
+        self._evidence = evidence
+        self._is_open = np.zeros(engine.graph.num_entities, dtype=bool)
+        self._opened: list[tuple[Ids, Columns, Table]] = []
+        self._columns: Columns | None = None
+        self._low, self._high = _Best(), _Best()
+
+    def unopened(self, high: Floats, count: int) -> Ids:
+        """The `count` most probable entities that are plausible and not opened, best first, ties by id."""
+        left = np.flatnonzero((high >= PLAUSIBLE) & ~self._is_open)
+        if len(left) > count:
+            least = np.partition(high[left], -count)[-count]
+            left = left[high[left] >= least]
+        return left[np.argsort(-high[left], kind="stable")][:count]
+
+    def open(self, entities: Ids) -> int:
+        """Compute the rows of entities; how many numbers these have."""
+        proposed = self._engine.proposed(entities, self._relation, self._targets)
+        if self._columns is None or proposed is not self._targets:
+            self._columns = self._engine.hops.columns(self._relation, proposed)
+        rows = self._engine.hops.values(entities, self._columns)
+        self._is_open[entities] = True
+        self._opened.append((entities, self._columns, rows))
+        return rows.size
+
+    def bounds(self, before: Bounds) -> Bounds:
+        """The bounds of the step, of those of the step that the hop starts at."""
+        facts = self._engine.known.edges.edges(self._relation)
+        low = self._low.update(before.low, facts, self._opened)
+        high = low if before.high is before.low else self._high.update(before.high, facts, self._opened)
+        left = before.high[~self._is_open].max(initial=0.0)
+        if left >= PLAUSIBLE:
+            index = slice(None) if self._targets is None else self._targets
+            high = high.copy()
+            high[index] = np.maximum(high[index], left * SURE)
+        if self._evidence is not None:
+            raised = self._evidence.raised(low)
+            return Bounds(raised, raised if high is low else self._evidence.raised(high))
+        return Bounds(low, high)
 
 
-def _among(sets: AnswerSets, row: NDArray[np.int64], entity: NDArray[np.int64], num_entities: int) -> NDArray[np.bool_]:
-    """Whether each entity is among the answers of its row."""
-    listed = sets.row * num_entities + sets.entities
-    wanted = row * num_entities + entity
-    if not len(listed):
-        return np.zeros(len(wanted), dtype=bool)
-    place = np.minimum(np.searchsorted(listed, wanted), len(listed) - 1)
-    found: NDArray[np.bool_] = listed[place] == wanted
-    return found
+@final
+class _Best:
+    """max over facts and over opened h of start(h) · p(h, r, o), kept while `start` is the same: [E]."""
+
+    def __init__(self) -> None:
+        self._start: Floats | None = None
+        self._plausible = self._best = np.zeros(0)
+        self._seen = 0
+
+    def update(self, start: Floats, facts: tuple[Ids, Ids], opened: list[tuple[Ids, Columns, Table]]) -> Floats:
+        """The maxima, with all that has been opened by now."""
+        if start is not self._start:
+            self._start, self._seen = start, 0
+            self._plausible = np.where(start >= PLAUSIBLE, start, 0.0)
+            self._best = np.zeros(len(start))
+            value = self._plausible[facts[0]]
+            met = np.flatnonzero(value)
+            np.maximum.at(self._best, facts[1][met], value[met])
+        elif self._seen < len(opened):
+            self._best = self._best.copy()  # whoever holds the earlier one keeps it
+        for entities, columns, rows in opened[self._seen :]:
+            weight = self._plausible[entities]
+            if weight.any():
+                best = (weight[:, None] * rows).max(axis=0)
+                self._best[columns.index] = np.maximum(self._best[columns.index], best)
+        self._seen = len(opened)
+        return self._best
+
+
+@final
+class Evidence:
+    """What the composed vector of a path says of its answers, as `ChainCurve` weighs it."""
+
+    def __init__(self, share: Floats, curve: ChainCurve, allowed: Ids | None) -> None:
+        self._share = share
+        self._curve = curve
+        self._allowed = allowed
+
+    def raised(self, witness: Floats) -> Floats:
+        """The probabilities of best witnesses, raised where the vector knows better: [E] → [E]."""
+        raised = witness.copy()
+        index = slice(None) if self._allowed is None else self._allowed
+        said = self._curve.probability(witness[index], self._share)
+        raised[index] = np.maximum(witness[index], said)
+        return raised
+
+
+def _product(factors: list[Floats]) -> Floats:
+    product = factors[0]
+    for factor in factors[1:]:
+        product = product * factor
+    return product
+
+
+def either(parts: list[Floats]) -> Floats:
+    """1 - ∏(1 - part), which is not less than any part, however it is rounded."""
+    largest = parts[0]
+    for part in parts[1:]:
+        largest = np.maximum(largest, part)
+    return np.maximum(largest, 1 - _product([1 - part for part in parts]))

@@ -16,24 +16,27 @@ from blockhole.errors import counted
 
 if TYPE_CHECKING:
     from blockhole.answering.answers import Status
-    from blockhole.answering.engine import Candidates, Encoded, Engine
-    from blockhole.answering.explanation import Explanation
+    from blockhole.answering.engine import Encoded, Engine
+    from blockhole.answering.proofs import Explanation, ProofNode
+    from blockhole.answering.search import Candidates
 
 app = typer.Typer(add_completion=False)
 
 
-@app.command(short_help="Ranked answers to a path query, known and predicted.")
+@app.command(short_help="Answers to a query, known and predicted, each with its probability.")
 def ask(
     run: RunArgument,
     query: Annotated[
         str | None,
-        typer.Argument(help="Such as William/^fatherOf/brotherOf/fatherOf; without one, a prompt opens."),
+        typer.Argument(help="Such as 'William/^fatherOf/brotherOf & !Andrew'; without one, a prompt opens."),
     ] = None,
     top: TopOption = 10,
     candidates: Annotated[
-        Literal["typed", "all"], typer.Option(help="Entities that the last relation leads to in the graph, or all.")
+        Literal["typed", "all"],
+        typer.Option(help="What a hop may lead to: entities that its relation takes in the graph, or all."),
     ] = "typed",
     only: Annotated[Literal["known", "predicted"] | None, typer.Option(help="Print only these answers.")] = None,
+    offset: Annotated[int, typer.Option(min=0, help="Pass over so many known and so many predicted answers.")] = 0,
     file: Annotated[Path | None, typer.Option(help="File of queries: TSV or JSON lines.")] = None,
     out: Annotated[Path | None, typer.Option(help="Where answers to --file go: .parquet or .jsonl.")] = None,
     facts: Annotated[
@@ -41,7 +44,10 @@ def ask(
     ] = None,
     json: JsonFlag = False,
 ) -> None:
-    """Print the best answers to a query: known if the graph leads there, else predicted by the model.
+    """Print the answers to a query: those that follow from facts, then the best that the model predicts.
+
+    --top and --offset choose a part of each of the two lists. An answer that a negation may still exclude is known with
+    less than certainty: a missing fact may refute it.
 
     New facts count as known at once; an entity that the run has never seen is placed by its facts.
     """
@@ -65,21 +71,23 @@ def ask(
     if file is not None and out is not None:
         _answer_file(engine, read_queries(file, engine), out, top, candidates, only, json)
     elif query is not None:
-        _answer(engine, query, top, candidates, only, json)
+        _answer(engine, query, top, candidates, only, offset, json)
     else:
         from blockhole.cli.prompt import open_prompt
 
         open_prompt(engine, top, candidates, only)
 
 
-def _answer(engine: Engine, query: str, top: int, candidates: Candidates, only: Status | None, json: bool) -> None:
+def _answer(
+    engine: Engine, query: str, top: int, candidates: Candidates, only: Status | None, offset: int, json: bool
+) -> None:
     from blockhole.answering.answers import AnswersReport
 
     began = perf_counter()
-    answers = engine.ask(query, top=top, candidates=candidates, only=only)
-    milliseconds = 1000 * (perf_counter() - began)
+    answers = engine.ask(query, top=top, candidates=candidates, only=only, offset=offset)
+    seconds = perf_counter() - began
     if json:
-        print_json(asdict(AnswersReport(answers.query, answers.ranked, round(milliseconds, 3))))
+        print_json(asdict(AnswersReport.of(answers, seconds)))
     else:
         print_answers(answers)
 
@@ -108,52 +116,63 @@ def _answer_file(
         stdout().print(f"{counted(count, 'answer')} to {asked} in {seconds:.2f} s: {out}")
 
 
-@app.command(short_help="Whether a path holds between two entities.")
+@app.command(short_help="Whether an entity answers a query.")
 def check(
     run: RunArgument,
     query: QueryArgument,
     entity: Annotated[str, typer.Argument(help="The answer to check, such as Beatrice.")],
     json: JsonFlag = False,
 ) -> None:
-    """Say yes if the path is known to lead to the entity, or if the model finds that more likely than not."""
+    """Say yes if the entity is known to answer the query, or if the model finds that more likely than not."""
     verdict = blockhole.check(run, query, entity)
     if json:
         print_json(asdict(verdict))
         return
-    stdout().print(
-        f"{'yes' if verdict.holds else 'no'}: probability {verdict.probability:.3f}, {verdict.status}, "
-        f"score {verdict.score:.3f}"
-    )
+    stdout().print(f"{'yes' if verdict.holds else 'no'}: probability {verdict.probability:.3f}, {verdict.status}")
 
 
-@app.command(short_help="Why an entity is an answer: chains of entities along the path.")
+@app.command(short_help="Why an entity is an answer: its most probable proofs.")
 def explain(
     run: RunArgument,
     query: QueryArgument,
     entity: Annotated[str, typer.Argument(help="The answer to explain, such as Beatrice.")],
-    top: Annotated[int, typer.Option(help="How many chains.")] = 5,
+    top: Annotated[int, typer.Option(help="How many proofs.")] = 5,
+    dot: Annotated[bool, typer.Option("--dot", help="Print the proofs as a graph for Graphviz.")] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Print the best chains of intermediate entities to an answer, each hop known or predicted with its probability.
+    """Print the best proofs of an answer: an entity for every step of the query, each hop known or predicted.
 
-    Where the graph has the path, its chains are exact. Otherwise known and predicted edges are searched together.
+    A proof is as probable as its hops together. The answer is at least as probable as its best proof: for a path, the
+    model's composed vector may know more than any one way.
     """
     explanation = blockhole.explain(run, query, entity, top=top)
-    if json:
+    if dot:
+        from blockhole.answering.proofs import to_dot
+
+        typer.echo(to_dot(explanation), nl=False)
+    elif json:
         print_json(asdict(explanation))
     else:
-        _print_chains(explanation)
+        _print_proofs(explanation)
 
 
-def _print_chains(explanation: Explanation) -> None:
-    for chain in explanation.chains:
-        line = chain.hops[0].source
-        for hop in chain.hops:
-            mark = "" if hop.status == "known" else f" ({hop.probability:.3f})"
-            line += f" → {hop.relation}{mark} → {hop.target}"
-        stdout().print(f"{chain.probability:.3f}  {line}")
-    if not explanation.chains:
-        stdout().print(f"no chain is plausible: the best has probability {explanation.best:.2g}")
+def _print_proofs(explanation: Explanation) -> None:
+    said = f"{explanation.entity}: {explanation.status}, probability {explanation.probability:.3f}"
+    stdout().print(said if explanation.proofs else f"{said}; no proof is plausible")
+    for proof in explanation.proofs:
+        stdout().print(f"{proof.probability:.3f}  {_in_words(proof.tree)}")
+
+
+def _in_words(node: ProofNode) -> str:
+    """A proof on one line: hops as arrows, what is joined in parentheses."""
+    parts = [_in_words(part) for part in node.parts]
+    for each in node.excluded:
+        reason = "" if each.counterproof is None else f": {_in_words(each.counterproof)}"
+        parts.append(f"not ({each.probability:.3f}{reason})")
+    if node.relation is not None:
+        mark = "" if node.status == "known" else f" ({node.probability:.3f})"
+        return f"{parts[0]} → {node.relation}{mark} → {node.entity}"
+    return " & ".join(f"({part})" for part in parts) if parts else node.entity
 
 
 @app.command(short_help="Which relation paths connect two entities.")

@@ -128,18 +128,21 @@ def _true_answers(family: DataSet) -> dict[str, list[str]]:
 
 
 def _answers(run: Run) -> dict[str, Any]:
-    """Each query's ranking of the figure's people, its best answers, and how far the two queries' scores differ."""
+    """How each query's composed vector ranks the figure's people, how far the two vectors differ, and the best answers.
+
+    The vectors show what a model makes of the order of relations; answers rest on them and on the entities between.
+    """
     engine = blockhole.Engine.open(run)
-    # Among all entities: with his father's edge held out, William is none of those that fatherOf is known to take.
-    ranked = {
-        letter: engine.ask(query, top=engine.graph.num_entities, candidates="all") for letter, query in QUERIES.items()
-    }
-    scores = {letter: {answer.entity: answer.score for answer in answers} for letter, answers in ranked.items()}
-    order = {letter: [answer.entity for answer in answers] for letter, answers in ranked.items()}
+    scores = {letter: engine.composed_scores(query) for letter, query in QUERIES.items()}
+    people = {name: engine.graph.entities.id(name) for name in PEOPLE}
     return {
-        "ranks": {letter: {name: order[letter].index(name) + 1 for name in PEOPLE} for letter in QUERIES},
-        "answers": {letter: answers[:4].to_dicts() for letter, answers in ranked.items()},
-        "largest_difference": max(abs(score - scores["c"][entity]) for entity, score in scores["b"].items()),
+        "ranks": {
+            letter: {name: 1 + int((score > score[person]).sum()) for name, person in people.items()}
+            for letter, score in scores.items()
+        },
+        # Among all entities: with his father's edge held out, William is none of those that fatherOf is known to take.
+        "answers": {letter: engine.ask(query, top=4, candidates="all").to_dicts() for letter, query in QUERIES.items()},
+        "largest_difference": float(abs(scores["b"] - scores["c"]).max()),
     }
 
 

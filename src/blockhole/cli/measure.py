@@ -10,10 +10,12 @@ import typer
 import blockhole
 from blockhole.cli.options import RunArgument
 from blockhole.cli.output import JsonFlag, plain_table, print_json, print_tables, print_whole, stdout
+from blockhole.errors import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from blockhole.answering.calibrating import Measured
     from blockhole.evaluation.classification import Reliability
     from blockhole.evaluation.report import Report, Table
 
@@ -163,28 +165,23 @@ def calibrate(
 
     _check_outputs(None, plots)
     calibration = blockhole.calibrate(run, data, seed=seed)
-    report: dict[str, Any] = {
-        "run": str(run),
-        "lengths": {
-            length: {"kind": part.curve.kind, **part.model_dump(exclude={"curve"})}
-            for length, part in calibration.lengths.items()
-        },
-    }
+    report: dict[str, Any] = {"run": str(run), **calibration.model_dump(mode="json")}
     if test or plots is not None:
-        measured = measure_calibration(run, data, calibration=calibration, seed=seed)
+        measured = measure_calibration(run, data, seed=seed)
         report["test"] = {name: _as_json(part) for name, part in measured.items()}
         if plots is not None:
-            report["plots"] = [str(path) for path in _draw_reliability(measured["shown"], plots)]
+            report["plots"] = [str(path) for path in _draw_reliability(measured["all"].bins, plots)]
     if json:
         print_json(report)
     else:
         _print_calibration(report)
 
 
-def _as_json(measured: Reliability) -> dict[str, Any]:
-    bins = zip(measured.said.tolist(), measured.true.tolist(), measured.size.tolist(), strict=True)
+def _as_json(measured: Measured) -> dict[str, Any]:
+    bins = zip(*(column.tolist() for column in measured.bins), strict=True)
     return {
-        "ece": measured.error,
+        "ece": measured.bins.error,
+        "brier": measured.brier,
         "bins": [{"probability": said, "true": true, "pairs": size} for said, true, size in bins],
     }
 
@@ -198,14 +195,22 @@ def _draw_reliability(measured: Reliability, folder: Path) -> list[Path]:
 
 
 def _print_calibration(report: dict[str, Any]) -> None:
-    table = plain_table("length", "curve", "positives", "negatives", "Brier (Platt)", "Brier (isotonic)")
-    for length, part in report["lengths"].items():
-        counts = (f"{part[kind]:,}" for kind in ("positives", "negatives"))
-        scores = (f"{part['brier'][kind]:.4f}" for kind in ("platt", "isotonic"))
-        table.add_row(str(length), part["kind"], *counts, *scores)
-    print_whole(table)
+    hop = report["hop"]
+    stdout().print(
+        f"p = 1 / (1 + exp(-({hop['slope']:.3f} log x + {hop['intercept']:.3f}))) of a hop's share x up to 0.05, "
+        f"with a slope of {hop['top_slope']:.3f} beyond, by scores times "
+        f"{report['scale']:.3f}; fitted on {counted(report['facts'], 'question')} of validation facts, "
+        f"Brier score {report['brier']:.4f}"
+    )
+    for hops, part in report["chains"].items():
+        stdout().print(
+            f"paths of {hops} hops: {part['witness']:.3f} logit of the best witness + {part['share']:.3f} log share by "
+            f"the composed vector + {part['intercept']:.3f}"
+        )
+    if report["sampling_error"]:
+        stdout().print(f"normalisers are sampled; their logarithms err by {report['sampling_error']:.3f}")
     for name, part in report.get("test", {}).items():
-        stdout().print(f"\nexpected calibration error on test, {name} pairs: {part['ece']:.4f}")
+        stdout().print(f"\nexpected calibration error on test, {name}: {part['ece']:.4f}; Brier {part['brier']:.4f}")
         bins = plain_table("probability", "true", "pairs")
         for row in part["bins"]:
             bins.add_row(f"{row['probability']:.3f}", f"{row['true']:.3f}", f"{row['pairs']:,}")

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from blockhole.errors import counted
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table as RichTable
@@ -84,8 +86,14 @@ def print_answers(answers: Answers) -> None:
     if not len(answers):
         stdout().print("no answers")
         return
-    table = plain_table("answer", "score", "probability", "status", right=("score", "probability"))
+    certain = all(answer.probability is not None for answer in answers)
+    value = "probability" if certain else "share"
+    table = plain_table("answer", value, "status", right=(value,))
     for answer in answers:
-        probability = "" if answer.probability is None else f"{answer.probability:.3f}"
-        table.add_row(answer.entity, f"{answer.score:.3f}", probability, answer.status)
+        table.add_row(answer.entity, f"{answer.score:.3f}", answer.status)
     print_whole(table)
+    listed = sum(answer.status == "known" for answer in answers)
+    if listed < answers.known_count and listed:
+        stderr().print(f"{listed:,} of {counted(answers.known_count, 'known answer')}; --offset {listed} shows more")
+    if answers.negation:
+        stderr().print("negation is over known facts: a fact that is missing may exclude some of these")

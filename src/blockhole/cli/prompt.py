@@ -19,7 +19,8 @@ from blockhole.queries.language import pieces, write_name
 
 if TYPE_CHECKING:
     from blockhole.answering.answers import Status
-    from blockhole.answering.engine import Candidates, Engine
+    from blockhole.answering.engine import Engine
+    from blockhole.answering.search import Candidates
 
 _PROMPT = "? "
 _LONGEST_HISTORY = 1000

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, final
+from typing import Any, ClassVar, Literal, NamedTuple, final
 
 import numpy as np
 import torch
@@ -237,10 +237,11 @@ class ValidationAccuracy:
 
 
 _BINS = 10
+_PARTS = 15
 
 
 class Reliability(NamedTuple):
-    """How probabilities compare with what is true, in ten equal bins of probability; empty bins are left out.
+    """How probabilities compare with what is true, in bins of probability; empty bins are left out.
 
     Shapes [bins]: `said` mean probability, `true` share that is true, `size` how many there are.
     """
@@ -255,8 +256,15 @@ class Reliability(NamedTuple):
         return float((np.abs(self.said - self.true) * self.size).sum() / max(self.size.sum(), 1))
 
 
-def reliability(probability: NDArray[np.float64], label: NDArray[np.bool_]) -> Reliability:
-    """Compare probabilities with labels; shapes [N], [N]."""
+def reliability(
+    probability: NDArray[np.float64], label: NDArray[np.bool_], bins: Literal["width", "mass"] = "width"
+) -> Reliability:
+    """Compare probabilities with labels [N], in ten bins of one width or fifteen that hold as many each."""
+    if bins == "mass":
+        order = np.argsort(probability, kind="stable")
+        parts = [part for part in np.array_split(order, _PARTS) if len(part)]
+        said, true = (np.array([values[part].mean() for part in parts]) for values in (probability, label))
+        return Reliability(said, true, np.array([len(part) for part in parts], dtype=np.int64))
     which = np.minimum((probability * _BINS).astype(np.int64), _BINS - 1)
     size = np.bincount(which, minlength=_BINS)
     said, true = (np.bincount(which, values, _BINS) for values in (probability, label.astype(np.float64)))

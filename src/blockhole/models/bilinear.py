@@ -80,11 +80,11 @@ class BlockBilinear(Model, ABC):
         """W_{r1} … W_{rk} ē_o, conjugated: target [batch], path [batch, hop] → [batch, width]."""
         vector = rows(self.entity, target)
         for step in reversed(range(path.shape[1])):
-            vector = self._hop_back(vector, path[:, step])
+            vector = self.hop_back(vector, path[:, step])
         return vector
 
-    def _hop_back(self, vector: Tensor, relation: Tensor) -> Tensor:
-        """The hop with the conjugate transpose of W_r."""
+    def hop_back(self, vector: Tensor, relation: Tensor) -> Tensor:
+        """W_r ē, conjugated: the hop with the conjugate transpose of W_r."""
         if self._fuses(vector):
             from blockhole.models.hop_triton import fused_hop
 

@@ -102,7 +102,7 @@ class Model(nn.Module, ABC):
     distance: ClassVar[bool] = False
     """Whether scores are distances, in which no coordinate of a query vector can be left out."""
     linear_in_relations: ClassVar[bool] = False
-    """Whether φ is linear in the stored numbers of a relation, so that there are `score_relations` and `retrace`."""
+    """Whether φ is linear in a relation's stored numbers, so that there are `score_relations` and `hop_back`."""
 
     dim: int
     """n, the dimension of the (real or complex) space of entities."""
@@ -232,6 +232,13 @@ class Model(nn.Module, ABC):
         """The vector whose inner product with e_s is φ(s, r1/…/rk, o), where φ is linear in relations.
 
         Shapes: target [batch], path [batch, hop] → [batch, width].
+        """
+        raise NotImplementedError(f"the scores of {type(self).__name__} are not linear in relations")
+
+    def hop_back(self, vector: Tensor, relation: Tensor) -> Tensor:
+        """The vector whose inner product with e is that of `vector` with e W_r, where φ is linear in relations.
+
+        Shapes as of `hop`.
         """
         raise NotImplementedError(f"the scores of {type(self).__name__} are not linear in relations")
 

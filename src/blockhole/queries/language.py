@@ -84,7 +84,7 @@ __all__ = [
     "encode_path",
     "encode_prefix",
     "encode_tree",
-    "find_chain",
+    "find_plan",
     "hop_in_column",
     "last_part",
     "lex",
@@ -131,16 +131,26 @@ def encode_chain(query: Query | str, graph: KnowledgeGraph) -> tuple[int, list[i
         raise _pointed_at(unknown, query.root, query.text, graph.entities, graph.relations) from None
 
 
-def find_chain(query: Query, graph: KnowledgeGraph) -> tuple[int, list[int]] | None:
-    """The same, or None where the graph lacks a name: at once, as nothing that looks like it is searched for."""
-    source, hops = query.chain()
-    start = graph.entities.find(source)
-    path = [
-        found + hop.inverse * graph.num_relations
-        for hop in hops
-        if (found := graph.relations.find(hop.relation)) is not None
-    ]
-    return None if start is None or len(path) < len(hops) else (start, path)
+def find_plan(query: Query, graph: KnowledgeGraph) -> Plan | None:
+    """The same as `encode_tree`, or None where the graph lacks a name: at once, as nothing like it is searched for."""
+
+    def found(place: int | None) -> int:
+        if place is None:
+            raise _Missing
+        return place
+
+    try:
+        return plan_of(
+            query.normal,
+            lambda node: found(graph.entities.find(node.entity)),
+            lambda node: found(graph.relations.find(node.hop.relation)) + node.hop.inverse * graph.num_relations,
+        )
+    except _Missing:
+        return None
+
+
+class _Missing(Exception):
+    """A name that the graph does not have."""
 
 
 def encode_hops(query: Query, relations: Vocabulary) -> list[int]:

@@ -26,8 +26,8 @@ from blockhole import __version__
 from blockhole.answering.answers import AnswersReport
 from blockhole.answering.connections import PathsReport
 from blockhole.answering.engine import Verdict
-from blockhole.answering.explanation import Explanation
 from blockhole.answering.known import Neighbourhood
+from blockhole.answering.proofs import Explanation
 from blockhole.errors import nearest_or_all, ought_to_be
 from blockhole.serving.front import ApiKey, Front, Hosts, failure_json
 from blockhole.serving.observing import CONTENT_TYPE, Metrics, log
@@ -186,7 +186,7 @@ async def check(body: CheckBody, state: Serving) -> Response:
 
 @router.post("/api/explain", response_model=Success[Explanation], responses=_POST)
 async def explain(body: ExplainBody, state: Serving) -> Response:
-    """The best chains of entities from a query's source to an answer, each hop known or predicted."""
+    """The best proofs of an answer: trees with an entity for every part of the query, each hop known or predicted."""
     run = state.runs.find(body.run)
     return _success(run.name, await state.service.explain(run, body))
 

@@ -22,7 +22,7 @@ from blockhole.errors import (
     UnknownName,
 )
 from blockhole.queries.language import Piece, lex, pieces, write_name
-from blockhole.serving.settings import MAX_ANSWERS, MAX_BODY, MAX_CHAINS, MAX_PATHS, MAX_TEXT
+from blockhole.serving.settings import MAX_ANSWERS, MAX_BODY, MAX_PATHS, MAX_PROOFS, MAX_TEXT
 
 Result = TypeVar("Result")
 
@@ -58,6 +58,11 @@ def _most(most: int, default: int, description: str) -> int:
     return number
 
 
+def _offset(description: str) -> int:
+    number: int = Field(0, description=description, json_schema_extra={"minimum": 0, "maximum": 2**31 - 1})
+    return number
+
+
 class Body(BaseModel):
     """What all questions have in common."""
 
@@ -72,13 +77,14 @@ class AskBody(Body):
     query: QueryText
     top: WholeNumber = _most(MAX_ANSWERS, 10, "How many answers.")
     candidates: Literal["typed", "all"] = Field(
-        "typed", description="Answers that the last relation takes in the graph, or any entity."
+        "typed", description="What a hop can lead to: entities that its relation takes in the graph, or any."
     )
     only: Status | None = Field(None, description="Leave out the other answers.")
+    offset: WholeNumber = _offset("How many answers of each list to pass over.")
 
 
 class CheckBody(Body):
-    """Whether a path holds between its source and an entity."""
+    """Whether an entity answers a query."""
 
     query: QueryText
     entity: EntityName
@@ -89,7 +95,7 @@ class ExplainBody(Body):
 
     query: QueryText
     entity: EntityName
-    top: WholeNumber = _most(MAX_CHAINS, 5, "How many chains.")
+    top: WholeNumber = _most(MAX_PROOFS, 5, "How many proofs.")
 
 
 class PathsBody(Body):
@@ -376,8 +382,7 @@ def busy() -> Refusal:
 
 def out_of_time(seconds: float) -> Refusal:
     """The time that a request may take is over."""
-    message = f"no answer was found within {seconds:g} s; ask for shorter paths, or try again later."
-    return Refusal(503, Problem(kind="timeout", message=message), RETRY)
+    return Refusal(503, Problem(kind="timeout", message=str(OutOfTime(seconds))), RETRY)
 
 
 def too_large() -> Refusal:

@@ -14,7 +14,7 @@ from blockhole.answering.known import NextRelations
 from blockhole.errors import ConfigError
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import NameIndex
-from blockhole.queries.language import Hop, Query, encode_tree, find_chain, parse
+from blockhole.queries.language import Hop, Query, encode_tree, find_plan, parse
 from blockhole.runs.run import Run
 from blockhole.serving.schemas import Example, Place, Problem, Refusal, RunReport, pieces_of
 
@@ -116,11 +116,13 @@ def _example(graph: KnowledgeGraph) -> Query | None:
     return Query(graph.entities[source], (Hop(graph.relations[relation]),))
 
 
-# The two paths of the paper's Figure 1, for runs on the bundled royal family. William's father is held out of it, so
-# William is none of those that fatherOf is known to take: all entities are candidates.
+# The two paths of the paper's Figure 1, for runs on the bundled royal family, and one that leaves some answers out.
+# William's father is held out of it, so William is none of those that fatherOf is known to take: all entities are
+# candidates.
 _FIGURE_1 = {
     "William/^fatherOf/brotherOf/fatherOf": "children of his paternal uncles",
     "William/brotherOf/^fatherOf/fatherOf": "children of his brother’s father",
+    "William/^fatherOf/brotherOf/fatherOf & !Andrew/fatherOf": "children of his paternal uncles, but not Andrew’s",
 }
 _LONGEST_EXAMPLE = 3
 
@@ -130,7 +132,7 @@ def _examples(graph: KnowledgeGraph, following: NextRelations, example: Query | 
     figure = [
         Example(text, "all", words, pieces_of(text))
         for text, words in _FIGURE_1.items()
-        if find_chain(parse(text), graph)
+        if find_plan(parse(text), graph)
     ]
     walks = [] if example is None else [example]
     while walks and len(walks[-1].hops) < _LONGEST_EXAMPLE:

@@ -7,10 +7,11 @@ from time import perf_counter
 from typing import final
 
 from blockhole.answering.answers import AnswersReport
-from blockhole.answering.connections import Deadline, PathsReport, paths
+from blockhole.answering.connections import PathsReport, paths
 from blockhole.answering.engine import Question, Verdict, check_top, not_calibrated
-from blockhole.answering.explanation import Explanation, explain
 from blockhole.answering.known import Neighbourhood, neighbourhood
+from blockhole.answering.proofs import Explanation, explain
+from blockhole.answering.search import Deadline
 from blockhole.errors import ConfigError, QueryError, RunError
 from blockhole.queries.language import Query, encode_hop, parse, pieces
 from blockhole.serving.lanes import Batcher, Lane
@@ -29,7 +30,7 @@ from blockhole.serving.schemas import (
     refusing,
 )
 from blockhole.serving.served_runs import ServedRun
-from blockhole.serving.settings import MAX_ANSWERS, MAX_CHAINS, MAX_NAMES, MAX_NEIGHBOURS, MAX_PATHS, ServerSettings
+from blockhole.serving.settings import MAX_ANSWERS, MAX_NAMES, MAX_NEIGHBOURS, MAX_PATHS, MAX_PROOFS, ServerSettings
 from blockhole.serving.suggestions import beginning_as, find_entities, relations_after, suggest
 
 LANES = {
@@ -73,26 +74,30 @@ class Service:
     async def ask(self, run: ServedRun, body: AskBody) -> AnswersReport:
         """Ranked answers; questions that come at the same time are answered together."""
         began = perf_counter()
+        deadline = Deadline(self._settings.timeout)
         _check_top(body.top, MAX_ANSWERS)
+        _check_offset(body.offset)
         with refusing({"query": body.query}):
             query = self._parse(body.query)
             encoded = run.engine.encode_known(query)
             if encoded is None:  # says why, and what looks alike
                 encoded = await self._lanes["short"].run(partial(run.engine.encode, query))
-            answers = await self._batcher.ask(run.engine, Question(encoded, body.top, body.candidates, body.only))
-        return AnswersReport(answers.query, answers.ranked, round(1000 * (perf_counter() - began), 3))
+            question = Question(encoded, body.top, body.candidates, body.only, body.offset, deadline)
+            answers = await self._batcher.ask(run.engine, question)
+        return AnswersReport.of(answers, perf_counter() - began)
 
     async def check(self, run: ServedRun, body: CheckBody) -> Verdict:
-        """Whether a path holds."""
+        """Whether an entity answers a query."""
         with refusing({"query": body.query, "entity": body.entity}):
             _require_calibration(run)
             query = self._parse(body.query)
-            return await self._lanes["short"].run(partial(run.engine.check, query, body.entity))
+            deadline = Deadline(self._settings.timeout)
+            return await self._lanes["short"].run(partial(run.engine.check, query, body.entity, deadline=deadline))
 
     async def explain(self, run: ServedRun, body: ExplainBody) -> Explanation:
-        """Chains of entities to an answer."""
+        """Proofs of an answer."""
         deadline = Deadline(self._settings.timeout)
-        _check_top(body.top, MAX_CHAINS)
+        _check_top(body.top, MAX_PROOFS)
         with refusing({"query": body.query, "entity": body.entity}):
             _require_calibration(run)
             query = self._parse(body.query)
@@ -112,9 +117,7 @@ class Service:
         """The facts about an entity, or those of one relation."""
         graph = run.engine.graph
         _check_limit(limit, MAX_NEIGHBOURS)
-        if not 0 <= offset < 2**31:
-            with refusing({}, setting="offset"):
-                raise ConfigError(f"offset is a place in a list, at least 0; it cannot be {offset}.")
+        _check_offset(offset)
 
         def work() -> Neighbourhood:
             wanted = None if relation is None else encode_hop(relation, graph.relations)
@@ -185,6 +188,12 @@ def _check_top(top: int, most: int) -> None:
         check_top(top)
         if top > most:
             raise ConfigError(f"top may be {most:,} at most here; it cannot be {top:,}.")
+
+
+def _check_offset(offset: int) -> None:
+    with refusing({}, setting="offset"):
+        if not 0 <= offset < 2**31:
+            raise ConfigError(f"offset is a place in a list, at least 0; it cannot be {offset}.")
 
 
 def _check_limit(limit: int, most: int) -> None:

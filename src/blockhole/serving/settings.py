@@ -20,7 +20,7 @@ MAX_TEXT = 16 * 1024
 """Characters of a query or of a name."""
 MAX_CONNECTIONS = 1000
 """Connections at one time; below the 1,024 files that a process may have open by default."""
-MAX_ANSWERS, MAX_CHAINS, MAX_PATHS, MAX_NAMES, MAX_NEIGHBOURS = 1000, 100, 1000, 1000, 200
+MAX_ANSWERS, MAX_PROOFS, MAX_PATHS, MAX_NAMES, MAX_NEIGHBOURS = 1000, 100, 1000, 1000, 200
 """The most that one request can ask for."""
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")

@@ -8,7 +8,7 @@
  * @typedef {object} Place
  * @property {string | null} run the run that answers; null for the server's first
  * @property {string | null} versus a second run, beside the first
- * @property {string} query the path query; empty for none
+ * @property {string} query empty for none
  * @property {string | null} answer the answer whose reason is open
  * @property {string | null} entity the entity whose page is shown, instead of a query
  * @property {"typed" | "all"} candidates
@@ -57,8 +57,8 @@ export function hrefOf(place) {
   if (place.candidates !== "typed") given.set("candidates", place.candidates);
   if (place.only !== null) given.set("only", place.only);
   if (place.top !== DEFAULT_TOP) given.set("top", String(place.top));
-  // Both may stand in an address, and people read them.
-  return "?" + given.toString().replaceAll("%2F", "/").replaceAll("%5E", "^");
+  // These may stand in an address, and people read them.
+  return "?" + given.toString().replace(/%(2F|5E|7C|21)/g, decodeURIComponent);
 }
 
 /**

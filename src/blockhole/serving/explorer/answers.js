@@ -1,17 +1,22 @@
 /**
- * The answers to a query, best first, of one run or of two side by side. Each can be opened and shows why it is one.
+ * The answers to a query, known ones and then predicted ones, each best first, of one run or of two side by side. Each
+ * can be opened and shows why it is one.
  *
  * @module
  */
 
 import { go, here, hrefOf, statusOf, withQuery } from "./address.js";
 import { Failure, ask, parse } from "./api.js";
-import { breakable, counted, element, percent, problem, queryCode, shorten, statusLabel } from "./elements.js";
+import { breakable, element, percent, problem, queryCode, shorten, statusLabel } from "./elements.js";
 import { reasonPanel } from "./reason.js";
 
 /** @typedef {import("./address.js").Place} Place */
 /** @typedef {import("./api.js").RunInfo} RunInfo */
 /** @typedef {{title: string, node: HTMLElement, summary: string, open?: (answer: string | null) => void}} View */
+
+/** @typedef {import("./api.js").Status} Status */
+
+const MORE = 100; // known answers that a click adds
 
 let columns = 0;
 
@@ -29,7 +34,7 @@ export async function answersView(place, run, signal, announce) {
   column.open(place.answer);
   return {
     title: column.result.query,
-    node: element("div", {}, heading(column.result, run), uncalibrated(run), column.node),
+    node: element("div", {}, heading(column.result, run), uncalibrated(run), negated(column.result), column.node),
     summary: column.summary,
     open: (answer) => column.open(answer),
   };
@@ -46,7 +51,7 @@ export async function answersView(place, run, signal, announce) {
 async function answerColumn(place, run, signal, announce) {
   const { query, top, candidates } = place;
   const result = await ask({ run: run.name, query, top, candidates, only: statusOf(place) }, signal);
-  return new AnswerColumn({ ...place, run: run.name }, run, result, announce);
+  return new AnswerColumn({ ...place, run: run.name }, run, result, signal, announce);
 }
 
 /**
@@ -54,13 +59,26 @@ async function answerColumn(place, run, signal, announce) {
  * @param {RunInfo} run
  */
 function heading({ answers, milliseconds }, run) {
-  const known = answers.filter((answer) => answer.status === "known").length;
-  const share = known === 0 ? "" : known === answers.length ? ", all known" : `, ${known} known`;
   return element(
     "h1",
     { class: "count" },
-    `${counted(answers.length, "answer", "answers")}${share}`,
+    answers.length === 0 ? "No answers" : "Answers",
     element("small", {}, ` from ${run.name} in ${milliseconds.toFixed(milliseconds < 10 ? 1 : 0)} ms`),
+  );
+}
+
+/**
+ * What known means where the query excludes something; null where it does not.
+ *
+ * @param {import("./api.js").Answers} result
+ */
+function negated({ negation }) {
+  if (negation === null) return null;
+  return element(
+    "p",
+    { class: "muted negation" },
+    `The negation is ${negation}: a known answer is one that no fact excludes, `,
+    "and its probability is that no missing fact does either.",
   );
 }
 
@@ -82,17 +100,21 @@ function uncalibrated(run) {
 
 // A column of answers.
 
-/** The answers of one run, in a column of their own. */
+/** @typedef {{answer: import("./api.js").Answer, rank: number, row: HTMLElement, button: HTMLElement}} Entry */
+
+/** The answers of one run in a column of their own: a list of known ones and one of predicted ones. */
 class AnswerColumn {
   /**
    * @param {Place & {run: string}} place
    * @param {RunInfo} run
    * @param {import("./api.js").Answers} result
+   * @param {AbortSignal} signal
    * @param {(text: string) => void} announce
    */
-  constructor(place, run, result, announce) {
+  constructor(place, run, result, signal, announce) {
     this.place = { ...place, query: result.query };
     this.result = result;
+    this.signal = signal;
     this.announce = announce;
     this.id = `reason-${(columns += 1)}`;
     this.pending = new AbortController();
@@ -100,48 +122,114 @@ class AnswerColumn {
     this.panel = null;
     /** @type {string | null} */
     this.opened = null;
-    this.rows = result.answers.map((answer, at) => this.row(answer, at));
-    this.list = element(
-      "ol",
-      { class: "answers", keydown: (/** @type {KeyboardEvent} */ key) => this.onKey(key) },
-      ...this.rows,
-    );
+    /** @type {{column: AnswerColumn, name: string} | null} */
+    this.other = null;
+    this.known = this.entries(result.answers, "known", 0);
+    this.predicted = this.entries(result.answers, "predicted", 0);
     this.node = element(
       "section",
-      { class: "column", "aria-label": `Answers of ${run.name}` },
-      result.answers.length > 0 ? this.list : nothing(place),
+      {
+        class: "column",
+        "aria-label": `Answers of ${run.name}`,
+        keydown: (/** @type {KeyboardEvent} */ key) => this.onKey(key),
+      },
+      this.known.length > 0 ? this.knownList() : null,
+      this.predicted.length > 0 ? list(`${this.predicted.length} predicted`, this.predicted) : null,
+      this.all.length === 0 ? nothing(place) : null,
     );
+  }
+
+  /** What is shown of both lists. */
+  get all() {
+    return [...this.known, ...this.predicted];
+  }
+
+  /** How many known answers are shown, and of how many. */
+  get knownCount() {
+    const [shown, total] = [this.known.length, this.result.known_count];
+    const whole = total.toLocaleString("en");
+    return shown < total ? `${shown.toLocaleString("en")} of ${whole} known` : `${whole} known`;
   }
 
   /** What a screen reader hears when the answers are there. */
   get summary() {
-    const { answers } = this.result;
-    if (answers.length === 0) return "No answers";
-    const [first] = answers;
-    return `${counted(answers.length, "answer", "answers")}; the first is ${shorten(first.entity)}, ${first.status}`;
+    if (this.all.length === 0) return "No answers";
+    const [{ answer: first }] = this.all;
+    const counts = [
+      ...(this.known.length > 0 ? [this.knownCount] : []),
+      ...(this.predicted.length > 0 ? [`${this.predicted.length} predicted`] : []),
+    ];
+    return `${counts.join(", ")}; the first is ${shorten(first.entity)}, ${first.status}`;
+  }
+
+  /** The known answers; a button below them fetches more, while there are more. */
+  knownList() {
+    const more = element("button", { type: "button", class: "more" });
+    const refused = element("div");
+    const node = list("", this.known, more, refused);
+    const [heading, rows] = node.children;
+    const count = () => {
+      const left = this.result.known_count - this.known.length;
+      heading.textContent = this.knownCount;
+      more.textContent = `${Math.min(left, MORE)} more of ${left.toLocaleString("en")}`;
+      more.hidden = left === 0;
+    };
+    more.addEventListener("click", async () => {
+      more.disabled = true;
+      refused.replaceChildren();
+      const { run, query, candidates } = this.place;
+      const offset = this.known.length;
+      try {
+        const next = await ask({ run, query, candidates, only: "known", top: MORE, offset }, this.signal);
+        const added = this.entries(next.answers, "known", offset);
+        this.known.push(...added);
+        rows.append(...added.map(({ row }) => row));
+        this.showElsewhere();
+        this.other?.column.showElsewhere();
+        added[0]?.button.focus();
+        count();
+      } catch (failure) {
+        if (this.signal.aborted) return;
+        if (!(failure instanceof Failure)) throw failure;
+        refused.replaceChildren(problem(failure, () => {}));
+      } finally {
+        more.disabled = false;
+      }
+    });
+    count();
+    return node;
   }
 
   /**
-   * Say beside each answer where it stands elsewhere.
+   * Say beside each answer where it stands in the same list of another run.
    *
-   * @param {AnswerColumn} other
+   * @param {AnswerColumn} column
    * @param {string} name
    */
-  compareWith(other, name) {
-    const ranks = new Map(other.result.answers.map((answer, at) => [answer.entity, at + 1]));
-    this.result.answers.forEach(({ entity }, at) => {
-      const rank = ranks.get(entity);
-      const move = rank === undefined ? "absent" : rank === at + 1 ? "same" : "moved";
-      const text = rank === undefined ? "–" : `${rank}.`;
-      const said = rank === undefined ? `not among those of ${name}` : `place ${rank} at ${name}`;
-      const mark = element(
-        "span",
-        { class: `elsewhere ${move}`, title: said },
-        element("span", { "aria-hidden": "true" }, text),
+  compareWith(column, name) {
+    this.other = { column, name };
+    this.showElsewhere();
+  }
+
+  showElsewhere() {
+    if (this.other === null) return;
+    const { column, name } = this.other;
+    const ranks = new Map(column.all.map(({ answer, rank }) => [keyOf(answer), rank]));
+    for (const { answer, rank: own, button } of this.all) {
+      const rank = ranks.get(keyOf(answer));
+      const move = rank === undefined ? "absent" : rank === own ? "same" : "moved";
+      const said =
+        rank === undefined ? `not among those ${answer.status} at ${name}` : `place ${rank} at ${name}`;
+      button.querySelector(".elsewhere")?.remove();
+      button.append(
+        element(
+          "span",
+          { class: `elsewhere ${move}`, title: said },
+          element("span", { "aria-hidden": "true" }, rank === undefined ? "–" : `${rank}.`),
+          element("span", { class: "unseen" }, said),
+        ),
       );
-      mark.append(element("span", { class: "unseen" }, said));
-      this.rows[at].querySelector("button")?.append(mark);
-    });
+    }
   }
 
   /**
@@ -156,15 +244,15 @@ class AnswerColumn {
     this.pending = new AbortController();
     this.panel?.remove();
     this.panel = null;
-    const at = this.result.answers.findIndex(({ entity }) => entity === answer);
-    this.rows.forEach((row, each) => {
-      row.classList.toggle("open", each === at);
-      row.querySelector("button")?.setAttribute("aria-expanded", String(each === at));
-    });
+    const found = this.all.find((entry) => entry.answer.entity === answer);
+    for (const entry of this.all) {
+      entry.row.classList.toggle("open", entry === found);
+      entry.button.setAttribute("aria-expanded", String(entry === found));
+    }
     if (answer === null) return;
     this.panel = reasonPanel(this.place, answer, this.id, this.pending.signal, this.announce);
-    if (at >= 0) {
-      this.rows[at].append(this.panel);
+    if (found !== undefined) {
+      found.row.append(this.panel);
     } else {
       this.panel.prepend(element("h2", {}, ...breakable(answer), element("small", {}, " is not among these answers")));
       this.node.append(this.panel);
@@ -172,32 +260,46 @@ class AnswerColumn {
   }
 
   /**
-   * @param {import("./api.js").Answer} answer
-   * @param {number} at
+   * The answers of one status, each with its row and its place in its list.
+   *
+   * @param {import("./api.js").Answer[]} answers
+   * @param {Status} status
+   * @param {number} offset
+   * @returns {Entry[]}
    */
-  row({ entity, score, probability, status }, at) {
+  entries(answers, status, offset) {
+    return answers
+      .filter((answer) => answer.status === status)
+      .map((answer, at) => {
+        const rank = offset + at + 1;
+        const button = this.button(answer, rank);
+        return { answer, rank, button, row: element("li", { class: "answer" }, button) };
+      });
+  }
+
+  /**
+   * @param {import("./api.js").Answer} answer
+   * @param {number} rank
+   */
+  button({ entity, score, probability, status }, rank) {
     const toggle = () => {
       const place = here();
       go({ ...place, answer: place.answer === entity ? null : entity });
     };
     return element(
-      "li",
-      { class: "answer" },
-      element(
-        "button",
-        { type: "button", "aria-expanded": "false", "aria-controls": this.id, click: toggle },
-        element("span", { class: "rank", "aria-hidden": "true" }, String(at + 1)),
-        element("span", { class: "name", title: entity }, ...breakable(entity)),
-        statusLabel(status),
-        probability === null ? scoreOnly(score) : probabilityBar(probability, score, status),
-      ),
+      "button",
+      { type: "button", "aria-expanded": "false", "aria-controls": this.id, click: toggle },
+      element("span", { class: "rank", "aria-hidden": "true" }, String(rank)),
+      element("span", { class: "name", title: entity }, ...breakable(entity)),
+      statusLabel(status),
+      probability === null ? scoreOnly(score) : probabilityBar(probability, status),
     );
   }
 
   /** @param {KeyboardEvent} key */
   onKey(key) {
     const step = key.key === "ArrowDown" ? 1 : key.key === "ArrowUp" ? -1 : 0;
-    const buttons = this.rows.map((row) => row.querySelector("button"));
+    const buttons = this.all.map(({ button }) => button);
     const at = buttons.findIndex((button) => button === document.activeElement);
     if (step === 0 || at < 0) return;
     key.preventDefault();
@@ -206,24 +308,38 @@ class AnswerColumn {
 }
 
 /**
- * @param {number} probability
- * @param {number} score
- * @param {import("./api.js").Status} status
+ * @param {string} heading
+ * @param {Entry[]} entries
+ * @param {HTMLElement[]} after
  */
-function probabilityBar(probability, score, status) {
+function list(heading, entries, ...after) {
+  const rows = element("ol", { class: "answers" }, ...entries.map(({ row }) => row));
+  return element("div", { class: "list" }, element("h2", {}, heading), rows, ...after);
+}
+
+/**
+ * What tells an answer from others of two runs: the lists it may stand in are compared each with its like.
+ *
+ * @param {import("./api.js").Answer} answer
+ */
+function keyOf({ entity, status }) {
+  return `${status} ${entity}`;
+}
+
+/**
+ * @param {number} probability
+ * @param {Status} status
+ */
+function probabilityBar(probability, status) {
   const bar = element("span", { class: `bar ${status}`, "aria-hidden": "true" }, element("span", {}));
   bar.style.setProperty("--share", String(probability));
-  return element(
-    "span",
-    { class: "certainty", title: `score ${score.toFixed(3)}` },
-    bar,
-    element("span", { class: "percent" }, percent(probability)),
-  );
+  return element("span", { class: "certainty" }, bar, element("span", { class: "percent" }, percent(probability)));
 }
 
 /** @param {number} score */
 function scoreOnly(score) {
-  return element("span", { class: "certainty" }, element("span", { class: "percent" }, `score ${score.toFixed(2)}`));
+  const said = `score ${Number(score.toPrecision(2))}`; // a share of all entities, which may be very small
+  return element("span", { class: "certainty" }, element("span", { class: "percent" }, said));
 }
 
 /** @param {Place} place */
@@ -242,7 +358,7 @@ function nothing(place) {
     element(
       "p",
       {},
-      place.only === "known" ? "No facts lead anywhere along this path." : "There are no answers to show.",
+      place.only === "known" ? "The facts of the graph lead to no answer." : "There are no answers to show.",
     ),
     element("p", { class: "remedies" }, ...remedies),
   );
@@ -274,7 +390,11 @@ export async function compareView(place, runs, signal, announce) {
   }
   const nodes = outcomes.map((outcome, at) => {
     const node = outcome instanceof AnswerColumn ? outcome.node : refusal(outcome);
-    node.prepend(columnHeading(runs[at], runs[1 - at], columns.length === 2), uncalibrated(runs[at]) ?? "");
+    const notes = [uncalibrated(runs[at]), outcome instanceof AnswerColumn ? negated(outcome.result) : null];
+    node.prepend(
+      columnHeading(runs[at], runs[1 - at], columns.length === 2),
+      ...notes.filter((note) => note !== null),
+    );
     return node;
   });
   const open = (/** @type {string | null} */ answer) => columns.forEach((column) => column.open(answer));
@@ -355,6 +475,6 @@ function orderLinks(place, orders) {
     "p",
     { class: "orders" },
     "The same relations in another order: ",
-    ...orders.map(({ query, pieces }) => element("a", { href: hrefOf(withQuery(place, query)) }, queryCode(pieces))),
+    ...orders.map((order) => element("a", { href: hrefOf(withQuery(place, order.query)) }, queryCode(order))),
   );
 }

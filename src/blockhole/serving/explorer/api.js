@@ -6,12 +6,41 @@
 
 /** @typedef {"known" | "predicted"} Status */
 /** @typedef {{entity: string, score: number, probability: number | null, status: Status}} Answer */
-/** @typedef {{query: string, answers: Answer[], milliseconds: number}} Answers */
-/** @typedef {{source: string, relation: string, target: string, status: Status, probability: number}} ChainHop */
-/** @typedef {{hops: ChainHop[], probability: number}} Chain */
-/** @typedef {{query: string, entity: string, chains: Chain[], best: number}} Explanation */
 /**
- * A part of a query, its source or a hop, as the server takes it apart; columns count code points.
+ * First the known answers, then the predicted ones, each best first.
+ *
+ * @typedef {object} Answers
+ * @property {string} query
+ * @property {Answer[]} answers
+ * @property {number} known_count how many known answers there are in all
+ * @property {number} predicted_count how many predicted ones are listed
+ * @property {string | null} negation what it is over, where the query has one
+ * @property {number} milliseconds
+ */
+/**
+ * An entity that stands for a part of a query: a hop of `relation` leads to it from the only part, or it answers all of
+ * its parts, or the query names it.
+ *
+ * @typedef {object} ProofNode
+ * @property {string} entity
+ * @property {string | null} relation
+ * @property {Status} status of the hop
+ * @property {number} probability of the hop
+ * @property {ProofNode[]} parts
+ * @property {Exclusion[]} excluded
+ */
+/** @typedef {{probability: number, counterproof: ProofNode | null}} Exclusion how probable what is negated is */
+/** @typedef {{probability: number, tree: ProofNode}} Proof */
+/**
+ * @typedef {object} Explanation
+ * @property {string} query
+ * @property {string} entity
+ * @property {number} probability
+ * @property {Status} status
+ * @property {Proof[]} proofs most probable first
+ */
+/**
+ * A part of a query, an entity or a hop, as the server takes it apart; columns count code points.
  *
  * @typedef {object} Piece
  * @property {number} column
@@ -78,7 +107,9 @@ export function getRuns(signal) {
 }
 
 /**
- * @param {{run: string, query: string, top: number, candidates: string, only: Status | null}} question
+ * The `top` best answers of each list, known and predicted, or of one alone, from `offset` on.
+ *
+ * @param {{run: string, query: string, top: number, candidates: string, only: Status | null, offset?: number}} question
  * @param {AbortSignal} signal
  * @returns {Promise<Answers>}
  */

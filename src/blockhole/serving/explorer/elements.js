@@ -137,13 +137,19 @@ export function breakable(name) {
 }
 
 /**
- * A query, which may break into lines before its slashes.
+ * A query, which may break into lines before the marks between its names.
  *
- * @param {import("./api.js").Piece[]} pieces
+ * @param {import("./api.js").Taken} taken
  */
-export function queryCode([source, ...hops]) {
-  const rest = hops.flatMap(({ text }) => [element("wbr"), `/${shorten(text)}`]);
-  return element("code", {}, ...breakable(source.text), ...rest);
+export function queryCode({ query, pieces }) {
+  const letters = [...query]; // columns count code points
+  const between = (/** @type {number} */ from, /** @type {number} */ to) => letters.slice(from, to).join("");
+  const parts = pieces.flatMap(({ column, end }, at) => {
+    const marks = between(at === 0 ? 0 : pieces[at - 1].end, column);
+    const name = between(column, end);
+    return at === 0 ? [marks, ...breakable(name)] : [element("wbr"), marks, shorten(name)];
+  });
+  return element("code", {}, ...parts, between(pieces[pieces.length - 1].end, letters.length));
 }
 
 /**

@@ -1,17 +1,25 @@
 /**
- * Why an entity is an answer: its chains, drawn in layers and told in words, or that there is none to show.
+ * Why an entity is an answer: its proofs, or that there is none to show. Proofs that are chains are drawn in layers and
+ * told in words; others, which join several chains, are told as nested lists.
  *
  * @module
  */
 
 import { hrefOf, withEntity } from "./address.js";
 import { Failure, explain } from "./api.js";
-import { drawing, element, percent, problem, shorten } from "./elements.js";
+import { element, percent, problem, shorten } from "./elements.js";
+import { layersOf, legend, pointOut } from "./layers.js";
 
 /** @typedef {import("./address.js").Place} Place */
-/** @typedef {import("./api.js").Chain} Chain */
+/** @typedef {import("./api.js").Explanation} Explanation */
+/** @typedef {import("./api.js").Proof} Proof */
+/** @typedef {import("./api.js").ProofNode} ProofNode */
+/** @typedef {import("./api.js").Status} Status */
+/** @typedef {{source: string, relation: string, target: string, status: Status, probability: number}} ChainHop */
+/** @typedef {import("./api.js").Exclusion & {entity: string}} Unless what is excluded, and whom it would exclude */
+/** @typedef {{hops: ChainHop[], probability: number, unless: Unless[]}} Chain */
 
-const CHAINS_SHOWN = 5;
+const PROOFS_SHOWN = 5;
 
 /**
  * The panel of an answer, which fills itself when the server has answered.
@@ -23,7 +31,7 @@ const CHAINS_SHOWN = 5;
  * @param {(text: string) => void} announce
  */
 export function reasonPanel(place, entity, id, signal, announce) {
-  const body = element("div", { class: "reason-body", "aria-busy": "true" }, "Looking for chains …");
+  const body = element("div", { class: "reason-body", "aria-busy": "true" }, "Looking for proofs …");
   const panel = element(
     "section",
     { class: "reason", id, "aria-label": `Why ${entity}, according to ${place.run}` },
@@ -47,7 +55,7 @@ export function reasonPanel(place, entity, id, signal, announce) {
  */
 async function fill(body, place, entity, signal, announce) {
   try {
-    const explanation = await explain({ run: place.run, query: place.query, entity, top: CHAINS_SHOWN }, signal);
+    const explanation = await explain({ run: place.run, query: place.query, entity, top: PROOFS_SHOWN }, signal);
     body.replaceChildren(...explained(explanation, place));
     announce(summary(explanation));
   } catch (failure) {
@@ -60,358 +68,254 @@ async function fill(body, place, entity, signal, announce) {
 }
 
 /**
- * @param {import("./api.js").Explanation} explanation
+ * @param {Explanation} explanation
  * @param {Place} place
  * @returns {HTMLElement[]}
  */
 function explained(explanation, place) {
-  const { chains, best } = explanation;
-  if (chains.length > 0) {
-    const judged = "A chain is as probable as its steps together; the answer is judged by the path as a whole.";
-    return [
-      element("p", { class: "reason-summary" }, summary(explanation)),
-      chainFigure(chains, place),
-      ...(isKnown(chains[0]) ? [] : [element("p", { class: "judged" }, judged)]),
-    ];
+  const { proofs, probability } = explanation;
+  const said = element("p", { class: "reason-summary" }, summary(explanation));
+  if (proofs.length === 0) {
+    const whole =
+      `Its probability is ${percent(probability)}. Proofs below 0.1 % are not shown, ` +
+      "and a path as a whole may say more than any of them.";
+    return [said, element("p", { class: "muted" }, whole)];
   }
-  return [
-    element("p", { class: "reason-summary" }, summary(explanation)),
-    element(
-      "p",
-      { class: "muted" },
-      best > 0 ? `The best one has a probability of ${percent(best)}. ` : "",
-      "The model takes the path as a whole as evidence, which no single chain of entities need carry.",
-    ),
-  ];
+  const chains = proofs.map(chainOf);
+  const figures = chains.every((chain) => chain !== null) ? chainFigures(chains, place) : [proofTrees(proofs, place)];
+  const judged = "An answer is at least as probable as its best proof; the path as a whole may add to it.";
+  const certain = proofs[0].probability === 1;
+  return [said, ...figures, ...(certain ? [] : [element("p", { class: "judged" }, judged)])];
 }
 
-/** @param {import("./api.js").Explanation} explanation */
-function summary({ chains, entity: whole }) {
+/** @param {Explanation} explanation */
+function summary({ proofs, entity: whole }) {
   const entity = shorten(whole);
-  if (chains.length === 0) return `No single chain to ${entity} is plausible.`;
-  const missing = chains[0].hops.filter((hop) => hop.status === "predicted").length;
-  if (isKnown(chains[0])) return `The graph leads to ${entity}: every step is a known fact.`;
+  if (proofs.length === 0) return `No single proof of ${entity} is plausible.`;
+  const [{ tree, probability }] = proofs;
+  const missing = predictedHops(tree);
+  if (missing === 0) {
+    const refuted = probability < 1 ? ", and none excludes it" : "";
+    return `The graph leads to ${entity}: every step is a known fact${refuted}.`;
+  }
   const steps = missing === 1 ? "one step" : `${missing} steps`;
-  const probability = percent(chains[0].probability);
-  return `The best chain to ${entity} takes ${steps} that the graph does not have; its probability is ${probability}.`;
+  const said = percent(probability);
+  return `The best proof of ${entity} takes ${steps} that the graph does not have; its probability is ${said}.`;
 }
-
-/** @param {Chain} chain */
-function isKnown({ hops }) {
-  return hops.every((hop) => hop.status === "known");
-}
-
-// Chains as a drawing and as a list.
-
-const LEAST_SCALE = 0.8;
 
 /**
- * The drawing and the list together; a chain of the list that is pointed at stands out in the drawing.
+ * @param {ProofNode} node
+ * @returns {number}
+ */
+function predictedHops({ relation, status, parts }) {
+  const own = relation !== null && status === "predicted" ? 1 : 0;
+  return parts.reduce((sum, part) => sum + predictedHops(part), own);
+}
+
+// Proofs as chains.
+
+/**
+ * The hops that lead to a node from where nothing goes on as a chain, and what is there: the entity that the query
+ * names, or one that answers several parts. An entity that answers one part and no excluded one is on the way.
+ *
+ * @param {ProofNode} node
+ * @returns {{hops: ChainHop[], root: ProofNode, unless: Unless[]}}
+ */
+function follow(node) {
+  if (node.parts.length !== 1) return { hops: [], root: node, unless: [] };
+  const [part] = node.parts;
+  const before = follow(part);
+  const unless = before.unless.concat(exclusionsOf(node));
+  if (node.relation === null) return { ...before, unless };
+  const { relation, status, probability } = node;
+  const hop = { source: part.entity, relation, target: node.entity, status, probability };
+  return { ...before, hops: [...before.hops, hop], unless };
+}
+
+/**
+ * A proof as a chain from an entity that the query names; null if it joins several.
+ *
+ * @param {Proof} proof
+ * @returns {Chain | null}
+ */
+function chainOf({ probability, tree }) {
+  const { hops, root, unless } = follow(tree);
+  return hops.length > 0 && root.parts.length === 0 ? { hops, probability, unless } : null;
+}
+
+/**
+ * What would exclude the entity of a node, if it can.
+ *
+ * @param {ProofNode} node
+ * @returns {Unless[]}
+ */
+function exclusionsOf({ entity, excluded }) {
+  return excluded.filter(({ probability }) => probability > 0).map((each) => ({ ...each, entity }));
+}
+
+/**
+ * The drawings and lists of chains, one for those over the same relations: the parts of a union have others.
  *
  * @param {Chain[]} chains at least one
  * @param {Place} place
  */
-function chainFigure(chains, place) {
-  const scroller = element("div", { class: "layers", role: "group", tabindex: "0", "aria-label": "Chains, drawn" });
-  const words = element("ol", { class: "words" }, ...chains.map((chain) => chainInWords(chain)));
-  const figure = element("figure", { class: "chains" }, scroller, legend(), words);
-  let drawn = 0;
-  const redraw = () => {
-    const room = scroller.clientWidth;
-    if (room === drawn) return; // the height is ours: drawing changes it, and drawing again would lose the focus
-    drawn = room;
-    scroller.replaceChildren(drawLayers(chains, place, room));
-    scroller.classList.toggle("cut", scroller.scrollWidth > room);
-  };
-  new ResizeObserver(redraw).observe(scroller);
-  [...words.children].forEach((item, at) => {
-    item.addEventListener("mouseenter", () => pointOut(scroller, at));
-    item.addEventListener("mouseleave", () => pointOut(scroller, null));
-  });
-  return figure;
+function chainFigures(chains, place) {
+  const groups = Object.values(
+    Object.groupBy(chains, ({ hops }) => JSON.stringify(hops.map(({ relation }) => relation))),
+  );
+  return groups.map((group, at) => chainFigure(/** @type {Chain[]} */ (group), place, at === 0));
 }
 
 /**
+ * The drawing and the list together; a chain of the list that is pointed at stands out in the drawing.
+ *
  * @param {Chain[]} chains
  * @param {Place} place
- * @param {number} room
+ * @param {boolean} withLegend
  */
-function drawLayers(chains, place, room) {
-  const layers = layOut(chains, room, measure);
-  const { width, height } = layers;
-  const fitting = room / width;
-  const scale = fitting < 1 && fitting >= LEAST_SCALE ? fitting : 1; // smaller could not be read: then it scrolls
-  return drawing(
-    "svg",
-    { width: width * scale, height: height * scale, viewBox: `0 0 ${width} ${height}` },
-    ...layers.headings.map(drawHeading),
-    ...layers.edges.map(drawEdge),
-    ...layers.edges.filter((edge) => edge.status === "predicted").map(drawNote),
-    ...layers.nodes.map((node) => drawNode(node, place)),
+function chainFigure(chains, place, withLegend) {
+  const layers = layersOf(chains, place);
+  const shared = new Set(sharedBy(chains.map(({ unless }) => unless)));
+  const words = element(
+    "ol",
+    { class: "words" },
+    ...chains.map(({ hops, probability, unless }) =>
+      inWords(probability, chainInWords(hops[0].source, hops), unless.filter((each) => !shared.has(keyOf(each)))),
+    ),
   );
+  [...words.children].forEach((item, at) => {
+    item.addEventListener("mouseenter", () => pointOut(layers, at));
+    item.addEventListener("mouseleave", () => pointOut(layers, null));
+  });
+  const notes = chains[0].unless.filter((each) => shared.has(keyOf(each))).map(unlessInWords);
+  const caption = withLegend ? legend() : null;
+  return element("figure", { class: "chains" }, layers, caption, words, notes.length > 0 ? unlessList(notes) : null);
 }
 
-/** @param {Heading} heading */
-function drawHeading({ relation, label, x }) {
-  return drawing(
-    "text",
-    { class: "relation", x, y: HEADING_HEIGHT / 2, "text-anchor": "middle" },
-    drawing("title", {}, relation),
-    label,
-  );
+/**
+ * The keys of what every chain has, which is said once.
+ *
+ * @param {Unless[][]} lists
+ */
+function sharedBy([first, ...others]) {
+  const keys = others.map((list) => new Set(list.map(keyOf)));
+  return first.map(keyOf).filter((key) => keys.every((own) => own.has(key)));
 }
 
-/** @param {Edge} edge */
-function drawEdge({ d, tip, status, chains }) {
-  return drawing(
-    "g",
-    { class: `edge ${status}`, "data-chains": chains.join(" "), "aria-hidden": "true" },
-    drawing("path", { class: "line", d }),
-    drawing("path", { class: "head", d: `M${tip.x} ${tip.y}l-8 -4.5v9z` }),
-  );
+/** @param {Unless} unless */
+function keyOf(unless) {
+  return JSON.stringify(unless);
 }
 
-/** @param {Edge} edge */
-function drawNote({ note, probability, chains }) {
-  return drawing(
-    "g",
-    { class: "edge note", "data-chains": chains.join(" "), "aria-hidden": "true" },
-    drawing("rect", { x: note.x - 23, y: note.y - 9, width: 46, height: 18, rx: 9 }),
-    drawing("text", { x: note.x, y: note.y, "text-anchor": "middle" }, percent(probability)),
+// Proofs as nested lists.
+
+/**
+ * @param {Proof[]} proofs
+ * @param {Place} place
+ */
+function proofTrees(proofs, place) {
+  return element(
+    "figure",
+    { class: "chains" },
+    legend(),
+    element(
+      "ol",
+      { class: "words trees" },
+      ...proofs.map(({ probability, tree }) =>
+        element(
+          "li",
+          {},
+          element("span", { class: "probability" }, percent(probability)),
+          element("div", {}, ...treeInWords(tree, place)),
+        ),
+      ),
+    ),
   );
 }
 
 /**
- * @param {Node} node
- * @param {Place} place
+ * A node in words: the chain to it, and below that, what the entity at the chain's beginning answers and does not.
+ *
+ * @param {ProofNode} node
+ * @param {Place | null} place
+ * @returns {HTMLElement[]}
  */
-function drawNode({ entity, label, x, y, width }, place) {
-  return drawing(
-    "a",
-    { class: "node", href: hrefOf(withEntity(place, entity)), "aria-label": entity },
-    drawing("title", {}, entity),
-    drawing("rect", { x, y: y - NODE_HEIGHT / 2, width, height: NODE_HEIGHT, rx: 8 }),
-    drawing("text", { x: x + width / 2, y, "text-anchor": "middle" }, label),
-  );
+function treeInWords(node, place) {
+  const { hops, root, unless } = follow(node);
+  const line = element("div", {}, ...chainInWords(root.entity, hops, place));
+  const parts = root.parts.map((part, at) => reasonItem(at === 0 ? "since" : "and", treeInWords(part, place)));
+  const items = [...parts, ...[...exclusionsOf(root), ...unless].map(unlessInWords)];
+  return items.length === 0 ? [line] : [line, element("ul", { class: "because" }, ...items)];
 }
 
-/** @param {Chain} chain */
-function chainInWords({ hops, probability }) {
-  const steps = hops.flatMap(({ relation, target, status, probability: hop }) => [
-    element(
-      "span",
-      { class: `step ${status}` },
-      element("code", {}, relation),
-      status === "known" ? " known" : ` predicted ${percent(hop)}`,
-    ),
-    " ",
-    nameOf(target),
-    " ",
-  ]);
+/**
+ * @param {string} label
+ * @param {import("./elements.js").Child[]} content
+ */
+function reasonItem(label, content) {
+  return element("li", {}, element("span", { class: "joint" }, label), element("div", {}, ...content));
+}
+
+// What both are told in.
+
+/**
+ * @param {number} probability
+ * @param {import("./elements.js").Child[]} steps
+ * @param {Unless[]} unless
+ */
+function inWords(probability, steps, unless) {
+  const list = unless.length > 0 ? unlessList(unless.map(unlessInWords)) : null;
   return element(
     "li",
     {},
     element("span", { class: "probability" }, percent(probability)),
-    element("span", {}, nameOf(hops[0].source), " ", ...steps),
+    element("div", {}, element("span", {}, ...steps), list),
   );
 }
 
-/** @param {string} entity */
-function nameOf(entity) {
-  return element("span", { class: "name", title: entity }, shorten(entity));
-}
-
-function legend() {
-  return element(
-    "figcaption",
-    {},
-    element("span", {}, drawSample("known"), "known fact"),
-    element("span", {}, drawSample("predicted"), "predicted, with its probability"),
-  );
-}
-
-/** @param {import("./api.js").Status} status */
-function drawSample(status) {
-  const line = drawing("path", { class: "line", d: "M0 6h26" });
-  return drawing("svg", { class: `edge ${status}`, width: 26, height: 12, "aria-hidden": "true" }, line);
-}
-
 /**
- * @param {HTMLElement} scroller
- * @param {number | null} chain
+ * @param {string} source
+ * @param {ChainHop[]} hops
+ * @param {Place | null} place where names lead; null where a drawing beside them has the links
+ * @returns {import("./elements.js").Child[]}
  */
-function pointOut(scroller, chain) {
-  for (const edge of scroller.querySelectorAll("[data-chains]")) {
-    const chains = edge.getAttribute("data-chains")?.split(" ") ?? [];
-    edge.classList.toggle("faint", chain !== null && !chains.includes(String(chain)));
-  }
-}
-
-const pen = /** @type {CanvasRenderingContext2D} */ (document.createElement("canvas").getContext("2d"));
-
-/** @param {string} text */
-function measure(text) {
-  pen.font = `14px ${getComputedStyle(document.body).fontFamily}`;
-  return pen.measureText(text).width;
-}
-
-// Where nodes and edges stand: one column a hop, each entity once in a column. Numbers only; nothing is drawn here.
-
-/** @typedef {{entity: string, label: string, x: number, y: number, width: number}} Node */
-/**
- * @typedef {object} Edge
- * @property {string} d the path from its source to its target
- * @property {{x: number, y: number}} tip where the arrow ends
- * @property {import("./api.js").Status} status
- * @property {number} probability
- * @property {{x: number, y: number}} note where its probability is written
- * @property {number[]} chains the places of the chains it belongs to
- */
-/** @typedef {{label: string, relation: string, x: number}} Heading */
-/** @typedef {{width: number, height: number, nodes: Node[], edges: Edge[], headings: Heading[]}} Layers */
-
-const NODE_HEIGHT = 32;
-const HEADING_HEIGHT = 34;
-const ROW = 52;
-const NODE_WIDTH = { padding: 26, least: 52, most: 190, crowded: 92 };
-const GAP = { least: 72, most: 190 };
-const ALONG = [0.5, 0.36, 0.64, 0.24, 0.76]; // where on its edge a probability may stand, best first
-const LONGEST_LABEL = 60; // characters; more do not fit into any node
-const NOTE = { width: 48, height: 18 };
-
-/**
- * @param {Chain[]} chains at least one, all over the same relations
- * @param {number} room the width to fill, if the gaps between columns can
- * @param {(text: string) => number} measure
- * @returns {Layers}
- */
-function layOut(chains, room, measure) {
-  const hops = chains[0].hops.length;
-  const columns = Array.from({ length: hops + 1 }, (_, column) => distinctEntities(chains, column));
-  const most = Math.max((room - hops * GAP.least) / (hops + 1), NODE_WIDTH.crowded);
-  const widths = columns.map((entities) => {
-    const widest = Math.max(...entities.map((entity) => measure(shorten(entity, LONGEST_LABEL)))) + NODE_WIDTH.padding;
-    return Math.min(Math.max(widest, NODE_WIDTH.least), most, NODE_WIDTH.most);
-  });
-  const taken = widths.reduce((sum, width) => sum + width, 0);
-  const gap = Math.min(Math.max((room - taken - 2) / hops, GAP.least), GAP.most);
-  const rows = Math.max(...columns.map((entities) => entities.length));
-  const left = widths.map((_, column) => 1 + widths.slice(0, column).reduce((sum, width) => sum + width + gap, 0));
-
-  const placed = columns.map((entities, column) => {
-    const first = HEADING_HEIGHT + ((rows - entities.length) * ROW) / 2 + ROW / 2;
-    return entities.map((entity, row) => ({
-      entity,
-      label: fit(entity, widths[column] - NODE_WIDTH.padding + 2, measure),
-      x: left[column],
-      y: first + row * ROW,
-      width: widths[column],
-    }));
-  });
-  const headings = chains[0].hops.map(({ relation }, hop) => ({
-    relation,
-    label: fit(relation, gap + (widths[hop] + widths[hop + 1]) / 2 - 16, measure),
-    x: left[hop + 1] - gap / 2,
-  }));
-  return {
-    width: left[hops] + widths[hops] + 1,
-    height: HEADING_HEIGHT + rows * ROW,
-    nodes: placed.flat(),
-    edges: connect(chains, placed, gap),
-    headings,
-  };
+function chainInWords(source, hops, place = null) {
+  const steps = hops.flatMap(({ relation, target, status, probability }) => [
+    element(
+      "span",
+      { class: `step ${status}` },
+      element("code", {}, relation),
+      status === "known" ? " known" : ` predicted ${percent(probability)}`,
+    ),
+    " ",
+    nameOf(target, place),
+    " ",
+  ]);
+  return [nameOf(source, place), " ", ...steps];
 }
 
 /**
- * The entities in a column, those of better chains higher.
+ * What would exclude an entity, with the best reason why it may, if any is plausible.
  *
- * @param {Chain[]} chains
- * @param {number} column
+ * @param {Unless} unless
  */
-function distinctEntities(chains, column) {
-  return [...new Set(chains.map(({ hops }) => (column === 0 ? hops[0].source : hops[column - 1].target)))];
+function unlessInWords({ entity, probability, counterproof }) {
+  const said = element("small", {}, ` ${percent(probability)} probable`);
+  if (counterproof === null) return reasonItem("unless", ["missing facts exclude ", nameOf(entity), said]);
+  return reasonItem("unless", [...treeInWords(counterproof, null), said]);
+}
+
+/** @param {HTMLElement[]} items */
+function unlessList(items) {
+  return element("ul", { class: "because" }, ...items);
 }
 
 /**
- * @param {Chain[]} chains
- * @param {Node[][]} placed
- * @param {number} gap
- * @returns {Edge[]}
- */
-function connect(chains, placed, gap) {
-  const edges = new Map();
-  chains.forEach(({ hops }, chain) => {
-    hops.forEach(({ source, target, status, probability }, hop) => {
-      const key = JSON.stringify([hop, source, target]);
-      const edge = edges.get(key) ?? { hop, source, target, status, probability, chains: [] };
-      edge.chains.push(chain);
-      edges.set(key, edge);
-    });
-  });
-  /** @type {{x: number, y: number}[]} */
-  const notes = [];
-  return [...edges.values()].map(({ hop, source, target, ...edge }) => {
-    const from = nodeOf(placed[hop], source);
-    const to = nodeOf(placed[hop + 1], target);
-    const curve = curveBetween({ x: from.x + from.width, y: from.y }, { x: to.x, y: to.y }, gap);
-    const note = freePlace(curve.at, notes);
-    if (edge.status === "predicted") notes.push(note);
-    return { ...edge, d: curve.d, tip: { x: to.x, y: to.y }, note };
-  });
-}
-
-/**
- * @param {Node[]} column
  * @param {string} entity
+ * @param {Place | null} place
  */
-function nodeOf(column, entity) {
-  return /** @type {Node} */ (column.find((node) => node.entity === entity));
-}
-
-/**
- * A curve that leaves and arrives level, and the points on it.
- *
- * @param {{x: number, y: number}} from
- * @param {{x: number, y: number}} to
- * @param {number} gap
- */
-function curveBetween(from, to, gap) {
-  const [near, far] = [from.x + gap / 2, to.x - gap / 2];
-  const end = to.x - 6; // where the arrow head begins
-  return {
-    d: `M${from.x} ${from.y}C${near} ${from.y} ${far} ${to.y} ${end} ${to.y}`,
-    /** @param {number} t */
-    at: (t) => {
-      const [a, b, c, d] = [(1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t ** 2 * (1 - t), t ** 3];
-      return { x: a * from.x + b * near + c * far + d * end, y: (a + b) * from.y + (c + d) * to.y };
-    },
-  };
-}
-
-/**
- * The first place along a curve where no note stands yet; the middle, where all are taken.
- *
- * @param {(t: number) => {x: number, y: number}} at
- * @param {{x: number, y: number}[]} notes
- */
-function freePlace(at, notes) {
-  const places = ALONG.map(at);
-  const free = places.find(({ x, y }) =>
-    notes.every((note) => Math.abs(note.x - x) >= NOTE.width || Math.abs(note.y - y) >= NOTE.height),
-  );
-  return free ?? places[0];
-}
-
-/**
- * A name cut in its middle to fit a width.
- *
- * @param {string} name
- * @param {number} most
- * @param {(text: string) => number} measure
- */
-function fit(name, most, measure) {
-  if (measure(name) <= most) return name;
-  let kept = Math.min(name.length - 1, LONGEST_LABEL);
-  while (kept > 1 && measure(shorten(name, kept)) > most) kept -= 1;
-  return shorten(name, kept);
+function nameOf(entity, place = null) {
+  const attributes = { class: "name", title: entity };
+  if (place === null) return element("span", attributes, shorten(entity));
+  return element("a", { ...attributes, href: hrefOf(withEntity(place, entity)) }, shorten(entity));
 }

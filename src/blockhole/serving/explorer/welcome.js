@@ -16,18 +16,19 @@ import { counted, element, queryCode, shorten, statusLabel } from "./elements.js
  */
 export function welcomeView(place, run) {
   const { examples } = run;
-  const links = examples.map(({ query, pieces, candidates, words }) =>
+  const links = examples.map((example) =>
     element(
       "li",
       {},
       element(
         "a",
-        { href: hrefOf({ ...withQuery(place, query), candidates }) },
-        queryCode(pieces),
-        element("span", {}, shorten(words)),
+        { href: hrefOf({ ...withQuery(place, example.query), candidates: example.candidates }) },
+        queryCode(example),
+        element("span", {}, shorten(example.words)),
       ),
     ),
   );
+  const paths = examples.filter(isPath);
   const node = element(
     "div",
     { class: "welcome" },
@@ -38,13 +39,23 @@ export function welcomeView(place, run) {
       "Name where it starts and the relations to follow. What the graph lacks, the model fills in, ",
       "and says how sure it is.",
     ),
-    examples.length > 0 ? anatomy(longest(examples)) : null,
+    paths.length > 0 ? anatomy(longest(paths)) : null,
+    joiningPaths(),
     examples.length > 0 ? element("h2", {}, "Try one") : null,
     element("ul", { class: "examples" }, ...links),
     readingAnswers(),
     aboutRun(place, run),
   );
   return { title: "", node, summary: "" };
+}
+
+/**
+ * Whether a query joins no paths: it has one entity, where it starts.
+ *
+ * @param {import("./api.js").Example} example
+ */
+function isPath({ pieces }) {
+  return pieces.every(({ kind }, at) => kind === (at === 0 ? "entity" : "relation"));
 }
 
 /**
@@ -69,6 +80,18 @@ function anatomy({ pieces: [source, ...hops] }) {
     { class: "anatomy", "aria-label": "A query, part by part" },
     part(source.text, "start here"),
     ...hops.map(({ text, inverse, name }) => part(`/${text}`, inverse ? `back over ${name}` : `along ${name}`)),
+  );
+}
+
+function joiningPaths() {
+  const joined = (/** @type {string} */ mark, /** @type {string} */ meaning) =>
+    element("div", {}, element("dt", {}, element("code", {}, mark)), element("dd", {}, meaning));
+  return element(
+    "dl",
+    { class: "reading" },
+    joined("one & other", "where both paths lead"),
+    joined("one | other", "where either leads"),
+    joined("one & !other", "where the first leads and the other does not"),
   );
 }
 

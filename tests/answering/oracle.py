@@ -1,0 +1,120 @@
+"""What the probability of a query is, worked out entity by entity from the formulas of the documentation."""
+
+from __future__ import annotations
+
+from math import exp, log, log1p
+
+import numpy as np
+
+from blockhole.answering.engine import Engine
+from blockhole.answering.search import PLAUSIBLE, Candidates
+from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.models.contract import Model
+from blockhole.queries.language import Anchor, Intersection, Negation, Node, Projection, Union
+
+
+class Oracle:
+    """Plain loops over all entities; scores come from the model itself."""
+
+    def __init__(self, engine: Engine, model: Model, candidates: Candidates) -> None:
+        self.graph: KnowledgeGraph = engine.graph
+        self.E = self.graph.num_entities
+        self.candidates = candidates
+        self.calibration = engine.calibration
+        self.scale = 1.0 if self.calibration is None else self.calibration.scale
+        R = self.graph.num_relations
+        self.facts = {(s, r, o) for s, r, o in self.graph.triples.tolist()}
+        self.facts |= {(o, r + R, s) for s, r, o in self.facts}
+        self.scores = _all_scores(model)
+        self.hops: dict[int, np.ndarray] = {}
+
+    def share(self, s: int, r: int, o: int) -> float:
+        """x of a hop."""
+        inverse = self.graph.inverse(r)
+        return (
+            0.5
+            * (
+                self._n(s, r) * self._softmax(s, r, o) * self._room(o, inverse)
+                + self._n(o, inverse) * self._softmax(o, inverse, s) * self._room(s, r)
+            )
+            + 0.1 / self.E
+        )
+
+    def hop(self, r: int) -> np.ndarray:
+        """p of every pair: [E, E]."""
+        if r not in self.hops:
+            table = np.zeros((self.E, self.E))
+            objects = {o for _, relation, o in self.facts if relation == r}
+            for s in range(self.E):
+                for o in range(self.E):
+                    if (s, r, o) in self.facts:
+                        table[s, o] = 1.0
+                    elif self.candidates == "all" or o in objects:
+                        table[s, o] = self._curve(self.share(s, r, o))
+            self.hops[r] = table
+        return self.hops[r]
+
+    def _curve(self, x: float) -> float:
+        if self.calibration is not None:
+            curve = self.calibration.hop
+            low, top = min(log(x), log(0.05)), max(log(x) - log(0.05), 0.0)
+            x = 1 / (1 + exp(-(curve.slope * low + curve.top_slope * top + curve.intercept)))
+        return min(x, 0.9999)
+
+    def _softmax(self, s: int, r: int, o: int) -> float:
+        row = self.scale * self.scores[r][s]
+        return float(np.exp(row[o] - row.max()) / np.exp(row - row.max()).sum())
+
+    def _objects(self, s: int, r: int) -> int:
+        return sum((s, r, o) in self.facts for o in range(self.E))
+
+    def _n(self, s: int, r: int) -> int:
+        return max(1, self._objects(s, r))
+
+    def _room(self, s: int, r: int) -> float:
+        own = self._objects(s, r)
+        if own == 0:
+            return 1.0
+        counts = [count for e in range(self.E) if (count := self._objects(e, r))]
+        share = (sum(count > own for count in counts) + 2) / (sum(count >= own for count in counts) + 2)
+        return share if share < 0.05 else 1.0
+
+    def value(self, node: Node) -> np.ndarray:
+        """The probability of every entity as an answer, without what composed vectors add: [E]."""
+        match node:
+            case Anchor(entity):
+                value: np.ndarray = np.eye(self.E)[self.graph.entities.id(entity)]
+            case Projection(of, hop):
+                start = self.value(of)
+                start = np.where(start >= PLAUSIBLE, start, 0.0)
+                value = (start[:, None] * self.hop(self.graph.relation_id(hop.relation, hop.inverse))).max(axis=0)
+            case Negation(of):
+                value = 1 - self.value(of)
+            case Intersection(parts):
+                value = np.prod([self.value(part) for part in parts], axis=0)
+            case Union(parts):
+                value = 1 - np.prod([1 - self.value(part) for part in parts], axis=0)
+        return value
+
+
+def raised(witness: float, log_share: float, weights: tuple[float, float, float]) -> float:
+    """What a path's composed vector makes of its best witness."""
+    kept = min(max(witness, 1e-4), 1 - 1e-4)
+    logit = weights[0] * (log(kept) - log1p(-kept)) + weights[1] * log_share + weights[2]
+    return max(witness, 1 / (1 + exp(-logit)))
+
+
+def _all_scores(model: Model) -> dict[int, np.ndarray]:
+    """φ(s, r, o) of every r: [E, E] each."""
+    import copy
+
+    import torch
+
+    exact = copy.deepcopy(model).double()
+    E, everyone = model.num_entities, torch.arange(model.num_entities)
+    found = {}
+    for r in range(2 * model.num_relations):
+        with torch.no_grad():
+            query = exact.embed_query(everyone, torch.full((E, 1), r), torch.ones(E, dtype=torch.int64))
+            found[r] = (query @ exact.candidates().T).numpy()
+    return found

@@ -1,0 +1,147 @@
+"""Proofs against every way there is to fill a query's variables."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from blockhole.answering.engine import Engine
+from blockhole.answering.proofs import ProofNode, explain, to_dot
+from blockhole.answering.search import PLAUSIBLE, Deadline
+from blockhole.errors import ConfigError, OutOfTime, RunError, UnknownName
+from blockhole.queries.language import Anchor, Intersection, Negation, Node, Projection, Query, Union
+from tests.answering.oracle import Oracle
+from tests.answering.toys import make_engine
+from tests.queries.trees import trees
+
+ENTITIES, RELATIONS = 6, 2
+
+
+def _every_proof(oracle: Oracle, node: Node, entity: int) -> list[float]:
+    """The probability of each proof that a node holds at an entity."""
+    match node:
+        case Anchor(name):
+            return [1.0] if oracle.graph.entities.id(name) == entity else []
+        case Projection(of, hop):
+            table = oracle.hop(oracle.graph.relation_id(hop.relation, hop.inverse))
+            found = [
+                part * table[h, entity] for h in range(ENTITIES) for part in _every_proof(oracle, of, h) if part > 0
+            ]
+            return [each for each in found if each >= PLAUSIBLE]
+        case Union(parts):
+            return [each for part in parts for each in _every_proof(oracle, part, entity)]
+        case Intersection(parts):
+            left = np.prod([1 - oracle.value(part.of)[entity] for part in parts if isinstance(part, Negation)])
+            kept = [_every_proof(oracle, part, entity) for part in parts if not isinstance(part, Negation)]
+            found = [float(np.prod(each) * left) for each in itertools.product(*kept)]
+            return [each for each in found if each >= PLAUSIBLE]
+        case Negation():
+            raise AssertionError("a bounded query starts with no negation")
+
+
+def _has_unions_of_negations(node: Node) -> bool:
+    """Whether a union has a negated part, which the plan turns round by De Morgan's law."""
+    match node:
+        case Union(parts):
+            return any(isinstance(part, Negation) or _has_unions_of_negations(part) for part in parts)
+        case Intersection(parts):
+            return any(_has_unions_of_negations(part) for part in parts)
+        case Projection(of) | Negation(of):
+            return _has_unions_of_negations(of)
+        case Anchor():
+            return False
+
+
+@settings(max_examples=50)
+@given(seed=st.integers(0, 20), query=trees(ENTITIES, RELATIONS), entity=st.integers(0, 5), top=st.integers(1, 6))
+def test_the_best_proofs_of_any_query_are_exact(seed: int, query: Query, entity: int, top: int) -> None:
+    engine, model = make_engine(E=ENTITIES, R=RELATIONS, facts=8, seed=seed)
+    found = explain(engine, query, f"e{entity}", top=top)
+    probabilities = [proof.probability for proof in found.proofs]
+    assert probabilities == sorted(probabilities, reverse=True)
+    assert all(probability <= found.probability for probability in probabilities)
+    if not _has_unions_of_negations(query.normal):
+        every = sorted(_every_proof(Oracle(engine, model, "all"), query.normal, entity), reverse=True)
+        # A proof just at what counts as plausible may be rounded to either side of it.
+        every = [each for each in every if each > 1.01 * PLAUSIBLE]
+        assert probabilities[: len(every)] == pytest.approx(every[:top], rel=2e-3)
+
+
+@settings(max_examples=30)
+@given(seed=st.integers(0, 20), query=trees(ENTITIES, RELATIONS), entity=st.integers(0, 5))
+def test_a_proof_is_the_product_of_what_it_shows(seed: int, query: Query, entity: int) -> None:
+    engine, _ = make_engine(E=ENTITIES, R=RELATIONS, facts=8, seed=seed, chains=True)
+    found = explain(engine, query, f"e{entity}", top=4)
+    for proof in found.proofs:
+        assert proof.tree.entity == found.entity
+        assert proof.probability == pytest.approx(_product(engine, proof.tree), rel=1e-4)
+        assert proof.probability <= found.probability
+
+
+def _product(engine: Engine, node: ProofNode) -> float:
+    """The product over a tree, in which every fact that is called known is one."""
+    value = np.prod([_product(engine, part) for part in node.parts] + [1 - each.probability for each in node.excluded])
+    if node.relation is None:
+        return float(value)
+    verdict = engine.check(f"{node.parts[0].entity}/{node.relation}", node.entity)
+    assert verdict.status == node.status
+    assert verdict.probability == pytest.approx(node.probability, rel=1e-4)
+    return float(value * node.probability)
+
+
+def test_a_known_answer_is_proved_by_facts_first() -> None:
+    engine, _ = make_engine()
+    query, answer = next((q, a[0]) for q in (f"e{i}/r0/^r1" for i in range(30)) if (a := engine.ask(q, only="known")))
+    explanation = explain(engine, query, answer.entity, top=3)
+    assert (explanation.probability, explanation.status) == (1.0, "known")
+    best = explanation.proofs[0]
+    assert best.probability == 1.0
+    assert [best.tree.relation, best.tree.parts[0].relation] == ["^r1", "r0"]
+    assert [best.tree.status, best.tree.parts[0].status] == ["known", "known"]
+
+
+def test_a_counterproof_says_why_an_answer_may_be_excluded() -> None:
+    engine, _ = make_engine()
+    answer = engine.ask("e1/r0 & !e2/r0", only="predicted", candidates="all")[0]
+    tree = explain(engine, "e1/r0 & !e2/r0", answer.entity).proofs[0].tree
+    (excluded,) = tree.excluded
+    assert excluded.probability == pytest.approx(engine.check("e2/r0", answer.entity).probability)
+    assert excluded.counterproof is not None
+    assert excluded.counterproof.parts[0].entity == "e2"
+
+
+def test_graphviz_reads_the_drawing() -> None:
+    engine, _ = make_engine()
+    answer = engine.ask("(e1/r0 | e3/^r1)/r1 & !e2/r0", only="predicted", candidates="all")[0]
+    drawing = to_dot(explain(engine, "(e1/r0 | e3/^r1)/r1 & !e2/r0", answer.entity))
+    assert drawing.startswith("digraph proofs {")
+    assert drawing.count("{") == drawing.count("}")
+    assert f'"{answer.entity}"' in drawing
+    if shutil.which("dot") is not None:
+        drawn = subprocess.run(["dot", "-Tsvg"], input=drawing, capture_output=True, text=True, check=True)
+        assert "</svg>" in drawn.stdout
+
+
+def test_where_no_proof_is_plausible_none_is_given() -> None:
+    engine, _ = make_engine(facts=0)
+    assert explain(engine, "e1/r0 & e2", "e3").proofs == ()
+
+
+def test_bad_questions_are_explained() -> None:
+    engine, _ = make_engine()
+    with pytest.raises(UnknownName, match="unknown entity 'nobody'"):
+        explain(engine, "e1/r0", "nobody")
+    with pytest.raises(ConfigError, match="top must be a whole number of at least 1, not 0"):
+        explain(engine, "e1/r0", "e2", top=0)
+    with pytest.raises(OutOfTime):
+        explain(engine, "e1/r0", "e2", deadline=Deadline(0))
+    uncalibrated, _ = make_engine(calibrated=False)
+    answer = uncalibrated.ask("e1/r0", only="predicted")[0]
+    with pytest.raises(RunError, match="blockhole calibrate RUN"):
+        explain(uncalibrated, "e1/r0", answer.entity)

@@ -1,0 +1,248 @@
+"""Answers to queries of every kind: their values against plain loops, and the laws that they keep."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from blockhole.answering.engine import Engine
+from blockhole.answering.hops import Columns, Hops
+from blockhole.answering.search import PLAUSIBLE, Candidates, Deadline
+from blockhole.errors import OutOfTime, QueryTooCostly
+from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.graph.vocabulary import Vocabulary
+from blockhole.queries.exact import plan_answers
+from blockhole.queries.language import Anchor, Hop, Intersection, Node, Projection, Query, Union, parse
+from blockhole.queries.tree import negated
+from tests.answering.oracle import Oracle, raised
+from tests.answering.toys import make_engine
+from tests.queries.trees import nodes, trees
+
+ENTITIES, RELATIONS = 12, 3
+
+
+def _engine(name: str = "blockhole", seed: int = 0, **kind: bool) -> Engine:
+    return make_engine(name, E=ENTITIES, R=RELATIONS, facts=18, seed=seed, **kind)[0]
+
+
+def _values(engine: Engine, query: Query | Node | str, candidates: Candidates = "all") -> dict[str, float]:
+    """Every answer's probability."""
+    if not isinstance(query, Query | str):
+        query = Query(query)
+    return {answer.entity: answer.score for answer in engine.ask(query, top=ENTITIES, candidates=candidates)}
+
+
+@settings(max_examples=60)
+@given(
+    name=st.sampled_from(["blockhole", "rescal", "transe", "hole", "simple"]),
+    seed=st.integers(0, 20),
+    query=trees(ENTITIES, RELATIONS),
+    candidates=st.sampled_from(["typed", "all"]),
+    top=st.integers(1, 12),
+    calibrated=st.booleans(),
+)
+def test_answers_are_those_of_plain_loops(
+    name: str, seed: int, query: Query, candidates: Candidates, top: int, calibrated: bool
+) -> None:
+    engine, model = make_engine(name, E=ENTITIES, R=RELATIONS, facts=18, seed=seed, calibrated=calibrated)
+    expected = Oracle(engine, model, candidates).value(query.root)
+    known = set(plan_answers(engine.graph, engine.encode(query).plan).tolist())
+    answers = engine.ask(query, top=top, candidates=candidates)
+    assert answers.known_count == len(known)
+    for status in ("known", "predicted"):
+        listed = [answer for answer in answers if answer.status == status]
+        among = known if status == "known" else {e for e in range(ENTITIES) if expected[e] > 1e-9} - known
+        best = sorted((expected[e] for e in among), reverse=True)[:top]
+        assert [answer.score for answer in listed][: len(best)] == pytest.approx(best, rel=1e-3, abs=1e-6)
+        assert len(best) <= len(listed) <= top
+        for answer in listed:
+            assert answer.score == pytest.approx(expected[int(answer.entity[1:])], rel=1e-3, abs=1e-6)
+            assert answer.probability == (answer.score if calibrated else None)
+
+
+@settings(max_examples=30)
+@given(seed=st.integers(0, 20), source=st.integers(0, 11), path=st.lists(st.integers(0, 5), min_size=2, max_size=3))
+def test_a_composed_vector_raises_the_best_witness(seed: int, source: int, path: list[int]) -> None:
+    engine, model = make_engine(E=ENTITIES, R=RELATIONS, facts=18, seed=seed, chains=True)
+    assert engine.calibration is not None
+    weights = engine.calibration.chains[2]
+    hops = [Hop(*engine.graph.relation_name(relation)) for relation in path]
+    oracle = Oracle(engine, model, "all")
+    value = np.eye(ENTITIES)[source]
+    for length in range(1, len(path) + 1):
+        start = np.where(value >= PLAUSIBLE, value, 0.0)
+        value = (start[:, None] * oracle.hop(path[length - 1])).max(axis=0)
+        if length > 1:
+            shares = engine.composed_shares(source, path[:length])
+            given_ = (weights.witness, weights.share, weights.intercept)
+            value = np.array([raised(w, float(x), given_) for w, x in zip(value, shares, strict=True)])
+    found = _values(engine, Query(f"e{source}", hops))
+    for e in range(ENTITIES):
+        assert found.get(f"e{e}", 0.0) == pytest.approx(value[e], rel=1e-3, abs=1e-6)
+
+
+def _opposite(hop: Hop) -> Hop:
+    return Hop(hop.relation, not hop.inverse)
+
+
+@given(seed=st.integers(0, 20), source=st.integers(0, 11), target=st.integers(0, 11), relation=st.integers(0, 5))
+def test_a_hop_is_as_probable_backwards(seed: int, source: int, target: int, relation: int) -> None:
+    engine = _engine(seed=seed)
+    hop = Hop(*engine.graph.relation_name(relation))
+    there = engine.check(Query(f"e{source}", [hop]), f"e{target}").probability
+    back = engine.check(Query(f"e{target}", [_opposite(hop)]), f"e{source}").probability
+    assert there == pytest.approx(back, rel=1e-4)
+
+
+# The laws
+
+
+@settings(max_examples=40)
+@given(seed=st.integers(0, 5), one=trees(ENTITIES, RELATIONS), other=nodes(ENTITIES, RELATIONS, 2, bounded=False))
+def test_a_further_conjunct_never_raises(seed: int, one: Query, other: Node) -> None:
+    engine = _engine(seed=seed, chains=True)
+    before, after = _values(engine, one), _values(engine, Intersection((one.root, other)))
+    assert all(value <= before.get(entity, 0.0) for entity, value in after.items())
+
+
+@settings(max_examples=40)
+@given(seed=st.integers(0, 5), one=trees(ENTITIES, RELATIONS), other=trees(ENTITIES, RELATIONS))
+def test_a_further_disjunct_never_lowers(seed: int, one: Query, other: Query) -> None:
+    engine = _engine(seed=seed, chains=True)
+    before, after = _values(engine, one), _values(engine, Union((one.root, other.root)))
+    assert all(value <= after.get(entity, 0.0) for entity, value in before.items())
+
+
+@settings(max_examples=40)
+@given(seed=st.integers(0, 5), query=trees(ENTITIES, RELATIONS))
+def test_equal_branches_are_one(seed: int, query: Query) -> None:
+    engine = _engine(seed=seed, chains=True)
+    own, x = engine.ask(query, top=ENTITIES).ranked, query.root
+    for same in (Intersection((x, x)), Union((x, x)), negated(negated(x))):
+        assert engine.ask(Query(same), top=ENTITIES).ranked == own
+
+
+@settings(max_examples=40)
+@given(seed=st.integers(0, 5), parts=st.lists(trees(ENTITIES, RELATIONS), min_size=2, max_size=3), data=st.data())
+def test_order_does_not_matter(seed: int, parts: list[Query], data: st.DataObject) -> None:
+    engine = _engine(seed=seed, chains=True)
+    roots = [part.root for part in parts]
+    shuffled = data.draw(st.permutations(roots))
+    for kind in (Intersection, Union):
+        answers = [engine.ask(Query(kind(tuple(each))), top=ENTITIES).ranked for each in (roots, shuffled)]
+        assert answers[0] == answers[1]
+
+
+@settings(max_examples=20)
+@given(seed=st.integers(0, 5), query=trees(ENTITIES, RELATIONS), shift=st.integers(1, 11))
+def test_renumbered_entities_are_the_same_answers(seed: int, query: Query, shift: int) -> None:
+    """The same graph and the same vectors, with other numbers for the same names."""
+    from blockhole.answering.vectors import Vectors
+    from tests.answering.toys import SIZES
+
+    engine, model = make_engine(E=ENTITIES, R=RELATIONS, facts=18, seed=seed)
+    new = (np.arange(ENTITIES) + shift) % ENTITIES
+    old = np.argsort(new)
+    triples = engine.graph.triples.copy()
+    triples[:, 0], triples[:, 2] = new[triples[:, 0]], new[triples[:, 2]]
+    graph = KnowledgeGraph(Vocabulary([f"e{i}" for i in old]), engine.graph.relations, triples)
+    weights = dict(model.state_dict())
+    weights["entity"] = weights["entity"][list(old)]
+    vectors = Vectors.of_weights(SIZES["blockhole"], weights, RELATIONS)
+    moved = Engine(vectors, graph, engine.calibrated)
+    own, other = _values(engine, query), _values(moved, query)
+    assert own.keys() == other.keys()
+    for entity, value in own.items():
+        assert other[entity] == pytest.approx(value, rel=1e-4, abs=1e-9)
+
+
+def test_ties_go_by_name() -> None:
+    engine = _engine()
+    engine.vectors.entity[3] = engine.vectors.entity[10]
+    engine.vectors.entity[7] = engine.vectors.entity[10]
+    alone = Engine(engine.vectors, _without_facts(engine), engine.calibrated)
+    ranked = [answer.entity for answer in alone.ask("e1/r0", top=ENTITIES, candidates="all")]
+    places = [ranked.index(name) for name in ("e10", "e3", "e7")]
+    assert places == list(range(places[0], places[0] + 3))
+
+
+def _without_facts(engine: Engine) -> KnowledgeGraph:
+    return KnowledgeGraph(engine.graph.entities, engine.graph.relations, engine.graph.triples[:0])
+
+
+def test_a_fact_is_certain_and_a_prediction_never_is() -> None:
+    engine = _engine(seed=3)
+    for source in range(ENTITIES):
+        for answer in engine.ask(f"e{source}/r0", top=ENTITIES, candidates="all"):
+            assert (answer.score == 1.0) == (answer.status == "known")
+
+
+def test_a_known_answer_may_be_refuted_by_what_is_missing() -> None:
+    engine = _engine(seed=1)
+    source, _, target = engine.graph.triples[0].tolist()
+    relation = engine.graph.relations[int(engine.graph.triples[0, 1])]
+    other = next(
+        f"e{i}" for i in range(ENTITIES) if engine.check(f"e{i}/{relation}", f"e{target}").status == "predicted"
+    )
+    refuted = engine.check(f"{other}/{relation}", f"e{target}").probability
+    answers = engine.ask(f"e{source}/{relation} & !{other}/{relation}", top=ENTITIES)
+    own = next(answer for answer in answers if answer.entity == f"e{target}")
+    assert own.status == "known"
+    assert own.score == pytest.approx(1 - refuted, rel=1e-4)
+    assert answers.negation
+    assert not any(answer.entity == f"e{target}" for answer in engine.ask(f"e{source}/{relation} & !e{target}", top=50))
+
+
+def test_known_answers_are_counted_and_paged() -> None:
+    engine = _engine(seed=2)
+    query = max((f"e{i}/r0/^r0" for i in range(ENTITIES)), key=lambda q: engine.ask(q).known_count)
+    every = engine.ask(query, top=ENTITIES)
+    known, predicted = ([a for a in every if a.status == status] for status in ("known", "predicted"))
+    assert every.known_count == len(known) > 1
+    for offset in (0, 1, 2):
+        page = engine.ask(query, top=2, offset=offset)
+        assert page.known_count == len(known)
+        assert [*page] == known[offset : offset + 2] + predicted[offset : offset + 2]
+
+
+def test_few_rows_are_opened_for_the_best_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where one witness leads the others by far, the rest is bounded and stays closed."""
+    engine, _ = make_engine(E=400, R=2, facts=900, seed=1)
+    opened: list[int] = []
+    original = type(engine.hops).values
+
+    def counting(self: Hops, sources: np.ndarray, columns: Columns) -> np.ndarray:
+        opened.append(len(sources))
+        return original(self, sources, columns)
+
+    monkeypatch.setattr(type(engine.hops), "values", counting)
+    few = engine.ask("e1/r0/r1", top=1, only="predicted", candidates="all")
+    one = sum(opened)
+    opened.clear()
+    engine.ask("e1/r0/r1", top=400, only="predicted", candidates="all")
+    assert one < sum(opened)
+    assert len(few) == 1
+
+
+def test_a_search_keeps_to_its_deadline_and_to_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = _engine()
+    with pytest.raises(OutOfTime, match=r"^the search did not end within 0 s; ask for shorter paths or fewer answers"):
+        engine.ask("e1/r0/r1", deadline=Deadline(0))
+    monkeypatch.setattr("blockhole.answering.search._NUMBERS", 20)
+    with pytest.raises(QueryTooCostly, match=r"^the query has too many plausible entities on the way to its answers"):
+        engine.ask("e1/r0/r1/r2", candidates="all")
+    assert engine.ask("e1/r0/r1/r2", only="known") is not None
+
+
+def test_an_anchor_may_be_excluded_and_a_name_may_be_an_answer() -> None:
+    engine = _engine()
+    all_of_them = _values(engine, "e1/r0")
+    without = _values(engine, "e1/r0 & !e2")
+    assert without == {entity: value for entity, value in all_of_them.items() if entity != "e2"}
+    joined = parse("e1/r0 & e2")
+    assert set(_values(engine, joined)) <= {"e2"}
+    assert isinstance(joined.root, Intersection)
+    assert isinstance(joined.root.parts[1], Anchor)
+    assert isinstance(joined.root.parts[0], Projection)
