@@ -10,6 +10,10 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+# Tests run on every processor already: torch's own threads would wait for each other. Processes that tests start
+# inherit it.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import pytest
 from hypothesis import HealthCheck, settings
 

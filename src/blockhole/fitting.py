@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from importlib.util import find_spec
@@ -11,7 +12,7 @@ from typing import Any, final
 import torch
 
 from blockhole.data.dataset import DataSet
-from blockhole.errors import ConfigError, DamagedRun, DataError, UndefinedPath, Unwritable, checked
+from blockhole.errors import BlockholeWarning, ConfigError, DamagedRun, DataError, UndefinedPath, Unwritable, checked
 from blockhole.evaluation.classification import ValidationAccuracy
 from blockhole.evaluation.path_ranking import subset, validation_ranking
 from blockhole.evaluation.truth import truth_of
@@ -202,8 +203,8 @@ def _calibrate(run: Run, data: DataSet) -> None:
         calibrate(run, data)
     except Unwritable:
         raise
-    except DataError:
-        pass  # too few facts to say anything; `blockhole calibrate` tells which
+    except DataError as error:  # too few facts to fit anything on
+        warnings.warn(str(error), BlockholeWarning, stacklevel=2)
 
 
 def _suited(chosen: TrainConfig, data: DataSet, asked: Settings) -> TrainConfig:

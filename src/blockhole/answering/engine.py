@@ -32,6 +32,7 @@ from blockhole.errors import (
     counted,
 )
 from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.machine import torch_threads
 from blockhole.models.contract import full_float32
 from blockhole.queries.language import Query, encode_chain, encode_entity, encode_tree, find_plan, parse
 from blockhole.queries.plans import Follow, Plan, Start
@@ -318,7 +319,7 @@ class Engine:
     def composed_shares(self, source: int, path: Sequence[int]) -> Floats:
         """log x of every entity by the composed vector of a path: its share among all, times the known answers; [E]."""
         vector = self._scale * self.vectors.query(source, path)
-        with full_float32():
+        with full_float32(), torch_threads(1):
             score = (vector.float().repeat(LANES, 1) @ self.candidates.T)[0].double()
         known = max(len(self.known.answers(source, path)), 1)
         share: Floats = (score - score.logsumexp(dim=0)).numpy() + np.log(known)

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from blockhole.answering.vectors import diverged
+from blockhole.machine import torch_threads
 from blockhole.models.contract import full_float32
 
 if TYPE_CHECKING:
@@ -285,16 +286,14 @@ class Hops:
         forward, backward = (np.empty((len(padded), len(columns.table)), dtype=np.float32) for _ in range(2))
         # A part of the table is multiplied with every lane while it is in the cache.
         size = max(LANES, _CACHED // columns.table.shape[1] // LANES * LANES)
-        for first in range(0, len(columns.table), size):
-            part = columns.table[first : first + size].T
-            for place, (ahead, behind) in enumerate(lanes):
-                rows = slice(place * LANES, (place + 1) * LANES)
-                with full_float32():
+        with full_float32(), torch_threads(1):  # products so small are over before other threads would have begun
+            for first in range(0, len(columns.table), size):
+                part = columns.table[first : first + size].T
+                for place, (ahead, behind) in enumerate(lanes):
+                    rows, own = slice(place * LANES, (place + 1) * LANES), slice(first, first + size)
                     score = (ahead @ part).numpy()
-                forward[rows, first : first + size] = score[:LANES]
-                backward[rows, first : first + size] = (
-                    score[-LANES:] if behind is None else behind[:, first : first + size]
-                )
+                    forward[rows, own] = score[:LANES]
+                    backward[rows, own] = score[-LANES:] if behind is None else behind[:, own]
         return forward[: len(sources)], backward[: len(sources)]
 
     def _lane(self, sources: Ids, columns: Columns) -> tuple[Tensor, Table | None]:
