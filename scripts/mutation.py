@@ -54,7 +54,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     "queries/paths.py": ("tests/queries/test_builder.py", "tests/queries/test_queries.py"),
     "queries/language.py": _LANGUAGE,
     "queries/plans.py": ("tests/queries/test_exact_trees.py",),
-    "queries/query_types.py": ("tests/queries/test_published_queries.py",),
+    "queries/query_sets.py": ("tests/queries/test_published_queries.py",),
     "queries/tokens.py": _LANGUAGE,
     "queries/tree.py": (*_LANGUAGE, "tests/queries/test_exact_trees.py"),
     "queries/typed.py": _LANGUAGE,
