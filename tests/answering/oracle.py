@@ -33,10 +33,9 @@ class Oracle:
         inverse = self.graph.inverse(r)
         return (
             0.5
-            * (
-                self._n(s, r) * self._softmax(s, r, o) * self._room(o, inverse)
-                + self._n(o, inverse) * self._softmax(o, inverse, s) * self._room(s, r)
-            )
+            * (self._n(s, r) * self._softmax(s, r, o) + self._n(o, inverse) * self._softmax(o, inverse, s))
+            * self._room(s, r)
+            * self._room(o, inverse)
             + 0.1 / self.E
         )
 
@@ -76,8 +75,8 @@ class Oracle:
         if own == 0:
             return 1.0
         counts = [count for e in range(self.E) if (count := self._objects(e, r))]
-        share = (sum(count > own for count in counts) + 2) / (sum(count >= own for count in counts) + 2)
-        return share if share < 0.05 else 1.0
+        more, as_many = sum(count > own for count in counts), sum(count >= own for count in counts)
+        return (more + 0.25) / (as_many + 0.25) if (more + 2) / (as_many + 2) < 0.05 else 1.0
 
     def value(self, node: Node) -> np.ndarray:
         """The probability of every entity as an answer, without what composed vectors add: [E]."""
@@ -99,6 +98,8 @@ class Oracle:
 
 def raised(witness: float, log_share: float, weights: tuple[float, float, float]) -> float:
     """What a path's composed vector makes of its best witness."""
+    if witness < PLAUSIBLE:
+        return witness
     kept = min(max(witness, 1e-4), 1 - 1e-4)
     logit = weights[0] * (log(kept) - log1p(-kept)) + weights[1] * log_share + weights[2]
     return max(witness, 1 / (1 + exp(-logit)))

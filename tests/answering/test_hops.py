@@ -32,7 +32,7 @@ def test_a_count_that_nobody_passes_leaves_no_room() -> None:
     known = KnownFacts(KnowledgeGraph(engine.graph.entities, engine.graph.relations, triples))
     hops = Hops(engine.vectors, engine.candidates, known, 1.0, None)
     fathers = hops.log_room(3)
-    assert fathers[10:60] == pytest.approx(np.log(2 / 52))
+    assert fathers[10:60] == pytest.approx(np.log(0.25 / 50.25))
     assert (fathers[:10] == 0).all()
     assert (hops.log_room(0) == 0).all()
 

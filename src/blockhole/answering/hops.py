@@ -5,7 +5,7 @@ among all subjects of (r, o), which the inverse relation gives. n_f and n_b are 
 η_o is how often an entity with as many known subjects of r as o has more of them, η_s the same of the objects of s: a
 child whose father is known has room for no other. Then
 
-    x = ½ (n_f f η_o + n_b b η_s) + 1 / 10 E
+    x = ½ (n_f f + n_b b) η_s η_o + 1 / 10 E
 and the curve of `calibration` makes a probability p(s, r, o) of x;
 a fact has p = 1. Read backwards, (o, r⁻¹, s) has the same probability. `calibrating` fits α and the curve.
 """
@@ -221,8 +221,8 @@ class Hops:
     def log_room(self, relation: int) -> Table:
         """log η of every s: of the entities with at least as many known objects of r, the share that has more; [E].
 
-        It is 0 for an s that has none: what is not known at all is missing. Two entities that have more are added, so
-        that a count which few entities reach proves nothing.
+        It is 0 for an s that has none: what is not known at all is missing. To take a count for a limit, two entities
+        that have more are added, so that one which few reach proves nothing; to η itself, a quarter of one.
         """
         if relation not in self._room:
             edges = self._known.edges
@@ -233,8 +233,8 @@ class Hops:
                 ascending = np.sort(size)
                 more = len(size) - np.searchsorted(ascending, size, side="right")
                 as_many = len(size) - np.searchsorted(ascending, size, side="left")
-                share = (more + 2) / (as_many + 2)
-                room[edges.group_source[groups]] = np.where(share < _FULL, np.log(share), 0.0)
+                limit = (more + 2) / (as_many + 2) < _FULL
+                room[edges.group_source[groups]] = np.where(limit, np.log((more + 0.25) / (as_many + 0.25)), 0.0)
             self._room[relation] = room
         return self._room[relation]
 
@@ -265,11 +265,12 @@ class Hops:
         """
         relation = columns.relation
         ahead = self._known_counts(relation)[sources] - self.normalisers.of(relation)[sources]
+        room = self.log_room(relation)[sources]
         forward, backward = self._scores(sources, columns)
-        forward += ahead[:, None]
+        forward += (ahead + room)[:, None]
         forward += columns.room
-        backward += columns.behind
-        backward += self.log_room(relation)[sources][:, None]
+        backward += columns.behind + columns.room
+        backward += room[:, None]
         if np.isnan(forward).any() or np.isnan(backward).any():
             raise diverged("the model's scores for this query")
         for score in (forward, backward):

@@ -267,11 +267,15 @@ class Evidence:
         self._allowed = allowed
 
     def raised(self, witness: Floats) -> Floats:
-        """The probabilities of best witnesses, raised where the vector knows better: [E] → [E]."""
+        """The probabilities of best witnesses, raised where there is one and the vector knows better: [E] → [E].
+
+        Without a plausible witness there is nothing to raise, or else every entity would become one for the next hop.
+        """
         raised = witness.copy()
         index = slice(None) if self._allowed is None else self._allowed
-        said = self._curve.probability(witness[index], self._share)
-        raised[index] = np.maximum(witness[index], said)
+        own = witness[index]
+        said = self._curve.probability(own, self._share)
+        raised[index] = np.where(own >= PLAUSIBLE, np.maximum(own, said), own)
         return raised
 
 
