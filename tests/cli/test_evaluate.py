@@ -19,9 +19,9 @@ from blockhole import fitting
 from blockhole.cli.main import main
 from blockhole.data.dataset import load
 from blockhole.errors import EvaluationError, QueryError
-from blockhole.evaluation.tasks import relation_pair
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
+from blockhole.measuring import relation_pair
 from blockhole.queries.path_sets import build_paths, write_path_splits
 from blockhole.saving import read_sealed
 

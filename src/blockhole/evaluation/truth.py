@@ -15,6 +15,7 @@ from blockhole.graph.vocabulary import Vocabulary
 from blockhole.queries.exact import typed_candidates
 from blockhole.queries.path_sets import PATH_PARTS
 from blockhole.queries.paths import PathQueries
+from blockhole.queries.query_sets import QuerySet, slots_of_type
 
 Reading = Literal["all", "split"]
 """Which facts are true: train + valid + test (the paper's), or train + the evaluated split (Guu's and CoKE's)."""
@@ -126,6 +127,24 @@ class Alignment:
         inside = np.arange(queries.path.shape[1]) < queries.length[:, None]
         path = np.where(inside, self.relation[queries.path], np.int32(0))
         return PathQueries(self.entity[queries.source], path, queries.length, self.entity[queries.target])
+
+    def query_set(self, queries: QuerySet) -> QuerySet:
+        """The same complex queries under the model's ids; those of another graph are refused."""
+        kinds = {"e": ("entity", len(self.entity)), "r": ("relation", len(self.relation))}
+        for type_, ids in queries.ids.items():
+            for slot, column in zip(slots_of_type(type_), ids.T, strict=True):
+                kind, count = kinds[slot]
+                beyond = column[(column < 0) | (column >= count)]
+                if len(beyond):
+                    raise EvaluationError(
+                        f"{queries.name} is a set of queries over another graph: the {kind} {beyond[0]:,} of a {type_} "
+                        f"query is none of the {count:,} here; name the data that it was made for with --data."
+                    )
+        return QuerySet(queries.name, {type_: self._rows(type_, ids) for type_, ids in queries.ids.items()})
+
+    def _rows(self, type_: str, ids: NDArray[np.int32]) -> NDArray[np.int32]:
+        new_ids = [self.entity if slot == "e" else self.relation for slot in slots_of_type(type_)]
+        return np.column_stack([new[column] for new, column in zip(new_ids, ids.T, strict=True)])
 
 
 def align(split: SplitGraph, entities: Vocabulary, relations: Vocabulary, name: str = "the data") -> Alignment:
