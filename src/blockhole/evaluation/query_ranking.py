@@ -50,7 +50,7 @@ _TOGETHER = 256
 @final
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The means of some hard answers over the queries that have any, and the same of 1,000 bootstrap draws, [1000, M]."""
+    """The means of some hard answers over the queries that have any, and those of 1,000 bootstrap draws, [1000, M]."""
 
     means: dict[str, float]
     queries: int
