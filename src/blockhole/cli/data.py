@@ -44,7 +44,8 @@ def list_data_sets(json: JsonFlag = False) -> None:
     for entry in catalogue().values():
         folder = find(entry)
         rows.append(
-            entry.model_dump(exclude={"files", "archive"}) | {"folder": None if folder is None else str(folder)}
+            entry.model_dump(exclude={"files", "archive", "by_hand"})
+            | {"folder": None if folder is None else str(folder)}
         )
     if json:
         print_json({"data_sets": rows})
@@ -75,16 +76,22 @@ def fetch_data_set(
 
 @app.command("stats")
 def describe_data_set(source: Source, json: JsonFlag = False) -> None:
-    """Count the entities, relations, facts and path queries of a data set."""
+    """Count the entities, relations, facts and queries of a data set.
+
+    Queries of sets are counted by type, with their hard answers: those that a split's own facts add.
+    """
     from blockhole.data.dataset import load
 
-    stats = _describe(load(source))
+    with _telling(f"reading {source}") as tell:
+        stats = _describe(load(source), tell)
     if json:
         print_json(stats)
         return
     print_whole(_size_table(stats))
     if stats["paths"] is not None:
         print_whole(_path_table(stats["paths"], stats["lengths"]))
+    if stats["query_sets"] is not None:
+        print_whole(_query_table(stats["query_sets"]))
 
 
 @app.command("split")
@@ -238,17 +245,21 @@ def _parse_lengths(text: str) -> tuple[int, int]:
     return shortest, longest
 
 
-def _describe(data: DataSet) -> dict[str, Any]:
+def _describe(data: DataSet, tell: Callable[[str], None]) -> dict[str, Any]:
     from blockhole.queries.path_sets import PATH_PARTS
+    from blockhole.queries.query_sets import count_answers
 
-    if not data.has_paths:
-        return {**_sizes(data.split), "paths": None, "lengths": None}
-    parts = {part: data.paths(part) for part in PATH_PARTS}
-    return {
-        **_sizes(data.split),
-        "paths": {part: len(queries) for part, queries in parts.items()},
-        "lengths": {part: queries.lengths() for part, queries in parts.items()},
-    }
+    described: dict[str, Any] = {**_sizes(data.split), "paths": None, "lengths": None, "query_sets": None}
+    if data.has_paths:
+        parts = {part: data.paths(part) for part in PATH_PARTS}
+        described["paths"] = {part: len(queries) for part, queries in parts.items()}
+        described["lengths"] = {part: queries.lengths() for part, queries in parts.items()}
+    if data.query_sets:
+        described["query_sets"] = {}
+        for name in data.query_sets:
+            tell(f"answering {name}")
+            described["query_sets"][name] = count_answers(data.split, data.queries(name), data.name)
+    return described
 
 
 def _sizes(split: SplitGraph) -> dict[str, int]:
@@ -273,4 +284,14 @@ def _path_table(paths: dict[str, int], lengths: dict[str, dict[int, int]]) -> Ta
     table = plain_table("part", *counts, right=counts)
     for part, count in paths.items():
         table.add_row(part, f"{count:,}", *(f"{lengths[part].get(hop, 0):,}" for hop in hops))
+    return table
+
+
+def _query_table(sets: dict[str, dict[str, dict[str, int]]]) -> Table:
+    counts = ["queries", "hard answers", "a query"]
+    table = plain_table("query set", "type", *counts, right=counts)
+    for name, types in sets.items():
+        for type_, found in types.items():
+            hard = found["hard_answers"]
+            table.add_row(name, type_, f"{found['queries']:,}", f"{hard:,}", f"{hard / found['queries']:.1f}")
     return table

@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict
 
 from blockhole.errors import BlockholeWarning, FetchError
+from blockhole.files.id_folders import has_id_facts, is_published
 from blockhole.saving import remedy
 
 
@@ -48,6 +49,15 @@ class DataFile(_Entry):
 
 
 @final
+class ByHand(_Entry):
+    """A data set that users fetch: the `folder` in BLOCKHOLE_DATA that it is looked for in, and where to get it."""
+
+    folder: str
+    home: str
+    inside: str
+
+
+@final
 class NamedDataSet(_Entry):
     """A data set known by name: `files` by the name they have on disk, and the sizes `data list` shows."""
 
@@ -61,11 +71,12 @@ class NamedDataSet(_Entry):
     test: int
     files: dict[str, DataFile] = {}
     archive: Download | None = None
+    by_hand: ByHand | None = None
 
     @property
     def is_bundled(self) -> bool:
         """Whether the data set comes with the package, so that nothing is fetched."""
-        return not self.files
+        return not self.files and self.by_hand is None
 
     @property
     def fact_files(self) -> list[str]:
@@ -205,6 +216,12 @@ def locate(entry: NamedDataSet) -> Path:
     if folder is not None:
         return folder
     named = os.environ.get("BLOCKHOLE_DATA")
+    if entry.by_hand is not None:
+        raise FetchError(
+            f"{entry.name} is not on this machine, and is published only within an archive: unpack "
+            f"{entry.by_hand.inside} of {entry.by_hand.home} and name that folder wherever a data set is wanted, such "
+            f"as --data, or call it {entry.by_hand.folder} in the folder that BLOCKHOLE_DATA names."
+        )
     if named:
         missing = next(name for name in entry.fact_files if not (Path(named) / entry.name / name).is_file())
         warnings.warn(
@@ -220,6 +237,9 @@ def find(entry: NamedDataSet) -> Path | None:
     if entry.is_bundled:
         return Path(__file__).parent / entry.name
     named = os.environ.get("BLOCKHOLE_DATA")
+    if entry.by_hand is not None:
+        place = Path(named or "") / entry.by_hand.folder
+        return place if named and place.is_dir() and (has_id_facts(place) or is_published(place)) else None
     if named and all((Path(named) / entry.name / name).is_file() for name in entry.fact_files):
         return Path(named) / entry.name
     cached = cache_folder() / entry.name

@@ -1,9 +1,9 @@
-"""A data set: a split graph and its path queries; loaded by name, folder or file, and written to a folder."""
+"""A data set: a split graph and the queries over it; loaded by name, folder or file, and written to a folder."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, final
@@ -17,6 +17,8 @@ from blockhole.graph.knowledge_graph import SplitGraph
 from blockhole.queries.language import hop_in_column
 from blockhole.queries.path_sets import PATH_PARTS, PathSplits, cut_path, find_part_files, write_path_splits
 from blockhole.queries.paths import PathQueries
+from blockhole.queries.query_sets import QuerySet, QuerySplit
+from blockhole.queries.stored_sets import find_query_files, read_query_set, split_told, write_query_set
 from blockhole.saving import replacing_folder
 
 if TYPE_CHECKING:
@@ -25,9 +27,10 @@ if TYPE_CHECKING:
 
 @final
 class DataSet:
-    """A named `split` graph with five parts of path queries, each read when first asked for.
+    """A named `split` graph with five parts of path queries and sets of queries by type, read when first asked for.
 
-    The parts come from `part_files`, or are already in memory as `splits`; a data set may have neither.
+    The parts come from `part_files`, or are already in memory as `splits`; the sets come from `query_files`. A data
+    set may have none of them.
     """
 
     def __init__(
@@ -37,10 +40,13 @@ class DataSet:
         *,
         part_files: Mapping[str, Path] | None = None,
         splits: PathSplits | None = None,
+        query_files: Mapping[str, Path] | None = None,
     ) -> None:
         self.name = name
         self.split = split
         self.part_files = dict(part_files or {})
+        self._query_files = dict(query_files or {})
+        self._queries: dict[Path, QuerySet] = {}
         self._parts: dict[str, PathQueries] = {}
         if splits is not None:
             self._parts = {part: getattr(splits, part) for part in PATH_PARTS}
@@ -65,6 +71,32 @@ class DataSet:
             self._parts[part] = read_paths(self.part_files[part], self.split.entities, self.split.relations)
         return self._parts[part]
 
+    @property
+    def query_sets(self) -> tuple[str, ...]:
+        """The names of its query sets, such as betae-test."""
+        return tuple(self._query_files)
+
+    def queries(self, name: str | Path, split: QuerySplit | None = None) -> QuerySet:
+        """A query set in the ids of this graph: by name and split, by full name such as betae-test, or a file.
+
+        Where no split is told, by the name or beside it, it is test.
+        """
+        known = self._query_files.get(f"{name}-{split or 'test'}") or self._query_files.get(str(name))
+        path = known or Path(name)
+        if known is None and not path.is_file():
+            have = f"it has {', '.join(self.query_sets)}" if self.query_sets else "it has none"
+            wanted = f"{name} for {split}" if split else f"{name}"
+            raise DataError(
+                f"{self.name} has no query set {wanted}, nor is that a file; {have}, and "
+                f"`blockhole data queries {quote(self.name)} --out FOLDER` samples some."
+            )
+        if path not in self._queries:
+            self._queries[path] = read_query_set(path, self.split.entities, self.split.relations)
+        found = self._queries[path]
+        if split is not None and split != found.split and split_told(path):
+            raise DataError(f"{path} holds {found.split} queries, not {split} ones; leave the split out.")
+        return found if split in (None, found.split) else QuerySet(found.name, found.ids, split)
+
     def __repr__(self) -> str:
         paths = "with" if self.has_paths else "without"
         return f"DataSet({self.name!r}, {counted(len(self.split.train), 'train fact')}, {paths} path queries)"
@@ -76,13 +108,15 @@ def load(source: str | Path) -> DataSet:
 
     A name of the catalogue means that data set even where a file or folder has the same name: write `./wn11` for
     the folder. A folder holds train, valid (or dev) and test files of any supported format, and in its folder
-    `paths` the five parts of path queries, where there are any; or it holds these five parts and nothing else.
+    `paths` the five parts of path queries, where there are any; or it holds these five parts and nothing else. Query
+    sets are found beside the facts (see `queries.stored_sets`).
     """
     place = find_source(source)
     beside = find_part_files(place)
     if len(beside) == len(PATH_PARTS) and split_files(place).keys() == {"train"}:
         return DataSet(str(source), split_of_parts(beside), part_files=beside)
-    return DataSet(str(source), read_split(place), part_files=find_part_files(place / "paths"))
+    sets = find_query_files(place) if place.is_dir() else {}
+    return DataSet(str(source), read_split(place), part_files=find_part_files(place / "paths"), query_files=sets)
 
 
 def find_source(source: str | Path) -> Path:
@@ -155,13 +189,23 @@ def check_destination(folder: Path, source: Path | None = None, *, overwrite: bo
         )
 
 
-def store(split: SplitGraph, folder: Path, *, origin: Mapping[str, object], paths: PathSplits | None = None) -> None:
-    """Write facts, names and path queries in the layout of the published data; all of it appears at once, or nothing.
+def store(
+    split: SplitGraph,
+    folder: Path,
+    *,
+    origin: Mapping[str, object],
+    paths: PathSplits | None = None,
+    queries: Iterable[QuerySet] = (),
+) -> None:
+    """Write facts, names and queries in the layout of the published data; all of it appears at once, or nothing.
 
-    `origin` says in plain values how they were made, and `paths/` holds the five parts of path queries.
+    `origin` says in plain values how they were made, `paths/` holds the five parts of path queries, and each query set
+    is a file of its own beside the facts.
     """
     with replacing_folder(folder) as fresh:
         write_split(split, fresh)
         if paths is not None:
             write_path_splits(paths, fresh / "paths", split.entities, split.relations)
+        for each in queries:
+            write_query_set(each, fresh)
         (fresh / ORIGIN).write_text(json.dumps(origin, indent=2) + "\n", encoding="utf-8")

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from blockhole.errors import BlockholeWarning, DataError, MalformedFile, checked, counted
 from blockhole.files.formats import Layout, format_of, listed_names, openke_files, split_files
+from blockhole.files.id_folders import PublishedFolder, has_id_facts, is_published, read_id_facts
 from blockhole.files.rdf import read_ntriples, read_rdf
 from blockhole.files.tables import ENTITIES, RELATIONS, read_delimited, read_ids, read_names, read_parquet
 from blockhole.graph.knowledge_graph import KnowledgeGraph, SplitGraph, SplitName
@@ -46,10 +47,10 @@ def read_graph(path: Path | str) -> KnowledgeGraph:
 def read_split(path: Path | str) -> SplitGraph:
     """The facts of a folder with train, valid (or dev) and test files, or of one file, which then are all train.
 
-    The files may have any supported format; a folder of OpenKE's id files is one too, and so is a packed graph, which
-    stays on disk. Names listed in `entities.txt` and `relations.txt` come first, in that order; the others follow as
-    they first appear in train, valid and test. Names that occur in valid or test but not in train are kept and counted
-    in one `UnseenEntities` warning.
+    The files may have any supported format; a folder of OpenKE's id files is one too, so are those of `id_folders`, and
+    so is a packed graph, which stays on disk. Names listed in `entities.txt` and `relations.txt` come first, in that
+    order; the others follow as they first appear in train, valid and test. Names that occur in valid or test but not in
+    train are kept and counted in one `UnseenEntities` warning.
     """
     path = Path(path)
     if not path.exists():
@@ -57,14 +58,21 @@ def read_split(path: Path | str) -> SplitGraph:
     if is_packed(path):
         return read_packed(path)
     if path.is_dir():
-        ids = openke_files(path)
-        split = _read_openke(path, ids) if ids else _read_names(split_files(path), path)
+        split = _read_folder(path)
     elif path.name.endswith("2id.txt"):
         split = _read_openke(path.parent, {"train": path})
     else:
         split = _read_names({"train": path})
     _warn_of_unseen(path, split)
     return split
+
+
+def _read_folder(folder: Path) -> SplitGraph:
+    if ids := openke_files(folder):
+        return _read_openke(folder, ids)
+    if is_published(folder):
+        return PublishedFolder(folder).split()
+    return read_id_facts(folder) if has_id_facts(folder) else _read_names(split_files(folder), folder)
 
 
 def read_facts(path: Path) -> Iterator[pl.DataFrame]:

@@ -254,6 +254,8 @@ def _column_names(path: Path, schema: pl.Schema) -> dict[str, str]:
             f"{counted(len(names), 'column')} ({', '.join(names)}) instead of 3",
             "write columns source, relation and target",
         )
+    if {"split", "subject", "object"} <= set(names):
+        raise MalformedFile(path, "facts by id, whose names are in the files beside it", "name the folder instead")
     found = next((header for header in HEADERS if set(header) <= set(names)), tuple(names[:3]))
     label = {"label": "label"} if "label" in names and "label" not in found else {}
     return dict(zip(COLUMNS, found, strict=True)) | label

@@ -6,7 +6,7 @@ order in which the letters below are read: a, b, c are entities, r, s, t relatio
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import count
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockhole.errors import DataError, nearest_or_all
-from blockhole.graph.knowledge_graph import KnowledgeGraph, SplitGraph
+from blockhole.graph.knowledge_graph import KnowledgeGraph, SplitGraph, SplitName
 from blockhole.queries.exact import AnswerSets, plan_answer_sets
 from blockhole.queries.language import parse
 from blockhole.queries.plans import Follow, Plan, Start, Steps, plan_of
@@ -41,7 +41,8 @@ QUERY_TYPES = MappingProxyType(
     }
 )
 
-QuerySplit = Literal["valid", "test"]
+QuerySplit = SplitName
+"""The facts that make answers hard: train queries are answered by train facts, all of them hard."""
 
 
 @cache
@@ -76,6 +77,7 @@ class QuerySet:
 
     name: str
     ids: Mapping[str, NDArray[np.int32]]
+    split: QuerySplit = "test"
 
     def __post_init__(self) -> None:
         for type_, rows in self.ids.items():
@@ -98,7 +100,35 @@ class QuerySet:
 
     def take(self, limit: int, seed: int = 0) -> QuerySet:
         """At most `limit` queries of each type, in their order here; which ones is a function of seed and type."""
-        return QuerySet(self.name, {type_: _drawn(type_, rows, limit, seed) for type_, rows in self.ids.items()})
+        drawn = {type_: _drawn(type_, rows, limit, seed) for type_, rows in self.ids.items()}
+        return QuerySet(self.name, drawn, self.split)
+
+    def of_types(self, types: Iterable[str]) -> QuerySet:
+        """The queries of some types alone."""
+        kept = set(types)
+        for type_ in kept:
+            check_type(type_, self.name)
+        return QuerySet(self.name, {type_: rows for type_, rows in self.ids.items() if type_ in kept}, self.split)
+
+    def renumbered(self, entity: NDArray[np.int32], relation: NDArray[np.int32]) -> QuerySet:
+        """The same queries under other ids: entity [E] and relation [2R] give the new id of each old one."""
+        moved = {
+            type_: np.column_stack(
+                [(entity if kind == "e" else relation)[rows[:, slot]] for slot, kind in enumerate(slots_of_type(type_))]
+            ).astype(np.int32)
+            for type_, rows in self.ids.items()
+        }
+        return QuerySet(self.name, moved, self.split)
+
+    def used(self, kind: Literal["e", "r"]) -> NDArray[np.int32]:
+        """The distinct ids of entities ("e") or relations ("r") in all queries, ascending."""
+        columns = [
+            rows[:, slot]
+            for type_, rows in self.ids.items()
+            for slot, held in enumerate(slots_of_type(type_))
+            if held == kind
+        ]
+        return np.unique(np.concatenate([np.zeros(0, dtype=np.int32), *columns]))
 
     def __repr__(self) -> str:
         return f"QuerySet({self.name!r}, {', '.join(f'{type_}: {len(rows):,}' for type_, rows in self.ids.items())})"
@@ -120,17 +150,17 @@ def graphs_of_split(
 ) -> tuple[KnowledgeGraph, KnowledgeGraph]:
     """The graphs whose answers are easy, and easy or hard.
 
-    For test they are train + valid and all facts, for valid train and train + valid.
+    For test they are train + valid and all facts, for valid train and train + valid, for train nothing and train.
     """
-    if not len(split.valid if which == "valid" else split.test):
-        kind = "validation" if which == "valid" else "test"
+    order: tuple[SplitName, ...] = ("train", "valid", "test")
+    before = order[: order.index(which)]
+    if not len({"train": split.train, "valid": split.valid, "test": split.test}[which]):
+        kind = {"train": "train", "valid": "validation", "test": "test"}[which]
         raise DataError(
-            f"{name} has no {kind} facts, so that no answer of its {which} queries is hard; set some aside with "
+            f"{name} has no {kind} facts, so that its {which} queries have no hard answers; set some aside with "
             "`blockhole data split`, or name another split."
         )
-    if which == "valid":
-        return split.graph("train"), split.graph("train", "valid")
-    return split.graph("train", "valid"), split.graph("train", "valid", "test")
+    return split.graph(*before), split.graph(*before, which)
 
 
 def easy_and_hard(
@@ -141,17 +171,36 @@ def easy_and_hard(
     In order, `batch_size` queries at a time, so that memory does not grow with the set; ids [N, slots] of one type.
     With negation an easy answer may be none over `truth`: more facts take answers away.
     """
+    for easy, whole in easy_and_whole(known, truth, type_, ids, batch_size):
+        yield easy, answers_beyond(whole, easy, truth.num_entities)
+
+
+def easy_and_whole(
+    known: KnowledgeGraph, truth: KnowledgeGraph, type_: str, ids: NDArray[np.int32], batch_size: int = 512
+) -> Iterator[tuple[AnswerSets, AnswerSets]]:
+    """The answers over `known` and all those over `truth`, batch by batch."""
     steps = steps_of_type(type_)
-    for easy, whole in zip(
+    return zip(
         plan_answer_sets(known, steps, ids, batch_size), plan_answer_sets(truth, steps, ids, batch_size), strict=True
-    ):
-        yield easy, _beyond(whole, easy, truth.num_entities)
+    )
 
 
-def _beyond(sets: AnswerSets, others: AnswerSets, num_entities: int) -> AnswerSets:
+def answers_beyond(sets: AnswerSets, others: AnswerSets, num_entities: int) -> AnswerSets:
     """What each of `sets` holds that its counterpart in `others` does not."""
-    own, other = (each.row * num_entities + each.entities for each in (sets, others))  # ascending, a pair each
+    own, other = (each.row * num_entities + each.entities for each in (sets, others))  # a number for each pair
     kept = ~np.isin(own, other, assume_unique=True)
     indptr = np.zeros(len(sets) + 1, dtype=np.int64)
     np.cumsum(np.bincount(sets.row[kept], minlength=len(sets)), out=indptr[1:])
     return AnswerSets(sets.first, indptr, sets.entities[kept])
+
+
+def count_answers(split: SplitGraph, queries: QuerySet, name: str = "the data set") -> dict[str, dict[str, int]]:
+    """How many queries of each type there are, and hard answers of all of them together."""
+    known, truth = graphs_of_split(split, queries.split, name)
+    return {
+        type_: {
+            "queries": len(rows),
+            "hard_answers": sum(len(hard.entities) for _, hard in easy_and_hard(known, truth, type_, rows)),
+        }
+        for type_, rows in queries.ids.items()
+    }

@@ -1,0 +1,166 @@
+"""Pickles of plain values: sets, tuples, lists, dictionaries, texts and numbers are built, and nothing else.
+
+A pickle is a program, and Python's own reader runs it: it imports what the file names and calls it. Here the
+instructions are read one by one, those that make plain values are carried out, and any other ends the reading. The two
+names that plain values need, `set` and `collections.defaultdict`, stand for a set and a dictionary; nothing is imported
+and nothing is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from pathlib import Path
+from pickletools import genops
+from typing import Any, final
+
+from blockhole.errors import MalformedFile
+from blockhole.files.formats import Compression, open_decompressed
+
+_SETS = {("builtins", "set"), ("__builtin__", "set"), ("builtins", "frozenset"), ("__builtin__", "frozenset")}
+_LISTS = {("builtins", "list"), ("__builtin__", "list")}
+_DICTIONARIES = {("collections", "defaultdict"), ("collections", "OrderedDict")}
+_NUMBERS_AND_TEXTS = {
+    *("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT"),
+    *("UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8", "STRING", "BINSTRING", "SHORT_BINSTRING"),
+}
+_CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
+_EMPTY = {"EMPTY_TUPLE": tuple, "EMPTY_LIST": list, "EMPTY_DICT": dict, "EMPTY_SET": set}
+_MARK = object()
+
+
+def read_plain_pickle(path: Path) -> Any:
+    """The value that a pickle of plain values holds; raises `MalformedFile` at anything else, which is not run."""
+    with open_decompressed(path, Compression.NONE) as file:
+        reader = _Reader(path)
+        try:
+            for instruction, argument, _ in genops(file):
+                if instruction.name == "STOP":
+                    return reader.pop()
+                reader.carry_out(instruction.name, argument)
+        except (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError, UnicodeError):
+            raise _not_a_pickle(path) from None
+    raise _not_a_pickle(path)
+
+
+def _not_a_pickle(path: Path) -> MalformedFile:
+    return MalformedFile(path, "not a pickle, or a damaged one", "fetch it again")
+
+
+@final
+class _Name:
+    """A name that a pickle would import; here it is only known by what it stands for."""
+
+    def __init__(self, full: tuple[str, str]) -> None:
+        self.full = full
+
+
+@final
+class _Reader:
+    """The values made so far, and those that the pickle will come back to."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._stack: list[Any] = []
+        self._kept: dict[int, Any] = {}
+
+    def pop(self) -> Any:
+        value = self._stack.pop()
+        if value is _MARK or isinstance(value, _Name):
+            raise ValueError("no value")
+        return value
+
+    def carry_out(self, instruction: str, argument: Any) -> None:
+        """Make what one instruction makes."""
+        if instruction in _NUMBERS_AND_TEXTS:
+            self._stack.append(argument)
+        elif instruction in _CONSTANTS:
+            self._stack.append(_CONSTANTS[instruction])
+        elif instruction in _EMPTY:
+            self._stack.append(_EMPTY[instruction]())
+        elif instruction == "MEMOIZE":
+            self._kept[len(self._kept)] = self._stack[-1]
+        elif instruction in ("PUT", "BINPUT", "LONG_BINPUT"):
+            self._kept[argument] = self._stack[-1]
+        elif instruction in ("GET", "BINGET", "LONG_BINGET"):
+            self._stack.append(self._kept[argument])
+        elif instruction not in ("PROTO", "FRAME"):
+            self._put_together(instruction, argument)
+
+    def _put_together(self, instruction: str, argument: Any) -> None:
+        match instruction:
+            case "MARK":
+                self._stack.append(_MARK)
+            case "TUPLE1" | "TUPLE2" | "TUPLE3":
+                self._stack.append(tuple(reversed([self.pop() for _ in range(int(instruction[-1]))])))
+            case "TUPLE":
+                self._stack.append(tuple(self._since_mark()))
+            case "LIST":
+                self._stack.append(self._since_mark())
+            case "DICT":
+                self._stack.append(_paired(self._since_mark()))
+            case "FROZENSET":
+                self._stack.append(frozenset(self._since_mark()))
+            case "APPEND":
+                last = self.pop()
+                self._inside(list).append(last)
+            case "APPENDS":
+                more = self._since_mark()
+                self._inside(list).extend(more)
+            case "ADDITEMS":
+                more = self._since_mark()
+                self._inside(set).update(more)
+            case "SETITEM":
+                value, key = self.pop(), self.pop()
+                self._inside(dict)[key] = value
+            case "SETITEMS":
+                pairs = _paired(self._since_mark())
+                self._inside(dict).update(pairs)
+            case "GLOBAL":
+                module, _, name = argument.partition(" ")
+                self._stack.append(self._known(module, name))
+            case "STACK_GLOBAL":
+                name, module = self.pop(), self.pop()
+                self._stack.append(self._known(module, name))
+            case "REDUCE":
+                arguments, called = self._stack.pop(), self._stack.pop()
+                self._stack.append(_made(called.full, arguments))
+            case _:
+                raise self._refusal(f"the instruction {instruction}")
+
+    def _since_mark(self) -> list[Any]:
+        values: list[Any] = []
+        while (value := self._stack.pop()) is not _MARK:
+            values.append(value)
+        return values[::-1]
+
+    def _inside(self, kind: type) -> Any:
+        """What is being filled, which is on top now."""
+        if type(self._stack[-1]) is not kind:
+            raise ValueError("nothing to fill")
+        return self._stack[-1]
+
+    def _known(self, module: str, name: str) -> _Name:
+        full = (str(module), str(name))
+        if full not in _SETS | _LISTS | _DICTIONARIES:
+            raise self._refusal(f"{full[0]}.{full[1]}")
+        return _Name(full)
+
+    def _refusal(self, wanted: str) -> MalformedFile:
+        return MalformedFile(
+            self._path,
+            f"the pickle holds {wanted}, and only sets, tuples, lists, dictionaries, texts and numbers are read; "
+            "nothing of it was run",
+            "use the file that was published",
+        )
+
+
+def _paired(values: list[Any]) -> dict[Hashable, Any]:
+    return dict(zip(values[::2], values[1::2], strict=True))
+
+
+def _made(full: tuple[str, str], arguments: Any) -> Any:
+    """What a call of a known name gives; a default dictionary's first argument is only another name."""
+    if full in _DICTIONARIES:
+        return {}
+    (values,) = arguments or ((),)
+    return list(values) if full in _LISTS else set(values)
