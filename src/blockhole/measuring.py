@@ -152,7 +152,6 @@ class _Complex(NamedTuple):
     data: SplitGraph
     name: str
     queries: QuerySet
-    split: QuerySplit
 
 
 def _query_set(
@@ -161,14 +160,14 @@ def _query_set(
     if split not in (None, "valid", "test"):
         raise EvaluationError(f"complex queries take the split test or valid, not {split}.")
     if queries is None:
-        raise EvaluationError("name the set of queries with --queries, such as betae, or give a file of them.")
-    which: QuerySplit = "valid" if split == "valid" else "test"
+        raise EvaluationError("name a set of queries with --queries, such as betae, or give a file of them.")
+    which: QuerySplit | None = None if split is None else "valid" if split == "valid" else "test"
     loaded = _load(run, data)
-    if not isinstance(queries, QuerySet):
-        raise EvaluationError("")
-    found = queries
+    found = queries if isinstance(queries, QuerySet) else loaded.queries(queries, which)
+    if found.split not in ("valid", "test"):
+        raise EvaluationError(f"{found.name} holds queries of train, whose answers are all known; name another set.")
     alignment = align(loaded.split, run.entities, run.relations, loaded.name)
-    return _Complex(alignment.split(loaded.split), loaded.name, alignment.query_set(found), which)
+    return _Complex(alignment.split(loaded.split), loaded.name, alignment.query_set(found))
 
 
 def _judge(
@@ -181,14 +180,14 @@ def _judge(
     seed: int,
     progress: Progress | None,
 ) -> QueryReport:
-    easy, truth = graphs_of_split(chosen.data, chosen.split, chosen.name)
+    easy, truth = graphs_of_split(chosen.data, chosen.queries.split, chosen.name)
     queries = chosen.queries if limit is None else chosen.queries.take(limit, seed)
     known = chosen.data.graph("train")
     engine = Engine.open(run, graph=known, calibrated=True)
     engine.require_calibration()  # a run in memory has none
     sweep = Sweep(engine, candidates)
     return evaluate_queries(
-        sweep.bounds, queries, Graphs(known, easy, truth), split=chosen.split, ties=ties, candidates=candidates,
+        sweep.bounds, queries, Graphs(known, easy, truth), ties=ties, candidates=candidates,
         memory=memory, bytes_per_query=sweep.bytes_per_query, bytes_ahead=sweep.bytes_ahead(queries), seed=seed,
         progress=_counting(progress, len(queries)),
     )  # fmt: skip

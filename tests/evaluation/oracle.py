@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 Fact = tuple[int, int, int]
 Path = tuple[int, ...]
@@ -161,7 +162,7 @@ def best_accuracies(scored: Sequence[tuple[float, bool]]) -> tuple[int, list[flo
 
 # Complex queries, as trees of nested tuples: ("entity", e), ("hop", of, r), ("and", parts), ("or", parts), ("not", of).
 
-Tree = tuple  # type: ignore[type-arg]  # which nests
+Tree = tuple[Any, ...]
 
 
 def tree_of_type(name: str, ids: Sequence[int]) -> Tree:

@@ -55,12 +55,13 @@ def _values(steps: Steps, ids: np.ndarray, sought: Sequence[np.ndarray]) -> list
 def _evaluate(seed: int, which: QuerySplit = "test", ties: TieRule = "half", **options: Any) -> QueryReport:
     split = _split(seed)
     graphs = Graphs(split.graph("train"), *graphs_of_split(split, which))
-    return evaluate_queries(_values, _queries(seed), graphs, split=which, ties=ties, **options)
+    queries = QuerySet("mine", _queries(seed).ids, which)
+    return evaluate_queries(_values, queries, graphs, ties=ties, **options)
 
 
 def _expected(seed: int, which: QuerySplit, ties: TieRule) -> dict[str, list[oracle.Judged]]:
     split = _split(seed)
-    train, valid, test = ({tuple(fact) for fact in each.tolist()} for each in (split.train, split.valid, split.test))
+    train, valid, test = ({(s, r, o) for s, r, o in each.tolist()} for each in (split.train, split.valid, split.test))
     easy, truth = (train, train | valid) if which == "valid" else (train | valid, train | valid | test)
     found = {}
     for name, ids in _queries(seed).ids.items():

@@ -23,7 +23,7 @@ def test_the_least_number_of_missing_facts(name: str) -> None:
     facts = np.column_stack([rng.integers(high, size=30) for high in (E, R, E)]).astype(np.int32)
     names = Vocabulary([f"e{i}" for i in range(E)]), Vocabulary([f"r{i}" for i in range(R)], "relation")
     known, truth = KnowledgeGraph(*names, facts[:12]), KnowledgeGraph(*names, facts)
-    own, every = ({tuple(fact) for fact in graph.triples.tolist()} for graph in (known, truth))
+    own, every = ({(s, r, o) for s, r, o in graph.triples.tolist()} for graph in (known, truth))
     missing = MissingFacts(known, truth)
     seen = set()
     for _ in range(60):

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from blockhole.answering.hops import SURE, Columns, Ids, Table
 from blockhole.answering.search import PLAUSIBLE, Best, Bounds, Candidates, Evidence, combined, parts_of
 from blockhole.queries.plans import Follow, Plan, Steps
-from blockhole.queries.query_sets import QuerySet, steps_of_type
+from blockhole.queries.query_sets import QuerySet
 
 if TYPE_CHECKING:
     from blockhole.answering.engine import Engine
@@ -52,14 +52,7 @@ class Sweep:
 
     def bytes_ahead(self, queries: QuerySet) -> int:
         """What is made when queries are first asked, and stays: tables of relations, and room for rows."""
-        relations = {
-            relation
-            for type_, ids in queries.ids.items()
-            for step in steps_of_type(type_)
-            if isinstance(step, Follow)
-            for relation in np.unique(ids[:, step.slot]).tolist()
-        }
-        kept = 6 * len(relations)  # counts, room and normalisers, of the relation and of its inverse
+        kept = 6 * len(queries.used("r"))  # counts, room and normalisers, of the relation and of its inverse
         return 4 * self._size * (kept + 5 * _TOGETHER)
 
     def bounds(self, steps: Steps, ids: NDArray[np.int32], sought: Sequence[Ids]) -> list[Bounds]:

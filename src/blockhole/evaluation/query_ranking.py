@@ -214,7 +214,6 @@ def evaluate_queries(
     queries: QuerySet,
     graphs: Graphs,
     *,
-    split: QuerySplit = "test",
     ties: TieRule = "half",
     candidates: str = "all",
     memory: int | None = None,
@@ -250,7 +249,7 @@ def evaluate_queries(
     }
     timing = Timing(len(queries), time.perf_counter() - start)
     excluded = len(queries) - evaluated
-    return QueryReport(queries.name, split, ties, candidates, excluded, types, means, timing, with_answers)
+    return QueryReport(queries.name, queries.split, ties, candidates, excluded, types, means, timing, with_answers)
 
 
 def _ranked(

@@ -140,11 +140,7 @@ class Alignment:
                         f"{queries.name} is a set of queries over another graph: the {kind} {beyond[0]:,} of a {type_} "
                         f"query is none of the {count:,} here; name the data that it was made for with --data."
                     )
-        return QuerySet(queries.name, {type_: self._rows(type_, ids) for type_, ids in queries.ids.items()})
-
-    def _rows(self, type_: str, ids: NDArray[np.int32]) -> NDArray[np.int32]:
-        new_ids = [self.entity if slot == "e" else self.relation for slot in slots_of_type(type_)]
-        return np.column_stack([new[column] for new, column in zip(new_ids, ids.T, strict=True)])
+        return queries.renumbered(self.entity, self.relation)
 
 
 def align(split: SplitGraph, entities: Vocabulary, relations: Vocabulary, name: str = "the data") -> Alignment:
