@@ -26,6 +26,7 @@ def test_the_public_names() -> None:
         "paths",
         "read_graph",
         "read_split",
+        "sample_queries",
         "train",
         "write_graph",
     ]

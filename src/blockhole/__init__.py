@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from blockhole.answering.export import export
     from blockhole.answering.known import answers_from_facts as answers
     from blockhole.answering.proofs import explain
-    from blockhole.data.dataset import load
+    from blockhole.data.dataset import load, sample_queries
     from blockhole.errors import BlockholeError
     from blockhole.files.readers import read_graph, read_split
     from blockhole.files.writers import write_graph
@@ -50,6 +50,7 @@ __all__ = [
     "paths",
     "read_graph",
     "read_split",
+    "sample_queries",
     "train",
     "write_graph",
 ]
@@ -72,6 +73,7 @@ _HOMES = {
     "paths": "blockhole.answering.connections.paths",
     "read_graph": "blockhole.files.readers.read_graph",
     "read_split": "blockhole.files.readers.read_split",
+    "sample_queries": "blockhole.data.dataset.sample_queries",
     "train": "blockhole.fitting.train",
     "write_graph": "blockhole.files.writers.write_graph",
 }

@@ -12,8 +12,9 @@ from threading import Thread
 import pytest
 
 from blockhole.cli.main import main
-from blockhole.data.catalogue import catalogue
+from blockhole.data.catalogue import catalogue, find
 from blockhole.queries.path_sets import PATH_PARTS
+from blockhole.queries.query_sets import QUERY_TYPES
 from tests.outcomes import Command, command
 
 
@@ -86,6 +87,7 @@ def test_stats_of_the_published_data(run: Command, data_root: Path, monkeypatch:
 def test_stats_of_a_file_without_paths(run: Command, folder: Path) -> None:
     assert run("stats", folder / "train.tsv", "--json").json() == {
         "entities": 40, "relations": 3, "train": 40, "valid": 0, "test": 0, "paths": None, "lengths": None,
+        "query_sets": None,
     }  # fmt: skip
 
 
@@ -199,6 +201,80 @@ def test_split_refuses_what_is_split_and_shares_that_leave_nothing(run: Command,
         "shares of 0.6 for valid and 0.5 for test cannot be taken; give two numbers of at least 0 with a sum below 1."
     )
     assert not out.exists()
+
+
+def test_sampled_queries_are_a_data_set_with_the_same_facts(run: Command, tmp_path: Path) -> None:
+    out = tmp_path / "sampled"
+    made = run("queries", "family", "--count", 4, "--seed", 1, "--out", out, "--json").json()
+    assert made.keys() == {"folder", "query_sets", "seconds"}
+    assert made["query_sets"].keys() == {"sampled-valid", "sampled-test"}
+    for counts in made["query_sets"].values():
+        assert list(counts) == list(QUERY_TYPES)
+        assert all(found["queries"] == 4 <= found["hard_answers"] <= 400 for found in counts.values())
+    before, after = run("stats", "family", "--json").json(), run("stats", out, "--json").json()
+    assert after == before | {"query_sets": made["query_sets"]}
+    assert sorted(path.name for path in out.iterdir()) == [
+        "entities.txt", "origin.json", "relations.txt", "sampled-test.parquet", "sampled-valid.parquet", "test.txt",
+        "train.txt", "valid.txt",
+    ]  # fmt: skip
+    again = run("queries", "family", "--count", 4, "--seed", 1, "--out", tmp_path / "again")
+    assert again.status == 0
+    assert f"written to {tmp_path / 'again'} in" in again.out
+    for name in made["query_sets"]:
+        files = [folder / f"{name}.parquet" for folder in (out, tmp_path / "again")]
+        assert files[0].read_bytes() == files[1].read_bytes()
+    assert "sampled-valid  2in" in run("stats", out).out
+
+
+def test_sampling_takes_types_a_split_and_a_cap(run: Command, tmp_path: Path) -> None:
+    options = ("--types", "3p, pni", "--count", 3, "--split", "valid", "--max-answers", 2)
+    made = run("queries", "family", *options, "--out", tmp_path / "sampled", "--json").json()
+    assert {name: list(counts) for name, counts in made["query_sets"].items()} == {"sampled-valid": ["3p", "pni"]}
+    assert all(found["hard_answers"] <= 6 for found in made["query_sets"]["sampled-valid"].values())
+
+
+def test_sampling_refuses_unknown_types_and_splits_without_facts(run: Command, folder: Path, tmp_path: Path) -> None:
+    out, whole = tmp_path / "out", folder / "train.tsv"
+    assert run("queries", folder, "--types", "2p,4p", "--out", out).failure() == (
+        f"there is no query type '4p'; the types are {', '.join(QUERY_TYPES)}."
+    )
+    for split, kind in (("test", "test"), ("valid", "validation"), ("both", "test")):
+        assert run("queries", whole, "--split", split, "--out", out).failure() == (
+            f"{whole} has no {kind} facts, so that its {kind.removesuffix('ation')} queries have no hard answers; set "
+            "some aside with `blockhole data split`, or name another split."
+        )
+    assert not out.exists()
+
+
+HARD = {
+    ("fb15k-237-q2b", "query2box-test"): {
+        "1p": 40_876, "2p": 98_551, "3p": 159_699, "2i": 48_917, "3i": 37_745, "ip": 347_713, "pi": 202_531,
+        "2u": 17_294, "up": 56_430,
+    },
+    ("nell", "query2box-test"): {
+        "1p": 28_534, "2p": 36_357, "3p": 62_323, "2i": 29_880, "3i": 23_054, "ip": 209_554, "pi": 133_736,
+        "2u": 8_311, "up": 34_597,
+    },
+    ("nell", "betae-test"): {
+        "1p": 27_041, "2p": 59_457, "3p": 70_060, "2i": 22_857, "3i": 24_034, "ip": 69_624, "pi": 47_413,
+        "2u": 59_416, "up": 76_197, "2in": 51_474, "3in": 44_512, "inp": 51_585, "pin": 63_893, "pni": 51_813,
+    },
+}  # fmt: skip
+"""Sums over the queries of a set: answers over all facts that are none over those of train and valid."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["nell", "fb15k-237-q2b"])
+def test_stats_of_published_queries(run: Command, data_root: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv("BLOCKHOLE_DATA", str(data_root))
+    if find(catalogue()[name]) is None:
+        pytest.skip("the published queries are not here")
+    stats = run("stats", name, "--json").json()
+    for (data, which), sums in HARD.items():
+        if data == name:
+            counted = {type_: found["hard_answers"] for type_, found in stats["query_sets"][which].items()}
+            assert counted == sums
+    assert stats["query_sets"]["query2box-valid"].keys() == HARD["nell", "query2box-test"].keys()
 
 
 def test_convert_and_back(run: Command, folder: Path, tmp_path: Path) -> None:

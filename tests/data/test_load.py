@@ -6,13 +6,18 @@ import numpy as np
 import pytest
 
 from blockhole.data.catalogue import catalogue
-from blockhole.data.dataset import DataSet, load
-from blockhole.errors import DataError, MalformedFile, UnknownDataSet
+from blockhole.data.dataset import DataSet, load, sample_queries, store
+from blockhole.errors import DataError, FetchError, MalformedFile, UnknownDataSet
 from blockhole.queries.path_sets import PATH_PARTS, build_paths
+from tests.files.published import write_published
 
 PUBLISHED_PATHS = {
     "wn11": [2_129_539, 7_873, 3_404, 24_749, 21_828],
     "fb13": [6_266_058, 20_710, 6_453, 77_883, 31_674],
+}
+PUBLISHED_QUERIES = {
+    "nell": ("betae-test", "query2box-test", "query2box-valid"),
+    "fb15k-237-q2b": ("query2box-test", "query2box-valid"),
 }
 known_unseen = pytest.mark.filterwarnings("ignore:.*never occur in train:blockhole.errors.BlockholeWarning")
 
@@ -44,6 +49,7 @@ def test_a_named_data_set_has_the_sizes_of_the_catalogue(
     assert found == (entry.entities, entry.relations, entry.train, entry.valid, entry.test)
     assert data.name == name
     assert data.has_paths == (name in PUBLISHED_PATHS)
+    assert data.query_sets == PUBLISHED_QUERIES.get(name, ())
 
 
 @known_unseen
@@ -120,7 +126,7 @@ def test_path_queries_can_be_given_in_memory(folder: Path) -> None:
     [
         ("wn12", "did you mean wn11"),
         ("FB13", "did you mean fb13"),
-        ("zzz", "the data sets are family, wn11, fb13, fb15k-237, wn18rr, umls, kinship."),
+        ("zzz", "the data sets are family, wn11, fb13, fb15k-237, wn18rr, umls, kinship, nell, fb15k-237-q2b."),
     ],
 )
 def test_an_unknown_name_suggests_the_nearest(name: str, hint: str) -> None:
@@ -174,3 +180,81 @@ def test_a_folder_of_path_queries_alone_has_the_facts_of_length_1(tmp_path: Path
     assert data.paths("train").lengths() == {1: 3, 2: 1}
     (tmp_path / "test.tsv").write_text("ann\tmotherOf,fatherOf\tcid\n")
     assert not load(tmp_path).has_paths
+
+
+# Query sets
+
+
+@pytest.fixture
+def sampled(tmp_path: Path) -> Path:
+    """The family with two small query sets."""
+    split = load("family").split
+    sets = [sample_queries("family", split=which, types=["2p", "2in"], count=5) for which in ("valid", "test")]
+    store(split, tmp_path / "sampled", origin={}, queries=sets)
+    return tmp_path / "sampled"
+
+
+def test_a_query_set_is_found_by_name_and_split_by_full_name_or_as_a_file(sampled: Path, tmp_path: Path) -> None:
+    data = load(sampled)
+    assert data.query_sets == ("sampled-test", "sampled-valid")
+    test = data.queries("sampled", "test")
+    assert data.queries("sampled") is test
+    assert data.queries("sampled-test") is test
+    assert data.queries(str(sampled / "sampled-test.parquet")) is test
+    assert data.queries(sampled / "sampled-test.parquet", "test") is test
+    assert (test.name, test.split, [len(rows) for rows in test.ids.values()]) == ("sampled-test", "test", [5, 5])
+    assert data.queries("sampled", "valid").split == "valid"
+    mine = tmp_path / "mine.parquet"
+    mine.write_bytes((sampled / "sampled-valid.parquet").read_bytes())
+    assert (data.queries(mine).split, data.queries(mine, "valid").split) == ("test", "valid")
+
+
+def test_a_query_set_that_is_not_there_is_one_sentence(sampled: Path) -> None:
+    data = load(sampled)
+    with pytest.raises(DataError) as failure:
+        data.queries("betae", "test")
+    assert str(failure.value) == (
+        f"{sampled} has no query set betae for test, nor is that a file; it has sampled-test, sampled-valid, and "
+        f"`blockhole data queries {sampled} --out FOLDER` samples some."
+    )
+    with pytest.raises(
+        DataError, match=r"^family has no query set betae, nor is that a file; it has none, and `blockhole"
+    ):
+        load("family").queries("betae")
+    with pytest.raises(
+        DataError, match=r"sampled-test\.parquet holds test queries, not valid ones; leave the split out"
+    ):
+        data.queries(sampled / "sampled-test.parquet", "valid")
+
+
+def test_a_set_of_another_graph_is_refused_though_its_ids_would_do(sampled: Path, folder: Path) -> None:
+    data = load(folder)
+    with pytest.raises(
+        DataError, match=r"another graph: \d+ entities of its queries are missing from this one, the first"
+    ):
+        data.queries(sampled / "sampled-test.parquet")
+
+
+def test_a_published_folder_is_a_data_set(tmp_path: Path) -> None:
+    data = load(write_published(tmp_path / "p"))
+    assert data.query_sets == ("published-test",)
+    assert len(data.queries("published")) == 5
+
+
+@pytest.mark.parametrize("name", ["nell", "fb15k-237-q2b"])
+def test_a_data_set_that_users_fetch_says_where_it_is(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BLOCKHOLE_DATA", str(tmp_path))
+    by_hand = catalogue()[name].by_hand
+    assert by_hand is not None
+    with pytest.raises(FetchError) as failure:
+        load(name)
+    assert str(failure.value) == (
+        f"{name} is not on this machine, and is published only within an archive: unpack {by_hand.inside} of "
+        "http://snap.stanford.edu/betae/KG_data.zip and name that folder wherever a data set is wanted, such as "
+        f"--data, or call it {by_hand.folder} in the folder that BLOCKHOLE_DATA names."
+    )
+    (tmp_path / "queries").mkdir()
+    write_published(tmp_path / by_hand.folder)
+    assert len(load(name).split.train) == 4

@@ -1,4 +1,4 @@
-"""`blockhole data`: list, fetch, describe, split, build, convert and pack data sets."""
+"""`blockhole data`: list, fetch, describe, split, build, convert and pack data sets, and sample queries over them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -24,7 +24,7 @@ app = typer.Typer(
     name="data",
     no_args_is_help=True,
     add_completion=False,
-    help="List, fetch, describe, split, build, convert and pack data sets.",
+    help="List, fetch, describe, split, build, convert and pack data sets; sample queries over them.",
 )
 
 SIZES = ("entities", "relations", "train", "valid", "test")
@@ -156,6 +156,62 @@ def build_path_queries(
         stdout().print(f"written to {out} in {seconds:.1f} s")
 
 
+@app.command("queries")
+def sample_query_sets(
+    source: Source,
+    out: Out,
+    types: Annotated[
+        str,
+        typer.Option(metavar="TYPES", help="Types with commas between, such as 2p,3i,pni; all fourteen by default."),
+    ] = "all",
+    count: Annotated[int, typer.Option(min=1, help="Queries of each type.")] = 1000,
+    seed: Seed = 0,
+    split: Annotated[
+        Literal["valid", "test", "both"], typer.Option(help="Whose facts make answers hard; both where there are any.")
+    ] = "both",
+    max_answers: Annotated[int, typer.Option(min=1, help="Most hard answers of a query.")] = 100,
+    overwrite: Overwrite = False,
+    json: JsonFlag = False,
+) -> None:
+    """Sample queries of fourteen types over a data set, as BetaE does, and write both to a folder.
+
+    The folder holds the facts, sampled-valid.parquet and sampled-test.parquet; see `blockhole data stats` of it.
+    """
+    from blockhole.data.dataset import check_destination, find_source, load, sample_queries, store
+    from blockhole.queries.query_sets import QUERY_TYPES, check_type, count_answers
+
+    start = time.perf_counter()
+    wanted = list(QUERY_TYPES) if types == "all" else [type_.strip() for type_ in types.split(",")]
+    for type_ in wanted:
+        check_type(type_)
+    check_destination(out, find_source(source), overwrite=overwrite)
+    with _telling(f"reading {source}") as tell:
+        data = load(source)
+        splits = _splits_with_facts(data.split) if split == "both" else [split]
+        sets = [
+            sample_queries(
+                data,
+                split=which,
+                types=wanted,
+                count=count,
+                seed=seed,
+                max_answers=max_answers,
+                progress=lambda *found: tell("sampling {} queries: {:,} of {:,}".format(*found)),
+            )
+            for which in splits
+        ]
+        counts = {each.name: count_answers(data.split, each, data.name) for each in sets}
+        tell(f"writing {out}")
+        settings = {"types": wanted, "count": count, "max_answers": max_answers, "seed": seed}
+        store(data.split, out, queries=sets, origin={"sampled_from": source, **settings})
+    seconds = round(time.perf_counter() - start, 3)
+    if json:
+        print_json({"folder": str(out), "query_sets": counts, "seconds": seconds})
+    else:
+        print_whole(_query_table(counts))
+        stdout().print(f"written to {out} in {seconds:.1f} s")
+
+
 @app.command("convert")
 def convert_graph(
     source: Annotated[Path, typer.Argument(metavar="IN", help="A file of facts in any supported format.")],
@@ -260,6 +316,12 @@ def _describe(data: DataSet, tell: Callable[[str], None]) -> dict[str, Any]:
             tell(f"answering {name}")
             described["query_sets"][name] = count_answers(data.split, data.queries(name), data.name)
     return described
+
+
+def _splits_with_facts(split: SplitGraph) -> list[Literal["valid", "test"]]:
+    """Those of valid and test that have facts; test where neither has, which then is said to lack them."""
+    parts: dict[Literal["valid", "test"], int] = {"valid": len(split.valid), "test": len(split.test)}
+    return [name for name, facts in parts.items() if facts] or ["test"]
 
 
 def _sizes(split: SplitGraph) -> dict[str, int]:

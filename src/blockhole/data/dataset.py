@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, final
 
 from blockhole.data.catalogue import NamedDataSet, catalogue, locate
-from blockhole.errors import DataError, UnknownDataSet, checked, counted, nearest_or_all
+from blockhole.errors import Count, DataError, Seed, UnknownDataSet, checked, counted, nearest_or_all
 from blockhole.files.formats import split_files
 from blockhole.files.readers import Encoder, read_facts, read_split
 from blockhole.files.writers import write_split
-from blockhole.graph.knowledge_graph import SplitGraph
+from blockhole.graph.knowledge_graph import SplitGraph, SplitName
 from blockhole.queries.language import hop_in_column
 from blockhole.queries.path_sets import PATH_PARTS, PathSplits, cut_path, find_part_files, write_path_splits
 from blockhole.queries.paths import PathQueries
-from blockhole.queries.query_sets import QuerySet, QuerySplit
+from blockhole.queries.query_sampling import Progress, sample_from_split
+from blockhole.queries.query_sets import QUERY_TYPES, QuerySet, QuerySplit
 from blockhole.queries.stored_sets import find_query_files, read_query_set, split_told, write_query_set
 from blockhole.saving import replacing_folder
 
@@ -166,6 +167,38 @@ def _named_relation(path: str) -> str | None:
     """The relation that a path is, unless it is longer or an inverse."""
     hop, *more = map(hop_in_column, cut_path(path))
     return None if more or hop.inverse else hop.relation
+
+
+# Queries sampled from any data set.
+
+
+@checked
+def sample_queries(
+    data: DataSet | Path | str,
+    *,
+    split: SplitName = "test",
+    types: Sequence[str] | None = None,
+    count: Count = 1000,
+    seed: Seed = 0,
+    max_answers: Count = 100,
+    progress: Progress | None = None,
+) -> QuerySet:
+    """Sample `count` queries of each type, all fourteen unless told, as BetaE does; see `queries.query_sampling`.
+
+    Each has 1 to `max_answers` hard answers: answers that the facts of the split add to those before it. `progress`
+    takes a type, how many of its queries are found, and how many are wanted.
+    """
+    loaded = data if isinstance(data, DataSet) else load(data)
+    return sample_from_split(
+        loaded.split,
+        split,
+        QUERY_TYPES if types is None else types,
+        count,
+        seed,
+        max_answers=max_answers,
+        name=loaded.name,
+        progress=progress,
+    )
 
 
 # Data sets written to a folder, so that the folder can be given wherever a data set is wanted.

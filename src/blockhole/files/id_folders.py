@@ -105,8 +105,9 @@ class PublishedFolder:
         self.relations = Vocabulary(_pairs(folder, _numbered(folder, "rel")), "relation")
 
     def relation_ids(self, published: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Ids in the space of 2R, of ids in pairs: 2k is k and 2k + 1 is k + R."""
-        return (published // 2 + published % 2 * len(self.relations)).astype(np.int32)
+        """Ids in the space of 2R, of ids in pairs: 2k is k and 2k + 1 is k + R; one beyond the pairs stays beyond."""
+        count = len(self.relations)
+        return np.where(published < 2 * count, published // 2 + published % 2 * count, published).astype(np.int32)
 
     def split(self) -> SplitGraph:
         """The facts, each once, however often and in whichever direction it is there."""

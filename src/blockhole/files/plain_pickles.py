@@ -16,9 +16,12 @@ from typing import Any, final
 from blockhole.errors import MalformedFile
 from blockhole.files.formats import Compression, open_decompressed
 
-_SETS = {("builtins", "set"), ("__builtin__", "set"), ("builtins", "frozenset"), ("__builtin__", "frozenset")}
-_LISTS = {("builtins", "list"), ("__builtin__", "list")}
-_DICTIONARIES = {("collections", "defaultdict"), ("collections", "OrderedDict")}
+_KNOWN = {
+    **{(home, kind.__name__): kind for home in ("builtins", "__builtin__") for kind in (set, frozenset, list)},
+    ("collections", "defaultdict"): dict,
+    ("collections", "OrderedDict"): dict,
+}
+"""The names that stand for plain values, and what they are here."""
 _NUMBERS_AND_TEXTS = {
     *("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT"),
     *("UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8", "STRING", "BINSTRING", "SHORT_BINSTRING"),
@@ -37,7 +40,7 @@ def read_plain_pickle(path: Path) -> Any:
                 if instruction.name == "STOP":
                     return reader.pop()
                 reader.carry_out(instruction.name, argument)
-        except (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError, UnicodeError):
+        except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
             raise _not_a_pickle(path) from None
     raise _not_a_pickle(path)
 
@@ -50,8 +53,8 @@ def _not_a_pickle(path: Path) -> MalformedFile:
 class _Name:
     """A name that a pickle would import; here it is only known by what it stands for."""
 
-    def __init__(self, full: tuple[str, str]) -> None:
-        self.full = full
+    def __init__(self, kind: type) -> None:
+        self.kind = kind
 
 
 @final
@@ -64,6 +67,7 @@ class _Reader:
         self._kept: dict[int, Any] = {}
 
     def pop(self) -> Any:
+        """The last value."""
         value = self._stack.pop()
         if value is _MARK or isinstance(value, _Name):
             raise ValueError("no value")
@@ -91,9 +95,11 @@ class _Reader:
             case "MARK":
                 self._stack.append(_MARK)
             case "TUPLE1" | "TUPLE2" | "TUPLE3":
-                self._stack.append(tuple(reversed([self.pop() for _ in range(int(instruction[-1]))])))
+                size = int(instruction[-1])
+                items, self._stack[-size:] = self._stack[-size:], []
+                self._stack.append(_tuple(items))
             case "TUPLE":
-                self._stack.append(tuple(self._since_mark()))
+                self._stack.append(_tuple(self._down_to_mark()))
             case "LIST":
                 self._stack.append(self._since_mark())
             case "DICT":
@@ -123,15 +129,24 @@ class _Reader:
                 self._stack.append(self._known(module, name))
             case "REDUCE":
                 arguments, called = self._stack.pop(), self._stack.pop()
-                self._stack.append(_made(called.full, arguments))
+                if not isinstance(called, _Name):
+                    raise ValueError("nothing to call")
+                # What a dictionary is made with is only the name of its default.
+                self._stack.append({} if called.kind is dict else called.kind(*arguments))
             case _:
                 raise self._refusal(f"the instruction {instruction}")
 
-    def _since_mark(self) -> list[Any]:
+    def _down_to_mark(self) -> list[Any]:
         values: list[Any] = []
         while (value := self._stack.pop()) is not _MARK:
             values.append(value)
         return values[::-1]
+
+    def _since_mark(self) -> list[Any]:
+        values = self._down_to_mark()
+        if any(isinstance(value, _Name) for value in values):
+            raise ValueError("a name as a value")
+        return values
 
     def _inside(self, kind: type) -> Any:
         """What is being filled, which is on top now."""
@@ -141,9 +156,9 @@ class _Reader:
 
     def _known(self, module: str, name: str) -> _Name:
         full = (str(module), str(name))
-        if full not in _SETS | _LISTS | _DICTIONARIES:
+        if full not in _KNOWN:
             raise self._refusal(f"{full[0]}.{full[1]}")
-        return _Name(full)
+        return _Name(_KNOWN[full])
 
     def _refusal(self, wanted: str) -> MalformedFile:
         return MalformedFile(
@@ -158,9 +173,10 @@ def _paired(values: list[Any]) -> dict[Hashable, Any]:
     return dict(zip(values[::2], values[1::2], strict=True))
 
 
-def _made(full: tuple[str, str], arguments: Any) -> Any:
-    """What a call of a known name gives; a default dictionary's first argument is only another name."""
-    if full in _DICTIONARIES:
-        return {}
-    (values,) = arguments or ((),)
-    return list(values) if full in _LISTS else set(values)
+def _tuple(items: list[Any]) -> Any:
+    """A tuple; of a name alone, as the arguments of a call, it is that name, which is no value either."""
+    if len(items) == 1 and isinstance(items[0], _Name):
+        return items[0]
+    if any(item is _MARK or isinstance(item, _Name) for item in items):
+        raise ValueError("no values")
+    return tuple(items)

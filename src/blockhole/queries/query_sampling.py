@@ -10,7 +10,7 @@ all of them.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import combinations
 from typing import final
 
@@ -44,7 +44,7 @@ Progress = Callable[[str, int, int], None]
 def sample_from_split(
     split: SplitGraph,
     which: QuerySplit = "test",
-    types: Sequence[str] = tuple(QUERY_TYPES),
+    types: Iterable[str] = QUERY_TYPES,
     count: int = 1000,
     seed: int = 0,
     *,
@@ -56,12 +56,13 @@ def sample_from_split(
 
     A type's queries depend on the seed and the type alone, and more of them begin with the same ones.
     """
+    types = tuple(dict.fromkeys(types))
     for type_ in types:
         check_type(type_)
     known, truth = graphs_of_split(split, which, name)
     own_facts = {"train": split.train, "valid": split.valid, "test": split.test}[which]
     found: dict[str, NDArray[np.int32]] = {}
-    for type_ in dict.fromkeys(types):
+    for type_ in types:
         draw = np.random.default_rng([seed, list(QUERY_TYPES).index(type_)])
         if type_ == "1p":
             candidates = _single_hops(own_facts, truth.num_relations, draw)
@@ -116,7 +117,7 @@ def _accepted(
     """The candidates with 1 to `max_answers` hard answers and, with negation, as many easy ones that truth has not."""
     for rows in candidates:
         hard, lost = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
-        for easy, whole in easy_and_whole(known, truth, type_, rows):
+        for easy, whole in easy_and_whole(known, truth, type_, rows, batch_size=64):
             here = slice(easy.first, easy.first + len(easy))
             hard[here] = _sizes(answers_beyond(whole, easy, truth.num_entities))
             if "n" in type_:

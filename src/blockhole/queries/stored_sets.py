@@ -212,11 +212,11 @@ def _refuse_unknown_ids(
     ]
     if wrong:
         (type_, row), *_ = wrong
+        some = f"{counted(len(wrong), 'query', 'queries')} of {len(queries):,} {'holds' if len(wrong) == 1 else 'hold'}"
         raise DataError(
-            f"{path} is a query set of another graph: {counted(len(wrong), 'query', 'queries')} of {len(queries):,} "
-            f"hold ids beyond the {counted(len(entities), 'entity', 'entities')} and "
-            f"{counted(len(relations), 'relation')} that {known_by}, the first being {type_} {row}; name the data set "
-            "that it was made for."
+            f"{path} is a query set of another graph: {some} ids beyond the "
+            f"{counted(len(entities), 'entity', 'entities')} and {counted(len(relations), 'relation')} that {known_by}"
+            f", the first being {type_} {row}; name the data set that it was made for."
         )
 
 
