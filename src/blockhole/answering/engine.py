@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from blockhole.answering.answers import Answer, Answers, Status
 from blockhole.answering.calibration import Calibrated, Calibration, load_calibration
-from blockhole.answering.hops import Floats, Hops, Ids
+from blockhole.answering.hops import LANES, Floats, Hops, Ids
 from blockhole.answering.index import MANY, LoadedIndex, load_index
 from blockhole.answering.known import KnownFacts
 from blockhole.answering.search import UNLIMITED, Candidates, Deadline, Evidence, Search, Wanted
@@ -319,7 +319,7 @@ class Engine:
         """log x of every entity by the composed vector of a path: its share among all, times the known answers; [E]."""
         vector = self._scale * self.vectors.query(source, path)
         with full_float32():
-            score = (vector.float() @ self.candidates.T)[0].double()
+            score = (vector.float().repeat(LANES, 1) @ self.candidates.T)[0].double()
         known = max(len(self.known.answers(source, path)), 1)
         share: Floats = (score - score.logsumexp(dim=0)).numpy() + np.log(known)
         return share

@@ -35,8 +35,9 @@ Table = NDArray[np.float32]
 
 SURE = 0.9999
 """No prediction is surer than this: only a fact is certain."""
-_LANES = 8
-"""Sources are multiplied in blocks of this many, the last padded: a number is then the same in whatever company."""
+LANES = 8
+"""Vectors are multiplied in blocks of this many, the last padded: a number is then the same in whatever company, and
+wherever in memory. The product of a single vector would depend on how the table is aligned."""
 _LEAST_SAMPLE = 128
 """Entities that a sampled normaliser runs over at least."""
 _BUDGET = 2e9
@@ -46,6 +47,10 @@ _FULL = 0.05
 _HIGHEST = np.float32(60)
 """The largest logarithm of a share, for a sampled normaliser may be much too small; float32 ends at 88."""
 _WALKED = 4096
+_CACHED = 2**17
+"""Numbers of a table that stay in a processor's cache while rows are multiplied with them: 512 KiB."""
+_LARGEST_SAMPLE = 1024
+"""Entities that a sampled normaliser runs over at most."""
 _AT_ONCE = 2**24
 """Scores in memory together."""
 
@@ -84,7 +89,10 @@ class Normalisers:
     def affordable(self, rows: int, budget: float) -> int:
         """How many entities each of so many sums may run over, for a number of products of numbers."""
         # The exponential of a score costs about as much as sixty products of numbers.
-        return max(_LEAST_SAMPLE, int(budget / max(rows * (self._vectors.width + 64), 1)))
+        affordable = int(budget / max(rows * (self._vectors.width + 64), 1))
+        if affordable >= self._vectors.num_entities:
+            return self._vectors.num_entities
+        return min(max(affordable, _LEAST_SAMPLE), _LARGEST_SAMPLE)
 
     def sums(self, entities: Ids, relation: int, sample: int) -> Table:
         """The normalisers of some entities, over all entities or a `sample` of them: [N] → [N]."""
@@ -244,13 +252,10 @@ class Hops:
 
         Without a curve it is x. Each number is the same bit for bit whatever sources come with it.
         """
-        padded = np.concatenate([sources, np.repeat(sources[-1:], -len(sources) % _LANES)])
-        parts = []
-        for first in range(0, len(padded), _LANES):
-            shares = self.shares(padded[first : first + _LANES], columns)
-            value = shares if self._curve is None else self._curve.probability(shares)
-            parts.append(np.minimum(value, np.float32(SURE), out=value))
-        return parts[0][: len(sources)] if len(parts) == 1 else np.concatenate(parts)[: len(sources)]
+        value = self.shares(sources, columns)
+        if self._curve is not None:
+            value = self._curve.probability(value)
+        return np.minimum(value, np.float32(SURE), out=value)
 
     def shares(self, sources: Ids, columns: Columns) -> Table:
         """x of the hop from each source to each column: [S, C].
@@ -275,22 +280,41 @@ class Hops:
 
     def _scores(self, sources: Ids, columns: Columns) -> tuple[Table, Table]:
         """α φ(s, r, o) and α φ(o, r⁻¹, s): [S, C], [S, C]."""
+        padded = np.concatenate([sources, np.repeat(sources[-1:], -len(sources) % LANES)])
+        lanes = [self._lane(padded[first : first + LANES], columns) for first in range(0, len(padded), LANES)]
+        forward, backward = (np.empty((len(padded), len(columns.table)), dtype=np.float32) for _ in range(2))
+        # A part of the table is multiplied with every lane while it is in the cache.
+        size = max(LANES, _CACHED // columns.table.shape[1] // LANES * LANES)
+        for first in range(0, len(columns.table), size):
+            part = columns.table[first : first + size].T
+            for place, (ahead, behind) in enumerate(lanes):
+                rows = slice(place * LANES, (place + 1) * LANES)
+                with full_float32():
+                    score = (ahead @ part).numpy()
+                forward[rows, first : first + size] = score[:LANES]
+                backward[rows, first : first + size] = (
+                    score[-LANES:] if behind is None else behind[:, first : first + size]
+                )
+        return forward[: len(sources)], backward[: len(sources)]
+
+    def _lane(self, sources: Ids, columns: Columns) -> tuple[Tensor, Table | None]:
+        """What a table of candidates is multiplied with for the scores of a lane ahead, and then behind.
+
+        Where the model says nothing of how to walk back, the scores behind come as they are.
+        """
         operators, start = self._vectors.operators, self._vectors.rows(sources)
         forward = self._scale * self._vectors.walk(start, [columns.relation])
-        with full_float32():
-            if operators.tied:
-                score = (forward.float() @ columns.table.T).numpy()
-                return score, score.copy()
-            if operators.linear_in_relations:
-                backward = self._scale * operators.hop_back(start, torch.full((len(sources),), columns.inverse))
-                score = (torch.cat([forward, backward]).float() @ columns.table.T).numpy()
-                return score[: len(sources)], score[len(sources) :]
-            # Other models say nothing of how to walk back, so every target asks for the sources.
-            targets = np.arange(self._vectors.num_entities) if columns.entities is None else columns.entities
-            answer = (self._scale * self._vectors.candidates(sources)).float()
-            asked = [
-                self._vectors.walk(self._vectors.rows(targets[first : first + _WALKED]), [columns.inverse]).float()
-                @ answer.T
-                for first in range(0, len(targets), _WALKED)
-            ]
-            return (forward.float() @ columns.table.T).numpy(), torch.cat(asked).T.contiguous().numpy()
+        if operators.tied:
+            return forward.float(), None
+        if operators.linear_in_relations:
+            backward = self._scale * operators.hop_back(start, torch.full((len(sources),), columns.inverse))
+            return torch.cat([forward, backward]).float(), None
+        # Every target asks for the sources.
+        targets = np.arange(self._vectors.num_entities) if columns.entities is None else columns.entities
+        answer = (self._scale * self._vectors.candidates(sources)).float()
+        asked = [
+            self._vectors.walk(self._vectors.rows(targets[first : first + _WALKED]), [columns.inverse]).float()
+            @ answer.T
+            for first in range(0, len(targets), _WALKED)
+        ]
+        return forward.float(), torch.cat(asked).T.contiguous().numpy()
