@@ -24,7 +24,7 @@ from blockhole.evaluation.report import Comparison, Report, compare_reports
 from blockhole.evaluation.triples import evaluate_triples
 from blockhole.evaluation.truth import Reading, Truth, align, build_truth, evaluated_facts, queries_of
 from blockhole.graph.knowledge_graph import KnowledgeGraph, SplitGraph
-from blockhole.machine import DEFAULT_MEMORY, choose_device, parse_size
+from blockhole.machine import DEFAULT_MEMORY, choose_device, parse_size, torch_threads
 from blockhole.queries.language import encode_path, pieces
 from blockhole.queries.path_sets import read_paths
 from blockhole.queries.paths import PathQueries
@@ -186,11 +186,12 @@ def _judge(
     engine = Engine.open(run, graph=known, calibrated=True)
     engine.require_calibration()  # a run in memory has none
     sweep = Sweep(engine, candidates)
-    return evaluate_queries(
-        sweep.bounds, queries, Graphs(known, easy, truth), ties=ties, candidates=candidates,
-        memory=memory, bytes_per_query=sweep.bytes_per_query, bytes_ahead=sweep.bytes_ahead(queries), seed=seed,
-        progress=_counting(progress, len(queries)),
-    )  # fmt: skip
+    with torch_threads(1):
+        return evaluate_queries(
+            sweep.bounds, queries, Graphs(known, easy, truth), ties=ties, candidates=candidates, memory=memory,
+            bytes_per_query=sweep.bytes_per_query, bytes_ahead=sweep.bytes_ahead(queries), seed=seed,
+            progress=_counting(progress, len(queries)),
+        )  # fmt: skip
 
 
 def relation_pair(text: str, graph: KnowledgeGraph) -> tuple[int, int]:

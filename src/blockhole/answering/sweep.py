@@ -2,7 +2,8 @@
 
 The values are those of `search`, but all of them are wanted and not the best alone, so nearly every plausible witness
 has to be opened. Queries that follow the same relation share the rows: each is computed once, put to use and let go.
-A last hop ends early once what is left can change no place of the entities `sought`.
+A last hop ends early once what is left can change no place of the entities `sought`. Each relation is followed by a
+thread of its own, so torch should have no further ones (`machine.torch_threads`).
 
 A step opens at most its `_NUMBERS` / E most probable witnesses. What the others could add is bounded as in `search`, so
 a place that hangs on them is known to lie between two others, and whoever ranks can say so.
@@ -10,7 +11,7 @@ a place that hangs on them is known to lie between two others, and whoever ranks
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, final
 
 import numpy as np
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from blockhole.answering.hops import SURE, Columns, Ids, Table
 from blockhole.answering.search import PLAUSIBLE, Best, Bounds, Candidates, Evidence, combined, parts_of
+from blockhole.compiled import available_threads, over_rows
 from blockhole.queries.plans import Follow, Plan, Steps
 from blockhole.queries.query_sets import QuerySet
 
@@ -53,7 +55,7 @@ class Sweep:
     def bytes_ahead(self, queries: QuerySet) -> int:
         """What is made when queries are first asked, and stays: tables of relations, and room for rows."""
         kept = 6 * len(queries.used("r"))  # counts, room and normalisers, of the relation and of its inverse
-        return 4 * self._size * (kept + 5 * _TOGETHER)
+        return 4 * self._size * (kept + 5 * _TOGETHER * available_threads())
 
     def bounds(self, steps: Steps, ids: NDArray[np.int32], sought: Sequence[Ids]) -> list[Bounds]:
         """The bounds of every entity's value for each query of a shape, whose ids these are, [N, slots]; N × [E].
@@ -87,20 +89,33 @@ class Sweep:
         by_relation: dict[int, list[int]] = {}
         for query, plan in enumerate(plans):
             by_relation.setdefault(plan.ids[step.slot], []).append(query)
+        groups = list(by_relation.items())
+
+        def followed(first: int, _: int) -> dict[int, Bounds]:
+            relation, queries = groups[first]
+            return self._follow_relation(
+                relation, place, {query: (plans[query], before[query]) for query in queries}, sought
+            )
+
         found: dict[int, Bounds] = {}
-        most = max(1, _NUMBERS // self._size)
-        for relation, queries in by_relation.items():
-            facts = self._engine.known.edges.edges(relation)
-            targets = self._engine.known.candidates(relation) if self._candidates == "typed" else None
-            hops = []
-            for query in queries:
-                evidence = self._engine.evidence(plans[query], place, targets)
-                hops.append(
-                    _Hop(before[query], facts, targets, evidence, None if sought is None else sought[query], most)
-                )
-            self._open(relation, targets, hops)
-            found |= {query: hop.bounds() for query, hop in zip(queries, hops, strict=True)}
+        for own in over_rows(followed, len(groups), 1):
+            found |= own
         return [found[query] for query in range(len(plans))]
+
+    def _follow_relation(
+        self, relation: int, place: int, queries: Mapping[int, tuple[Plan, Bounds]], sought: Sequence[Ids] | None
+    ) -> dict[int, Bounds]:
+        """The same for those queries that follow one relation, by their places among all."""
+        facts = self._engine.known.edges.edges(relation)
+        targets = self._engine.known.candidates(relation) if self._candidates == "typed" else None
+        most = max(1, _NUMBERS // self._size)
+        hops = {}
+        for query, (plan, before) in queries.items():
+            evidence = self._engine.evidence(plan, place, targets)
+            own = None if sought is None else sought[query]
+            hops[query] = _Hop(before, facts, targets, evidence, own, most)
+        self._open(relation, targets, list(hops.values()))
+        return {query: hop.bounds() for query, hop in hops.items()}
 
     def _open(self, relation: int, targets: Ids | None, hops: Sequence[_Hop]) -> None:
         """Open for every hop of one relation what it wants, the most probable witnesses of all first."""
