@@ -59,6 +59,9 @@ BAD: dict[str, tuple[object, ...]] = {
     "settings": ("a=b", 3, {1: 2}),
     "resume": ("yes", 1),
     "track": ("mlflow", 3),
+    "types": ("2p", 3, [2]),
+    "count": ("3", 2.5, True, 0, None),
+    "max_answers": ("3", 2.5, True, 0, None),
 }
 WRONG = (None, 3, 2.5, True, b"bytes", ["e1"], object())
 """Where nothing else is said: an argument that is a name, a path, a query, a run or a graph is none of these."""

@@ -15,6 +15,7 @@ from blockhole.cli.main import main
 from blockhole.data.catalogue import catalogue, find
 from blockhole.queries.path_sets import PATH_PARTS
 from blockhole.queries.query_sets import QUERY_TYPES
+from tests.files.published import write_published
 from tests.outcomes import Command, command
 
 
@@ -298,6 +299,21 @@ def test_a_packed_graph_is_a_data_set(run: Command, folder: Path, tmp_path: Path
     assert f"packed into {tmp_path / 'packed'} in" in again.out
     assert "is packed already" in run("pack", tmp_path / "packed", "--out", tmp_path / "more").failure()
     assert "not a size of memory" in run("pack", folder, "--out", tmp_path / "x", "--memory", "much").failure()
+
+
+@pytest.mark.parametrize("layout", ["openke", "published", "facts by id"])
+def test_a_folder_of_ids_is_converted_before_it_is_packed(run: Command, tmp_path: Path, layout: str) -> None:
+    ids = tmp_path / "ids"
+    ids.mkdir()
+    if layout == "openke":
+        (ids / "train2id.txt").write_text("1\n0 1 0\n")
+    elif layout == "published":
+        write_published(ids)
+    else:
+        (ids / "facts.parquet").touch()
+    assert run("pack", ids, "--out", tmp_path / "packed").failure() == (
+        f"{ids}: holds ids, not names; convert it with `blockhole data convert` and pack the result."
+    )
 
 
 def test_family_trees_of_any_size(run: Command, tmp_path: Path) -> None:

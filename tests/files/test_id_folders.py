@@ -46,7 +46,7 @@ def test_facts_by_id_are_no_file_of_names(ids: Path) -> None:
 BAD_FACTS = {
     "not a file of facts by id": pl.DataFrame({"split": ["train"], "subject": ["ann"], "relation": [0], "object": [1]}),
     "not a file of facts by id.*": pl.DataFrame({"a": [1], "b": [2]}),
-    "the split 'dev' is none of train, valid, test": pl.DataFrame(
+    "the split 'dev', not train, valid or test": pl.DataFrame(
         {"split": ["train", "dev"], "subject": [0, 0], "relation": [0, 0], "object": [1, 1]}
     ),
     "an id is missing": pl.DataFrame({"split": ["train"], "subject": [None], "relation": [0], "object": [1]}),
@@ -79,7 +79,7 @@ def test_ids_without_names_are_refused(ids: Path) -> None:
         ("id2ent.pkl", {0: "ann", 2: "bob"}, r"not distinct names for the ids 0, 1, …"),
         ("id2ent.pkl", {0: "ann", 1: "ann"}, r"not distinct names for the ids 0, 1, …"),
         ("id2ent.pkl", ["ann"], r"not distinct names for the ids 0, 1, …"),
-        ("id2ent.pkl", {0: "ann"}, r"8 facts with ids beyond the 1 entities and 4 relations that id2ent\.pkl"),
+        ("id2ent.pkl", {0: "ann"}, r"8 facts with ids beyond the 1 entity and 4 relations that id2ent\.pkl"),
     ],
 )
 def test_bad_names_of_published_ids_are_one_sentence(tmp_path: Path, file: str, value: object, problem: str) -> None:

@@ -26,10 +26,11 @@ def _openke(folder: Path) -> list[Path]:
 
 
 def _splits(folder: Path) -> list[Path]:
-    """A folder of facts with its path queries, one of several formats, one of path queries alone, one of ids."""
+    """Facts with path queries, facts of several formats, path queries alone, and folders of ids with query sets."""
     from blockhole.data.dataset import load, store
     from blockhole.queries.path_sets import build_paths
     from tests.answering.toys import write_clockwork
+    from tests.files.published import write_published
 
     data = load(write_clockwork(folder / "data"))
     paths = build_paths(data.split, seed=0)
@@ -40,7 +41,31 @@ def _splits(folder: Path) -> list[Path]:
                  "relations.txt": b"knows\n"}, mixed)  # fmt: skip
     alone = folder / "alone"
     write_files({Path(name).name: text for name, text in files_of(folder / "whole" / "paths").items()}, alone)
-    return [folder / "whole", mixed, alone, *_openke(folder)]
+    return [
+        folder / "whole",
+        mixed,
+        alone,
+        *_openke(folder),
+        _ids(folder / "ids"),
+        write_published(folder / "published"),
+    ]
+
+
+def _ids(folder: Path) -> Path:
+    import polars as pl
+
+    folder.mkdir(exist_ok=True)
+    write_files({"entities.txt": b"a\nb\nc\n", "relations.txt": b"r\ns\n"}, folder)
+    facts = {
+        "split": ["train", "valid", "test"] * 2,
+        "subject": [0, 1, 2] * 2,
+        "relation": [0, 1] * 3,
+        "object": [1] * 6,
+    }
+    pl.DataFrame(facts).write_parquet(folder / "facts.parquet")
+    queries = {"type": ["2p", "pni", "2p"], "ids": [[0, 1, 2], [0, 1, 2, 1, 3], [2, 0, 0]]}
+    pl.DataFrame(queries).write_parquet(folder / "mine-test.parquet")
+    return folder
 
 
 def _read_splits(folder: Path) -> None:
@@ -48,6 +73,7 @@ def _read_splits(folder: Path) -> None:
     from blockhole.data.packing import pack
     from blockhole.files.readers import read_split
     from blockhole.queries.path_sets import PATH_PARTS
+    from blockhole.queries.query_sets import count_answers
 
     data: list[DataSet] = []
     attempt(
@@ -55,6 +81,7 @@ def _read_splits(folder: Path) -> None:
         lambda: read_split(folder),
         lambda: seldom(folder) and pack(folder, folder.parent / "packed", overwrite=True),
         *(lambda part=part: data and data[0].paths(part) for part in PATH_PARTS),
+        lambda: data and [count_answers(data[0].split, data[0].queries(name)) for name in data[0].query_sets],
     )
 
 

@@ -150,7 +150,7 @@ def test_1_a_verb_is_misspelt(blockhole: Blockhole) -> None:
 def test_2_the_file_is_elsewhere(blockhole: Blockhole) -> None:
     assert _failure(blockhole, "train", "--data", "mes donnees.ttl", "--out", "x") == (
         "there is no data set, file or folder 'mes donnees.ttl'; the data sets are family, wn11, fb13, fb15k-237, "
-        "wn18rr, umls, kinship. A file or a folder of facts can be given too."
+        "wn18rr, umls, kinship, nell, fb15k-237-q2b. A file or a folder of facts can be given too."
     )
 
 

@@ -25,6 +25,7 @@ from blockhole.files.formats import (
     split_files,
     text_blocks,
 )
+from blockhole.files.id_folders import has_id_facts, is_published
 from blockhole.files.readers import encode_each, read_facts, warn_of_negatives
 from blockhole.graph.knowledge_graph import SplitName
 from blockhole.graph.parquet import reading_parquet
@@ -78,7 +79,7 @@ def _files(source: Path) -> dict[SplitName, Path]:
         return {"train": source}
     if is_packed(source):
         raise DataError(f"{source}: is packed already; use it as it is.")
-    if source.is_file() or openke_files(source):
+    if source.is_file() or openke_files(source) or is_published(source) or has_id_facts(source):
         raise DataError(
             f"{source}: holds ids, not names; convert it with `blockhole data convert` and pack the result."
         )

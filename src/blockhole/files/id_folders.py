@@ -16,7 +16,7 @@ from typing import Any, final, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from blockhole.errors import DataError, MalformedFile, counted, why
+from blockhole.errors import DataError, MalformedFile, counted, listed, why
 from blockhole.files.formats import Compression, known_format, listed_names, text_blocks
 from blockhole.files.plain_pickles import read_plain_pickle
 from blockhole.graph.knowledge_graph import SplitGraph, SplitName
@@ -50,7 +50,7 @@ def read_id_facts(folder: Path) -> SplitGraph:
         raise MalformedFile(path, f"not a file of facts by id ({why(failure)})", remedy) from None
     unknown = table["split"].filter(~table["split"].is_in(SPLITS) | table["split"].is_null())
     if table.null_count().sum_horizontal()[0] or len(unknown):
-        problem = f"the split {unknown[0]!r} is none of {', '.join(SPLITS)}" if len(unknown) else "an id is missing"
+        problem = f"the split {unknown[0]!r}, not {listed(SPLITS)}" if len(unknown) else "an id is missing"
         raise MalformedFile(path, problem, remedy)
     parts = {
         split: table.filter(pl.col("split") == split).select("subject", "relation", "object").to_numpy()
@@ -79,8 +79,8 @@ def _refuse_unknown_ids(
     if len(wrong):
         raise MalformedFile(
             path,
-            f"{counted(len(wrong), 'fact')} with ids beyond the {num_entities:,} entities and {num_relations:,} "
-            f"relations that {known_by}, the first {tuple(triples[wrong[0]].tolist())}",
+            f"{counted(len(wrong), 'fact')} with ids beyond the {counted(num_entities, 'entity', 'entities')} and "
+            f"{counted(num_relations, 'relation')} that {known_by}, the first {tuple(triples[wrong[0]].tolist())}",
             "take all files from the same data set",
         )
 

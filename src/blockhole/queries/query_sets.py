@@ -54,7 +54,7 @@ def steps_of_type(name: str) -> Steps:
 
 @cache
 def slots_of_type(name: str) -> str:
-    """What each slot of a type holds: e for an entity, r for a relation, such as "erre" … in the order of the ids."""
+    """What each slot of a type holds, e for an entity and r for a relation: "err" of 2p."""
     kinds = {
         step.slot: "e" if isinstance(step, Start) else "r"
         for step in steps_of_type(name)
