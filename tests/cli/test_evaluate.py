@@ -374,7 +374,7 @@ def test_queries_that_are_refused(runs: tuple[Path, Path], data: Path, queries: 
     assert refused(EvaluationError, task="ranking", queries=queries).endswith("or add --task queries.")
     strange = QuerySet("strange", {"1p": np.array([[0, 99]], dtype=np.int32)})
     assert refused(EvaluationError, queries=strange).startswith(
-        "strange is a set of queries over another graph: the relation 99 of a 1p query is none of the 4 here; "
+        "strange is a query set of another graph: a 1p query names relation 99, but here ids end at 3; "
     )
     shutil.copytree(run, tmp_path / "bare")
     (tmp_path / "bare" / "calibration.json").unlink()

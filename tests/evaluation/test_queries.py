@@ -171,8 +171,8 @@ def test_queries_in_the_ids_of_a_model() -> None:
 @pytest.mark.parametrize(
     ("ids", "sentence"),
     [
-        ([[0, 1], [E, 0]], "mine is a set of queries over another graph: the entity 9 of a 1p query is none of the 9 "),
-        ([[0, 2 * R]], "mine is a set of queries over another graph: the relation 4 of a 1p query is none of the 4 "),
+        ([[0, 1], [E, 0]], "mine is a query set of another graph: a 1p query names entity 9, but here ids end at 8; "),
+        ([[0, 2 * R]], "mine is a query set of another graph: a 1p query names relation 4, but here ids end at 3; "),
     ],
 )
 def test_queries_over_another_graph(ids: list[list[int]], sentence: str) -> None:

@@ -137,8 +137,8 @@ class Alignment:
                 beyond = column[(column < 0) | (column >= count)]
                 if len(beyond):
                     raise EvaluationError(
-                        f"{queries.name} is a set of queries over another graph: the {kind} {beyond[0]:,} of a {type_} "
-                        f"query is none of the {count:,} here; name the data that it was made for with --data."
+                        f"{queries.name} is a query set of another graph: a {type_} query names {kind} {beyond[0]:,}, "
+                        f"but here ids end at {count - 1:,}; name the data set that it was made for with --data."
                     )
         return queries.renumbered(self.entity, self.relation)
 
