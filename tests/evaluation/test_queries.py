@@ -132,7 +132,11 @@ def test_bounds_that_leave_a_place_open_give_the_worst_and_are_counted() -> None
         return [(np.zeros(E), np.ones(E)) for _ in ids]
 
     graphs = Graphs(split.graph("train"), *graphs_of_split(split, "test"))
-    report = evaluate_queries(unsure, _queries(1), graphs).to_dict()
+    unsettled = evaluate_queries(unsure, _queries(1), graphs)
+    report = unsettled.to_dict()
+    assert unsettled.tables()[0].title.endswith(
+        f"; {report['answers']} answers too costly to settle, with the worst rank possible"
+    )
     assert report["unsettled"]["answers"] == report["answers"]
     assert report["unsettled"]["mrr"] > 0
     assert _evaluate(1).to_dict()["unsettled"] == {"answers": 0, "mrr": 0}

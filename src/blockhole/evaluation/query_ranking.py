@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from blockhole.errors import EvaluationError
+from blockhole.errors import EvaluationError, counted
 from blockhole.evaluation.ranking import COMPLETION_METRICS, Ranks, TieRule, values_of
 from blockhole.evaluation.report import Interval, Table, Timing, percentiles, resampled_means, spell_interval
 from blockhole.graph.knowledge_graph import KnowledgeGraph
@@ -179,6 +179,8 @@ class QueryReport:
         named = {**self.types, **{f"mean {family}": report for family, report in self.means.items()}}
         rows = tuple((name, *self._row(report.all)) for name, report in named.items())
         title = f"Queries of {self.name}, {self.split}, ties {self.ties}"
+        if unsettled := int(self.unsettled["answers"]):
+            title += f"; {counted(unsettled, 'answer')} too costly to settle, with the worst rank possible"
         header = ("type", "MRR", "95 %", *(metric.title for metric in METRICS[1:]), "queries", "answers")
         numbers = sorted({number for report in self.types.values() for number in report.lacking})
         by_lacking = tuple((name, *_lacking_cells(report, numbers)) for name, report in named.items())
