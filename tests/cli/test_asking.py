@@ -190,7 +190,7 @@ def test_explain_gives_proofs(blockhole: Command, run: Path) -> None:
     assert set(proof["tree"]) == {"entity", "relation", "status", "probability", "parts", "excluded"}
     assert (proof["tree"]["entity"], proof["tree"]["parts"][0]["entity"]) == ("number 5", "number 4")
     shown = blockhole("explain", run, query, "number 5", "--top", 1).out
-    expected = '1.000  number 3 → next → number 4 → next → number 5'
+    expected = "1.000  number 3 → next → number 4 → next → number 5"
     assert shown == f"number 5: known, probability 1.000\n{expected}\n"
     assert blockhole("explain", run, query, "number 5", "--dot").out.startswith("digraph proofs {")
     nothing = blockhole("explain", run, f'{query} & "number 9"', "number 5").out
