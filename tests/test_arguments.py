@@ -60,6 +60,7 @@ BAD: dict[str, tuple[object, ...]] = {
     "resume": ("yes", 1),
     "track": ("mlflow", 3),
     "types": ("2p", 3, [2]),
+    "limit": ("3", 2.5, True, 0),
     "count": ("3", 2.5, True, 0, None),
     "max_answers": ("3", 2.5, True, 0, None),
 }

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from blockhole.answering.proofs import explain
     from blockhole.data.dataset import load, sample_queries
     from blockhole.errors import BlockholeError
-    from blockhole.evaluation.tasks import compare, evaluate
     from blockhole.files.readers import read_graph, read_split
     from blockhole.files.writers import write_graph
     from blockhole.fitting import train
+    from blockhole.measuring import compare, evaluate
     from blockhole.runs.merging import merge_runs as merge
     from blockhole.runs.run import Run
 
@@ -64,8 +64,8 @@ _HOMES = {
     "ask": "blockhole.answering.engine.ask",
     "calibrate": "blockhole.answering.calibrating.calibrate",
     "check": "blockhole.answering.engine.check",
-    "compare": "blockhole.evaluation.tasks.compare",
-    "evaluate": "blockhole.evaluation.tasks.evaluate",
+    "compare": "blockhole.measuring.compare",
+    "evaluate": "blockhole.measuring.evaluate",
     "explain": "blockhole.answering.proofs.explain",
     "export": "blockhole.answering.export.export",
     "load": "blockhole.data.dataset.load",

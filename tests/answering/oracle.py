@@ -90,9 +90,9 @@ class Oracle:
             case Negation(of):
                 value = 1 - self.value(of)
             case Intersection(parts):
-                value = np.prod([self.value(part) for part in parts], axis=0)
+                value = np.prod([self.value(part) for part in dict.fromkeys(parts)], axis=0)  # equal parts are one
             case Union(parts):
-                value = 1 - np.prod([1 - self.value(part) for part in parts], axis=0)
+                value = 1 - np.prod([1 - self.value(part) for part in dict.fromkeys(parts)], axis=0)
         return value
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -15,15 +15,25 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
+import blockhole
 from blockhole import fitting
+from blockhole.answering.engine import Engine
+from blockhole.answering.search import UNLIMITED, Search, Wanted
 from blockhole.cli.main import main
 from blockhole.data.dataset import load
-from blockhole.errors import EvaluationError, QueryError
-from blockhole.evaluation.tasks import relation_pair
+from blockhole.errors import DataError, EvaluationError, QueryError, RunError
+from blockhole.evaluation.query_ranking import QueryReport
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
+from blockhole.measuring import relation_pair
 from blockhole.queries.path_sets import build_paths, write_path_splits
+from blockhole.queries.plans import Plan
+from blockhole.queries.query_sampling import sample_from_split
+from blockhole.queries.query_sets import QUERY_TYPES, QuerySet, steps_of_type
+from blockhole.queries.stored_sets import write_query_set
+from blockhole.runs.run import Run
 from blockhole.saving import read_sealed
+from tests.evaluation import oracle
 
 
 @pytest.fixture(scope="module")
@@ -268,3 +278,115 @@ def test_what_is_wrong_with_an_order_is_said_of_what_was_typed(order: str, said:
     with pytest.raises((EvaluationError, QueryError)) as refused:
         relation_pair(order, graph)
     assert str(refused.value) == said
+
+
+# Complex queries
+
+
+TYPES = [name for name in QUERY_TYPES if name != "3in"]
+"""Those that have queries with hard answers in the ring."""
+
+
+@pytest.fixture(scope="module")
+def queries(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four queries of each type, in a file."""
+    sampled = sample_from_split(load(data).split, types=TYPES, count=4)
+    return write_query_set(sampled, tmp_path_factory.mktemp("queries"))
+
+
+def _values(run: Path, name: str) -> Callable[[Sequence[int], int], float]:
+    """What a search of its own says of every entity."""
+    engine = Engine.open(run)
+    found: dict[tuple[int, ...], np.ndarray] = {}
+
+    def value(ids: Sequence[int], entity: int) -> float:
+        if tuple(ids) not in found:
+            everyone = np.ones(engine.graph.num_entities, dtype=bool)
+            search = Search(engine, Plan(steps_of_type(name), tuple(ids)), "all", UNLIMITED)
+            found[tuple(ids)] = search.settle(Wanted(everyone, len(everyone), np.zeros(0, dtype=np.int32))).low
+        return float(found[tuple(ids)][entity])
+
+    return value
+
+
+def test_every_type_of_query_by_searches_and_plain_loops(
+    command: Command, runs: tuple[Path, Path], data: Path, queries: Path, tmp_path: Path
+) -> None:
+    run = runs[0]
+    result = command("evaluate", run, "--task", "queries", "--queries", queries, "--report", tmp_path / "r.md")
+    assert (result["task"], result["queries_of"], result["split"]) == ("queries", "sampled-test", "test")
+    assert (result["ties"], result["candidates"], result["unsettled"]["answers"]) == ("half", "all", 0)
+    opened, split = Run.open(run), load(data).split
+    assert opened.entities == split.entities  # so that ids need no renaming here
+    train, valid, test = ({(s, r, o) for s, r, o in part.tolist()} for part in (split.train, split.valid, split.test))
+    stored = load(data).queries(queries)
+    assert list(result["types"]) == list(stored.ids) == TYPES
+    sizes = len(split.entities), len(split.relations)
+    for name, ids in stored.ids.items():
+        graphs = train, train | valid, train | valid | test
+        answers = oracle.judge(name, ids.tolist(), _values(run, name), *graphs, *sizes, "half")
+        expected = oracle.over_queries(answers)
+        assert {key: result["types"][name][key] for key in expected} == pytest.approx(expected)
+    text = (tmp_path / "r.md").read_text(encoding="utf-8")
+    assert "## Queries of sampled-test, test, ties half" in text
+    assert f"| 2in | {result['types']['2in']['mrr']:.4f} |" in text
+
+
+def test_queries_as_a_function(runs: tuple[Path, Path], data: Path, queries: Path) -> None:
+    run = runs[0]
+    heard: list[tuple[int, int]] = []
+    options = {"task": "queries", "queries": str(queries), "seed": 3}
+    report = blockhole.evaluate(run, **options, limit=2, ties="pessimistic", candidates="typed")  # type: ignore[arg-type]
+    assert isinstance(report, QueryReport)
+    assert {name: each.all.queries for name, each in report.types.items()} == dict.fromkeys(TYPES, 2)
+    own = load(data).queries(queries)
+    given = blockhole.evaluate(
+        Run.open(run), task="queries", queries=own.take(2, 3), candidates="typed", ties="pessimistic", seed=3,
+        progress=lambda done, total: heard.append((done, total)),
+    )  # fmt: skip
+    assert isinstance(given, QueryReport)
+    assert {name: each.all.means for name, each in given.types.items()} == {
+        name: each.all.means for name, each in report.types.items()
+    }
+    assert heard[-1] == (2 * len(TYPES), 2 * len(TYPES))
+
+
+def test_two_runs_on_the_same_queries(command: Command, runs: tuple[Path, Path], queries: Path) -> None:
+    result = command("compare", *runs, "--task", "queries", "--queries", queries, "--limit", 1)
+    one, other = (result["runs"][str(run)]["mean_with_negation"]["mrr"] for run in runs)
+    found = result["differences"][str(runs[1])]["mrr with negation"]
+    assert found["difference"] == pytest.approx(other - one)
+
+
+def test_queries_that_are_refused(runs: tuple[Path, Path], data: Path, queries: Path, tmp_path: Path) -> None:
+    run = runs[0]
+
+    def refused(error: type[Exception], **options: object) -> str:
+        with pytest.raises(error) as failure:
+            blockhole.evaluate(run, **{"task": "queries", **options})  # type: ignore[arg-type]
+        return str(failure.value)
+
+    assert refused(EvaluationError) == "name a set of queries with --queries, such as betae, or give a file of them."
+    assert refused(EvaluationError, queries=queries, split="dev") == (
+        "complex queries take the split test or valid, not dev."
+    )
+    assert refused(DataError, queries="beta").startswith(f"{data} has no query set beta, nor is that a file; ")
+    assert refused(EvaluationError, task="ranking", queries=queries).endswith("or add --task queries.")
+    strange = QuerySet("strange", {"1p": np.array([[0, 99]], dtype=np.int32)})
+    assert refused(EvaluationError, queries=strange).startswith(
+        "strange is a query set of another graph: a 1p query names relation 99, but here ids end at 3; "
+    )
+    shutil.copytree(run, tmp_path / "bare")
+    (tmp_path / "bare" / "calibration.json").unlink()
+    with pytest.raises(RunError, match="has no calibration for its weights, which turns scores into probabilities; "):
+        blockhole.evaluate(tmp_path / "bare", task="queries", queries=queries)
+    assert "a memory cap of 1 MB is too small for one query" in refused(EvaluationError, queries=queries, memory="1MB")
+
+
+def test_a_file_with_an_unknown_type_of_query(refusal: Command, runs: tuple[Path, Path], tmp_path: Path) -> None:
+    import polars as pl
+
+    file = tmp_path / "mine-test.parquet"
+    pl.DataFrame({"type": ["4p"], "ids": [[0, 0]]}).write_parquet(file)
+    shown = refusal("evaluate", runs[0], "--task", "queries", "--queries", file)
+    assert shown.startswith(f"error: {file}: there is no query type '4p'; ")

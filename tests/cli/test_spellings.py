@@ -14,7 +14,7 @@ from blockhole.answering.engine import Engine
 from blockhole.answering.known import neighbourhood
 from blockhole.answering.query_files import read_queries
 from blockhole.cli.main import main
-from blockhole.evaluation.tasks import relation_pair
+from blockhole.measuring import relation_pair
 from blockhole.queries.language import encode_hop
 from blockhole.queries.path_sets import read_paths
 

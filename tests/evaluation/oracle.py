@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 Fact = tuple[int, int, int]
 Path = tuple[int, ...]
@@ -157,3 +158,108 @@ def best_accuracies(scored: Sequence[tuple[float, bool]]) -> tuple[int, list[flo
     cuts = [*sorted({score for score, _ in scored}), math.inf]
     right = [sum((score >= cut) == label for score, label in scored) for cut in cuts]
     return max(right), [cut for cut, count in zip(cuts, right, strict=True) if count == max(right)]
+
+
+# Complex queries, as trees of nested tuples: ("entity", e), ("hop", of, r), ("and", parts), ("or", parts), ("not", of).
+
+Tree = tuple[Any, ...]
+
+
+def tree_of_type(name: str, ids: Sequence[int]) -> Tree:
+    """The tree of one of the fourteen types, written out by hand."""
+
+    def path(source: int, *relations: int) -> Tree:
+        tree: Tree = ("entity", source)
+        for relation in relations:
+            tree = ("hop", tree, relation)
+        return tree
+
+    def both(*parts: Tree) -> Tree:
+        return ("and", parts)
+
+    def no(part: Tree) -> Tree:
+        return ("not", part)
+
+    shapes: dict[str, Callable[..., Tree]] = {
+        "1p": lambda a, r: path(a, r),
+        "2p": lambda a, r, s: path(a, r, s),
+        "3p": lambda a, r, s, t: path(a, r, s, t),
+        "2i": lambda a, r, b, s: both(path(a, r), path(b, s)),
+        "3i": lambda a, r, b, s, c, t: both(path(a, r), path(b, s), path(c, t)),
+        "pi": lambda a, r, s, b, t: both(path(a, r, s), path(b, t)),
+        "ip": lambda a, r, b, s, t: ("hop", both(path(a, r), path(b, s)), t),
+        "2u": lambda a, r, b, s: ("or", (path(a, r), path(b, s))),
+        "up": lambda a, r, b, s, t: ("hop", ("or", (path(a, r), path(b, s))), t),
+        "2in": lambda a, r, b, s: both(path(a, r), no(path(b, s))),
+        "3in": lambda a, r, b, s, c, t: both(path(a, r), path(b, s), no(path(c, t))),
+        "inp": lambda a, r, b, s, t: ("hop", both(path(a, r), no(path(b, s))), t),
+        "pin": lambda a, r, s, b, t: both(path(a, r, s), no(path(b, t))),
+        "pni": lambda a, r, s, b, t: both(no(path(a, r, s)), path(b, t)),
+    }
+    return shapes[name](*ids)
+
+
+def lacking(tree: Tree, entity: int, facts: set[Fact], known: set[Fact], R: int) -> float:
+    """The least number of facts of a proof that are not known, ∞ where there is no proof."""
+    kind, of = tree[:2]
+    if kind == "entity":
+        return 0 if of == entity else math.inf
+    if kind == "hop":
+        relation = tree[2]
+        if relation < R:
+            ways = [(s, (s, r, o)) for s, r, o in facts if (r, o) == (relation, entity)]
+        else:
+            ways = [(o, (s, r, o)) for s, r, o in facts if (s, r) == (entity, relation - R)]
+        costs = [lacking(of, other, facts, known, R) + (fact not in known) for other, fact in ways]
+        return min(costs, default=math.inf)
+    if kind == "and":
+        return sum(lacking(part, entity, facts, known, R) for part in of)
+    if kind == "or":
+        return min(lacking(part, entity, facts, known, R) for part in of)
+    return math.inf if lacking(of, entity, facts, known, R) < math.inf else 0
+
+
+@dataclass
+class Judged:
+    """The figures of one hard answer: reciprocal rank and hits, and what its easiest proof lacks."""
+
+    query: int
+    values: dict[str, float]
+    lacking: int
+
+
+def judge(
+    name: str,
+    rows: Sequence[Sequence[int]],
+    value: Callable[[Sequence[int], int], float],
+    known: set[Fact],
+    easy: set[Fact],
+    truth: set[Fact],
+    E: int,
+    R: int,
+    ties: str,
+) -> list[Judged]:
+    """Every hard answer of the queries of one type; `value` is that of an entity for the ids of a query."""
+    found = []
+    for row, ids in enumerate(rows):
+        tree = tree_of_type(name, ids)
+        is_easy = [lacking(tree, e, easy, easy, R) < math.inf for e in range(E)]
+        is_true = [lacking(tree, e, truth, truth, R) < math.inf for e in range(E)]
+        rivals = [e for e in range(E) if not is_easy[e] and not is_true[e]]
+        for answer in (e for e in range(E) if is_true[e] and not is_easy[e]):
+            better = sum(value(ids, e) > value(ids, answer) for e in rivals)
+            tied = sum(value(ids, e) == value(ids, answer) for e in rivals)
+            rank = 1 + better + {"half": 0.5, "paper": 0, "pessimistic": 1}[ties] * tied
+            values = {"mrr": 1 / rank} | {f"hits_at_{top}": float(rank <= top) for top in (1, 3, 10)}
+            found.append(Judged(row, values, int(lacking(tree, answer, truth, known, R))))
+    return found
+
+
+def over_queries(answers: Sequence[Judged]) -> dict[str, float]:
+    """Means over the answers of each query, then over queries."""
+    queries = sorted({answer.query for answer in answers})
+    means = {}
+    for metric in ("mrr", "hits_at_1", "hits_at_3", "hits_at_10"):
+        own = [[each.values[metric] for each in answers if each.query == query] for query in queries]
+        means[metric] = sum(sum(values) / len(values) for values in own) / len(own)
+    return {**means, "queries": len(queries), "answers": len(answers)}

@@ -16,6 +16,7 @@ entity can still enter the answers asked for, or change its value among them, an
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from time import monotonic
@@ -26,7 +27,7 @@ from numpy.typing import NDArray
 
 from blockhole.answering.hops import SURE, Columns, Floats, Ids, Table
 from blockhole.errors import OutOfTime, QueryTooCostly
-from blockhole.queries.plans import Both, Either, Follow, Plan, Start
+from blockhole.queries.plans import Both, Either, Follow, Plan, Start, Step
 
 if TYPE_CHECKING:
     from blockhole.answering.calibration import ChainCurve
@@ -125,20 +126,10 @@ class Search:
         """Work out the bounds of a step anew, and of all that come after it."""
         del self.bounds[first:]
         for place, step in enumerate(self._plan.steps[first:], start=first):
-            match step:
-                case Start(slot):
-                    one = np.zeros(self._engine.graph.num_entities)
-                    one[self._plan.ids[slot]] = 1.0
-                    self.bounds.append(Bounds(one, one))
-                case Follow(of, _):
-                    self.bounds.append(self._follows[place].bounds(self.bounds[of]))
-                case Both(keep, drop):
-                    low = [self.bounds[each].low for each in keep] + [1 - self.bounds[each].high for each in drop]
-                    high = [self.bounds[each].high for each in keep] + [1 - self.bounds[each].low for each in drop]
-                    self.bounds.append(Bounds(_product(low), _product(high)))
-                case Either(of):
-                    low, high = ([getattr(self.bounds[each], side) for each in of] for side in ("low", "high"))
-                    self.bounds.append(Bounds(either(low), either(high)))
+            if isinstance(step, Follow):
+                self.bounds.append(self._follows[place].bounds(self.bounds[step.of]))
+            else:
+                self.bounds.append(combined(step, self._plan.ids, self.bounds, self._engine.graph.num_entities))
 
     def _unsettled(self, wanted: Wanted) -> NDArray[np.bool_]:
         """Whose values have to be known better: [E]."""
@@ -156,8 +147,7 @@ class Search:
         """Open the rows that bound a step most, of this step or of one that it is made of, and say of which."""
         step = self._plan.steps[place]
         if isinstance(step, Both | Either):
-            parts = (*step.keep, *step.drop) if isinstance(step, Both) else step.of
-            changes = (self._refine(each) for each in sorted(parts, key=self._slack, reverse=True))
+            changes = (self._refine(each) for each in sorted(parts_of(step), key=self._slack, reverse=True))
             return next((changed for changed in changes if changed is not None), None)
         if not isinstance(step, Follow):
             return None
@@ -192,7 +182,7 @@ class _Follows:
         self._is_open = np.zeros(engine.graph.num_entities, dtype=bool)
         self._opened: list[tuple[Ids, Columns, Table]] = []
         self._columns: Columns | None = None
-        self._low, self._high = _Best(), _Best()
+        self._low, self._high = _Kept(), _Kept()
 
     def unopened(self, high: Floats, count: int) -> Ids:
         """The `count` most probable entities that are plausible and not opened, best first, ties by id."""
@@ -229,32 +219,44 @@ class _Follows:
 
 
 @final
-class _Best:
-    """max over facts and over opened h of start(h) · p(h, r, o), kept while `start` is the same: [E]."""
+class Best:
+    """max over facts and over opened h of start(h) · p(h, r, o), in `value`: [E]."""
+
+    def __init__(self, start: Floats, facts: tuple[Ids, Ids]) -> None:
+        self.start = start
+        self._plausible = np.where(start >= PLAUSIBLE, start, 0.0)
+        self.value = np.zeros(len(start))
+        through = self._plausible[facts[0]]
+        met = np.flatnonzero(through)
+        np.maximum.at(self.value, facts[1][met], through[met])
+
+    def add(self, entities: Ids, columns: Columns, rows: Table) -> None:
+        """Open entities, whose rows these are."""
+        weight = self._plausible[entities]
+        met = np.flatnonzero(weight)
+        if len(met):
+            best = (weight[met, None] * rows[met]).max(axis=0)
+            self.value[columns.index] = np.maximum(self.value[columns.index], best)
+
+
+@final
+class _Kept:
+    """A `Best` that is kept while it starts at the same values."""
 
     def __init__(self) -> None:
-        self._start: Floats | None = None
-        self._plausible = self._best = np.zeros(0)
+        self._best: Best | None = None
         self._seen = 0
 
     def update(self, start: Floats, facts: tuple[Ids, Ids], opened: list[tuple[Ids, Columns, Table]]) -> Floats:
         """The maxima, with all that has been opened by now."""
-        if start is not self._start:
-            self._start, self._seen = start, 0
-            self._plausible = np.where(start >= PLAUSIBLE, start, 0.0)
-            self._best = np.zeros(len(start))
-            value = self._plausible[facts[0]]
-            met = np.flatnonzero(value)
-            np.maximum.at(self._best, facts[1][met], value[met])
+        if self._best is None or start is not self._best.start:
+            self._best, self._seen = Best(start, facts), 0
         elif self._seen < len(opened):
-            self._best = self._best.copy()  # whoever holds the earlier one keeps it
-        for entities, columns, rows in opened[self._seen :]:
-            weight = self._plausible[entities]
-            if weight.any():
-                best = (weight[:, None] * rows).max(axis=0)
-                self._best[columns.index] = np.maximum(self._best[columns.index], best)
+            self._best.value = self._best.value.copy()  # whoever holds the earlier one keeps it
+        for each in opened[self._seen :]:
+            self._best.add(*each)
         self._seen = len(opened)
-        return self._best
+        return self._best.value
 
 
 @final
@@ -277,6 +279,38 @@ class Evidence:
         said = self._curve.probability(own, self._share)
         raised[index] = np.where(own >= PLAUSIBLE, np.maximum(own, said), own)
         return raised
+
+
+def combined(step: Start | Both | Either, ids: Sequence[int], earlier: Sequence[Bounds], num_entities: int) -> Bounds:
+    """The bounds of a step that is no hop, of those of the steps before it."""
+    if isinstance(step, Start):
+        one = np.zeros(num_entities)
+        one[ids[step.slot]] = 1.0
+        return Bounds(one, one)
+    low, high = [each.low for each in earlier], [each.high for each in earlier]
+    least = _joined(step, low, high)
+    exact = all(low[each] is high[each] for each in parts_of(step))
+    return Bounds(least, least if exact else _joined(step, high, low))
+
+
+def _joined(step: Both | Either, own: Sequence[Floats], other: Sequence[Floats]) -> Floats:
+    """One side of the bounds of a step, of the same side of what it keeps and the `other` of what it drops."""
+    if isinstance(step, Either):
+        return either([own[each] for each in step.of])
+    return _product([own[each] for each in step.keep] + [1 - other[each] for each in step.drop])
+
+
+def parts_of(step: Step) -> tuple[int, ...]:
+    """The steps that a step is made of."""
+    match step:
+        case Start():
+            return ()
+        case Follow(of, _):
+            return (of,)
+        case Both(keep, drop):
+            return (*keep, *drop)
+        case Either(of):
+            return of
 
 
 def _product(factors: list[Floats]) -> Floats:

@@ -29,13 +29,13 @@ DataOption = Annotated[
     ),
 ]
 TaskOption = Annotated[
-    Literal["ranking", "classification", "triples", "completion"], typer.Option(help="What to measure.")
+    Literal["ranking", "classification", "triples", "completion", "queries"], typer.Option(help="What to measure.")
 ]
 SplitOption = Annotated[
     str | None,
     typer.Option(
-        help="base, deduction, induction, all, valid, dev_deduction, dev_induction, dev or paths.  "
-        "(default: all, or base where there are no path queries; base for completion)"
+        help="base, deduction, induction, all, valid, dev_deduction, dev_induction, dev or paths; for queries test or "
+        "valid.  (default: all, or base where there are no path queries; base for completion)"
     ),
 ]
 TruthOption = Annotated[
@@ -48,13 +48,24 @@ OrderOption = Annotated[
     str | None,
     typer.Option(metavar="R1/R2", help="Tell paths with R1/R2 from the same with R2/R1 (over all path queries)."),
 ]
+QueriesOption = Annotated[
+    str | None,
+    typer.Option(metavar="NAME|FILE", help="The set of complex queries that --task queries takes, such as betae."),
+]
+LimitOption = Annotated[
+    int | None, typer.Option(min=1, help="Take so many queries of each type, drawn by the seed (default: all).")
+]
+CandidatesOption = Annotated[
+    Literal["typed", "all"],
+    typer.Option(help="What a hop of a complex query leads to: objects that its relation has in the graph, or all."),
+]
 ReportOption = Annotated[Path | None, typer.Option(metavar="FILE", help="Also write a report: .md or .json.")]
 PlotsOption = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Also draw plots, as SVG and PNG.")]
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
-SeedOption = Annotated[int, typer.Option(min=0, help="Seed of the bootstrap intervals.")]
+SeedOption = Annotated[int, typer.Option(min=0, help="Seed of the bootstrap intervals, and of --limit.")]
 
 
-@app.command(short_help="Measure a run: ranking, classification, triples, completion.")
+@app.command(short_help="Measure a run: ranking, classification, triples, completion, queries.")
 def evaluate(
     run: RunArgument,
     data: DataOption = None,
@@ -64,15 +75,18 @@ def evaluate(
     ties: TiesOption = "half",
     memory: MemoryOption = "2GB",
     order: OrderOption = None,
+    queries: QueriesOption = None,
+    limit: LimitOption = None,
+    candidates: CandidatesOption = "all",
     report: ReportOption = None,
     plots: PlotsOption = None,
     device: DeviceOption = "auto",
     seed: SeedOption = 0,
     json: JsonFlag = False,
 ) -> None:
-    """Measure a run: ranking, classification, triples or completion.
+    """Measure a run: ranking, classification, triples, completion or complex queries.
 
-    Figures are in per cent, except those of completion, which are fractions, as is usual there.
+    Figures are in per cent, except those of completion and of queries, which are fractions, as is usual there.
     """
     from blockhole.cli.progress import ranking_bar
 
@@ -81,7 +95,7 @@ def evaluate(
     with ranking_bar() as bar:
         measured = blockhole.evaluate(
             opened, task=task, split=split, data=data, truth=truth, ties=ties, memory=memory, order=order,
-            device=device, seed=seed, progress=bar,
+            queries=queries, limit=limit, candidates=candidates, device=device, seed=seed, progress=bar,
         )  # fmt: skip
     _draw(plots, {str(run): measured}, {str(run): opened})
     _print(f"{run}: {task}", measured.tables(), {"run": str(run), **measured.to_dict()}, report, json)
@@ -97,6 +111,9 @@ def compare(
     ties: TiesOption = "half",
     memory: MemoryOption = "2GB",
     order: OrderOption = None,
+    queries: QueriesOption = None,
+    limit: LimitOption = None,
+    candidates: CandidatesOption = "all",
     report: ReportOption = None,
     plots: PlotsOption = None,
     device: DeviceOption = "auto",
@@ -113,7 +130,7 @@ def compare(
     with ranking_bar() as bar:
         comparison = blockhole.compare(
             list(opened.values()), task=task, split=split, data=data, truth=truth, ties=ties, memory=memory,
-            order=order, device=device, seed=seed, progress=bar,
+            order=order, queries=queries, limit=limit, candidates=candidates, device=device, seed=seed, progress=bar,
         )  # fmt: skip
     _draw(plots, comparison.reports, opened)
     result = {"task": task, **comparison.to_dict()}

@@ -134,8 +134,12 @@ def spell_interval(interval: Interval | None, digits: int = 1) -> str | None:
 
 def intervals(values: NDArray[np.float64], seed: int = 0, resamples: int = RESAMPLES) -> list[Interval]:
     """The 95 % percentile interval of the mean of each column of `values` [N, M], N ≥ 1."""
-    tails = (0.5 - LEVEL / 2, 0.5 + LEVEL / 2)
-    low, high = np.quantile(resampled_means(values, seed, resamples), tails, axis=0)
+    return percentiles(resampled_means(values, seed, resamples))
+
+
+def percentiles(means: NDArray[np.float64]) -> list[Interval]:
+    """The 95 % percentile interval of each column of resampled means [resamples, M]."""
+    low, high = np.quantile(means, (0.5 - LEVEL / 2, 0.5 + LEVEL / 2), axis=0)
     return list(zip(low.tolist(), high.tolist(), strict=True))
 
 
@@ -149,7 +153,9 @@ def share_interval(right: int, count: int, seed: int = 0, resamples: int = RESAM
     return float(low), float(high)
 
 
-def resampled_means(values: NDArray[np.float64], seed: int = 0, resamples: int = RESAMPLES) -> NDArray[np.float64]:
+def resampled_means(
+    values: NDArray[np.float64], seed: int | Sequence[int] = 0, resamples: int = RESAMPLES
+) -> NDArray[np.float64]:
     """The means of `values` [N, M] over queries drawn N times with replacement; shape [resamples, M]."""
     generator = np.random.default_rng(seed)
     count = len(values)

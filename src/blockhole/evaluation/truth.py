@@ -15,6 +15,7 @@ from blockhole.graph.vocabulary import Vocabulary
 from blockhole.queries.exact import typed_candidates
 from blockhole.queries.path_sets import PATH_PARTS
 from blockhole.queries.paths import PathQueries
+from blockhole.queries.query_sets import QuerySet, slots_of_type
 
 Reading = Literal["all", "split"]
 """Which facts are true: train + valid + test (the paper's), or train + the evaluated split (Guu's and CoKE's)."""
@@ -126,6 +127,20 @@ class Alignment:
         inside = np.arange(queries.path.shape[1]) < queries.length[:, None]
         path = np.where(inside, self.relation[queries.path], np.int32(0))
         return PathQueries(self.entity[queries.source], path, queries.length, self.entity[queries.target])
+
+    def query_set(self, queries: QuerySet) -> QuerySet:
+        """The same complex queries under the model's ids; those of another graph are refused."""
+        kinds = {"e": ("entity", len(self.entity)), "r": ("relation", len(self.relation))}
+        for type_, ids in queries.ids.items():
+            for slot, column in zip(slots_of_type(type_), ids.T, strict=True):
+                kind, count = kinds[slot]
+                beyond = column[(column < 0) | (column >= count)]
+                if len(beyond):
+                    raise EvaluationError(
+                        f"{queries.name} is a query set of another graph: a {type_} query names {kind} {beyond[0]:,}, "
+                        f"but here ids end at {count - 1:,}; name the data set that it was made for with --data."
+                    )
+        return queries.renumbered(self.entity, self.relation)
 
 
 def align(split: SplitGraph, entities: Vocabulary, relations: Vocabulary, name: str = "the data") -> Alignment:

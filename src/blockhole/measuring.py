@@ -10,23 +10,28 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from blockhole.answering.engine import Engine
+from blockhole.answering.search import Candidates
+from blockhole.answering.sweep import Sweep
 from blockhole.data.dataset import DataSet, load
-from blockhole.errors import EvaluationError, Seed, checked
+from blockhole.errors import Count, EvaluationError, Seed, checked
 from blockhole.evaluation.classification import ClassificationReport, evaluate_classification, evaluate_order
 from blockhole.evaluation.completion import evaluate_completion
 from blockhole.evaluation.path_ranking import evaluate_ranking
+from blockhole.evaluation.query_ranking import Graphs, QueryReport, evaluate_queries
 from blockhole.evaluation.ranking import TieRule
 from blockhole.evaluation.report import Comparison, Report, compare_reports
 from blockhole.evaluation.triples import evaluate_triples
 from blockhole.evaluation.truth import Reading, Truth, align, build_truth, evaluated_facts, queries_of
 from blockhole.graph.knowledge_graph import KnowledgeGraph, SplitGraph
-from blockhole.machine import DEFAULT_MEMORY, choose_device, parse_size
+from blockhole.machine import DEFAULT_MEMORY, choose_device, parse_size, torch_threads
 from blockhole.queries.language import encode_path, pieces
 from blockhole.queries.path_sets import read_paths
 from blockhole.queries.paths import PathQueries
+from blockhole.queries.query_sets import QuerySet, QuerySplit, graphs_of_split
 from blockhole.runs.run import Run
 
-Task = Literal["ranking", "classification", "triples", "completion"]
+Task = Literal["ranking", "classification", "triples", "completion", "queries"]
 """What can be measured; docs/explanation/measures.md defines the figures of each."""
 
 Progress = Callable[[int, int], None]
@@ -53,6 +58,9 @@ def evaluate(
     ties: TieRule = "half",
     memory: int | str = DEFAULT_MEMORY,
     order: str | None = None,
+    queries: QuerySet | Path | str | None = None,
+    limit: Count | None = None,
+    candidates: Candidates = "all",
     device: str = "auto",
     seed: Seed = 0,
     progress: Progress | None = None,
@@ -63,7 +71,10 @@ def evaluate(
     trained on. `split` names the queries (see docs/explanation/protocol.md), by default all path queries, or the test
     facts (base) where there are none. `truth` says which facts count as true, `ties` how a tie counts, `memory` is the
     most memory to use, in bytes or as a text such as "2GB". With an `order` R1/R2, classification tells paths with
-    R1/R2 from the same with R2/R1. `seed` draws the bootstrap intervals. `progress` hears how far a ranking has come.
+    R1/R2 from the same with R2/R1. The task "queries" takes a set of complex `queries` of the data by its name, a file
+    of them or the set itself, at most `limit` of each type, drawn by `seed`, and ranks `candidates`: all entities, or
+    those that a relation takes in the graph ("typed"). `seed` draws the bootstrap intervals too. `progress` hears how
+    far a ranking has come.
     """
     run = _opened(run)
     allowed = parse_size(memory) if isinstance(memory, str) else memory
@@ -71,6 +82,14 @@ def evaluate(
     if order is not None and task != "classification":
         raise EvaluationError(
             "an order (--order) is judged by classification; leave it out, or add --task classification."
+        )
+    if task == "queries":
+        chosen = _query_set(run, data, queries, split)
+        return _judge(run, chosen, limit, ties, candidates, allowed, seed, progress)
+    if queries is not None or limit is not None or candidates != "all":
+        raise EvaluationError(
+            "a set of queries (--queries), its --limit and its --candidates are for the task queries; leave them out, "
+            "or add --task queries."
         )
     if task == "triples":
         return evaluate_triples(run.model, _labelled_split(run, data, split), device=place, seed=seed)
@@ -101,6 +120,9 @@ def compare(
     ties: TieRule = "half",
     memory: int | str = DEFAULT_MEMORY,
     order: str | None = None,
+    queries: QuerySet | Path | str | None = None,
+    limit: Count | None = None,
+    candidates: Candidates = "all",
     device: str = "auto",
     seed: Seed = 0,
     progress: Progress | None = None,
@@ -116,12 +138,60 @@ def compare(
         data = _common_data(opened)
     reports = {
         name: evaluate(
-            run, task=task, split=split, data=data, truth=truth, ties=ties, memory=memory, order=order, device=device,
-            seed=seed, progress=progress,
+            run, task=task, split=split, data=data, truth=truth, ties=ties, memory=memory, order=order,
+            queries=queries, limit=limit, candidates=candidates, device=device, seed=seed, progress=progress,
         )
         for name, run in opened.items()
     }  # fmt: skip
     return compare_reports(reports, seed)
+
+
+class _Complex(NamedTuple):
+    """A set of complex queries and the graph they are over, in the ids of a model."""
+
+    data: SplitGraph
+    name: str
+    queries: QuerySet
+
+
+def _query_set(
+    run: Run, data: DataSet | Path | str | None, queries: QuerySet | Path | str | None, split: str | None
+) -> _Complex:
+    if split not in (None, "valid", "test"):
+        raise EvaluationError(f"complex queries take the split test or valid, not {split}.")
+    if queries is None:
+        raise EvaluationError("name a set of queries with --queries, such as betae, or give a file of them.")
+    which: QuerySplit | None = None if split is None else "valid" if split == "valid" else "test"
+    loaded = _load(run, data)
+    found = queries if isinstance(queries, QuerySet) else loaded.queries(queries, which)
+    if found.split not in ("valid", "test"):
+        raise EvaluationError(f"{found.name} holds queries of train, whose answers are all known; name another set.")
+    alignment = align(loaded.split, run.entities, run.relations, loaded.name)
+    return _Complex(alignment.split(loaded.split), loaded.name, alignment.query_set(found))
+
+
+def _judge(
+    run: Run,
+    chosen: _Complex,
+    limit: int | None,
+    ties: TieRule,
+    candidates: Candidates,
+    memory: int,
+    seed: int,
+    progress: Progress | None,
+) -> QueryReport:
+    easy, truth = graphs_of_split(chosen.data, chosen.queries.split, chosen.name)
+    queries = chosen.queries if limit is None else chosen.queries.take(limit, seed)
+    known = chosen.data.graph("train")
+    engine = Engine.open(run, graph=known, calibrated=True)
+    engine.require_calibration()  # a run in memory has none
+    sweep = Sweep(engine, candidates)
+    with torch_threads(1):
+        return evaluate_queries(
+            sweep.bounds, queries, Graphs(known, easy, truth), ties=ties, candidates=candidates, memory=memory,
+            bytes_per_query=sweep.bytes_per_query, bytes_ahead=sweep.bytes_ahead(queries), seed=seed,
+            progress=_counting(progress, len(queries)),
+        )  # fmt: skip
 
 
 def relation_pair(text: str, graph: KnowledgeGraph) -> tuple[int, int]:
