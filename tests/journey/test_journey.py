@@ -26,6 +26,7 @@ def test_the_file_is_understood(command: Blockhole) -> None:
     stats = command("data", "stats", FILE, "--json")
     assert json.loads(stats.out) | {"lengths": None} == {
         "entities": 162, "relations": 5, "train": 276, "valid": 0, "test": 0, "paths": None, "lengths": None,
+        "query_sets": None,
     }  # fmt: skip
     answers = command("answers", FILE, LAND)
     assert answers.out.split() == [BRAZIL]
