@@ -87,7 +87,7 @@ def epochs() -> dict[str, float]:
 def speed() -> str:
     """What is measured of speed, with what was measured beside it."""
     gpu, evaluated = _benchmark("train_gpu")["fb13"], _benchmark("evaluate")
-    served, asked, epoch = _benchmark("serve")["steady"], _benchmark("ask"), epochs()
+    epoch = epochs()
     rows = [
         (
             "an epoch of WN11's edges, one CPU thread, 5 negatives",
@@ -105,8 +105,6 @@ def speed() -> str:
             f"PyKEEN {evaluated['pykeen_one_thread']['queries_per_second']:,.0f}",
         ),
         ("FB13's path test ranked, two CPU cores", f"{evaluated['ranking']['fb13'][0]['seconds']:.0f} s", ""),
-        ("a question over FB13's entities, run open", f"{asked['warm_top10_typed_ms']:.1f} ms", ""),
-        ("answers a second over HTTP, two CPU cores", f"{served['answers_per_second']:.0f}", ""),
     ]
     return table(("", "here", "beside it"), rows)
 

@@ -1,0 +1,87 @@
+"""How fast queries of every type are answered, on one core: the ten best predicted answers of a run, engine open.
+
+    python -m benchmarks.bench_queries RUN --queries query2box [--data nell] [--count 40] [--candidates typed]
+
+prints one JSON object: median and 95th percentile of wall time by type, in milliseconds, and how many of three queries
+had other answers once everything was opened, which must be none. The queries are those of a data set with query sets;
+`--data` names it where the run does not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from time import perf_counter
+
+import numpy as np
+import torch
+
+from blockhole.answering.calibrating import data_of
+from blockhole.answering.engine import Engine
+from blockhole.answering.search import UNLIMITED, Candidates, Search, Wanted
+from blockhole.data.dataset import load
+from blockhole.errors import QueryTooCostly
+from blockhole.queries.plans import Plan
+from blockhole.runs.run import Run
+
+CHECKED = 3
+
+
+def predicted(engine: Engine, plan: Plan, candidates: Candidates, settled: int) -> np.ndarray:
+    """The values of the ten best predicted answers, by a search that settles so many."""
+    among = np.ones(engine.graph.num_entities, dtype=bool)
+    known = engine.known.plan_answers(plan)
+    among[known] = False
+    low = Search(engine, plan, candidates, UNLIMITED).settle(Wanted(among, settled, known[:0])).low
+    return np.sort(low[among])[::-1][:10]
+
+
+def measure(engine: Engine, plans: list[Plan], candidates: Candidates) -> dict[str, float]:
+    """Milliseconds of one type's queries; the first is asked twice, so that nothing is made for the first time."""
+    seconds, costly, unequal = [], 0, 0
+    for place, plan in enumerate([plans[0], *plans]):
+        start = perf_counter()
+        try:
+            best = predicted(engine, plan, candidates, 10)
+        except QueryTooCostly:
+            costly += 1
+            continue
+        seconds.append(1000 * (perf_counter() - start))
+        if 0 < place <= CHECKED:
+            try:
+                unequal += not np.array_equal(best, predicted(engine, plan, candidates, len(engine.graph.entities)))
+            except QueryTooCostly:
+                continue
+    return {
+        "median_ms": float(np.median(seconds[1:])),
+        "p95_ms": float(np.percentile(seconds[1:], 95)),
+        "queries": len(seconds) - 1,
+        "too_costly": costly,
+        "unequal": unequal,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("run")
+    parser.add_argument("--data")
+    parser.add_argument("--queries", required=True)
+    parser.add_argument("--split", default="test", choices=["valid", "test"])
+    parser.add_argument("--count", type=int, default=40)
+    parser.add_argument("--candidates", default="typed", choices=["typed", "all"])
+    given = parser.parse_args()
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    torch.set_num_threads(1)
+    run = Run.open(given.run)
+    data = data_of(run) if given.data is None else load(given.data)
+    engine = Engine.open(run, graph=data.split.graph("train"), calibrated=True)
+    queries = data.queries(given.queries, given.split).take(given.count)
+    for relation in range(2 * len(data.split.relations)):
+        engine.hops.normalisers.of(relation)
+    print(json.dumps({name: measure(engine, queries.plans(name), given.candidates) for name in queries.ids}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
