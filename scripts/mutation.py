@@ -53,6 +53,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     "queries/path_sets.py": ("tests/queries/test_builder.py", "tests/queries/test_guu.py"),
     "queries/paths.py": ("tests/queries/test_builder.py", "tests/queries/test_queries.py"),
     "queries/language.py": _LANGUAGE,
+    "queries/missing.py": ("tests/queries/test_missing.py",),
     "queries/plans.py": ("tests/queries/test_exact_trees.py",),
     "queries/query_sampling.py": ("tests/queries/test_query_sampling.py",),
     "queries/query_sets.py": ("tests/queries/test_query_sets.py",),
