@@ -31,7 +31,7 @@ from blockhole.evaluation.classification import Reliability, reliability
 from blockhole.evaluation.completion import both_sides
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.models.contract import full_float32
-from blockhole.queries.exact import answers, holds
+from blockhole.queries.exact import holds
 from blockhole.queries.language import Hop, Query
 from blockhole.queries.paths import PathQueries
 from blockhole.queries.plans import Plan
@@ -75,7 +75,7 @@ class Measured(NamedTuple):
 def measure(engine: Engine, data: DataSet, *, per_length: int = 500, seed: int = 0) -> dict[str, Measured]:
     """How the probabilities of the ten best predicted answers do on test queries: of all, and by number of hops."""
     queries = calibration_queries(data, per_length, seed)
-    truth = data.split.graph("train", "valid", "test")
+    truth = KnownFacts(data.split.graph("train", "valid", "test"))
     said: dict[int, list[float]] = {}
     true: dict[int, list[bool]] = {}
     for i, length in enumerate(queries.length.tolist()):
@@ -88,7 +88,7 @@ def measure(engine: Engine, data: DataSet, *, per_length: int = 500, seed: int =
             continue
         entities = engine.graph.entities.ids([answer.entity for answer in shown])
         said.setdefault(length, []).extend(answer.score for answer in shown)
-        true.setdefault(length, []).extend(np.isin(entities, answers(truth, source, path)).tolist())
+        true.setdefault(length, []).extend(np.isin(entities, truth.answers(source, path)).tolist())
     lengths = sorted(said)
     parts = {"all": lengths, **{f"{length} hops" if length > 1 else "1 hop": [length] for length in lengths}}
     measured = {}
@@ -153,7 +153,7 @@ _SCALED = 256
 _HELD_OUT = 0.3
 _BEST = 20
 _LEAST = 0.05
-"""A larger share always counts a little more, and a better witness does, or else the best answers had no order."""
+"""A larger share always counts a little more, and a better witness does, or the best answers would have no order."""
 _AT_ONCE = 2**22
 _KEPT = 2**26
 """Normalisers that are kept with a run, at most: 256 MiB."""
