@@ -18,7 +18,7 @@ from blockhole.errors import Count, EvaluationError, Seed, checked
 from blockhole.evaluation.classification import ClassificationReport, evaluate_classification, evaluate_order
 from blockhole.evaluation.completion import evaluate_completion
 from blockhole.evaluation.path_ranking import evaluate_ranking
-from blockhole.evaluation.query_ranking import Graphs, QueryReport, evaluate_queries
+from blockhole.evaluation.query_ranking import BoundedRanker, Graphs, QueryReport, Ranker, evaluate_queries
 from blockhole.evaluation.ranking import TieRule
 from blockhole.evaluation.report import Comparison, Report, compare_reports
 from blockhole.evaluation.triples import evaluate_triples
@@ -85,7 +85,7 @@ def evaluate(
         )
     if task == "queries":
         chosen = _query_set(run, data, queries, split)
-        return _judge(run, chosen, limit, ties, candidates, allowed, seed, progress)
+        return _judge(run, chosen, limit, ties, candidates, allowed, place, seed, progress)
     if queries is not None or limit is not None or candidates != "all":
         raise EvaluationError(
             "a set of queries (--queries), its --limit and its --candidates are for the task queries; leave them out, "
@@ -177,21 +177,35 @@ def _judge(
     ties: TieRule,
     candidates: Candidates,
     memory: int,
+    device: torch.device,
     seed: int,
     progress: Progress | None,
 ) -> QueryReport:
     easy, truth = graphs_of_split(chosen.data, chosen.queries.split, chosen.name)
     queries = chosen.queries if limit is None else chosen.queries.take(limit, seed)
-    known = chosen.data.graph("train")
-    engine = Engine.open(run, graph=known, calibrated=True)
+    graphs = Graphs(chosen.data.graph("train"), easy, truth)
+    engine = Engine.open(run, graph=graphs.known, calibrated=True)
     engine.require_calibration()  # a run in memory has none
-    sweep = Sweep(engine, candidates)
     with torch_threads(1):
         return evaluate_queries(
-            sweep.bounds, queries, Graphs(known, easy, truth), ties=ties, candidates=candidates, memory=memory,
-            bytes_per_query=sweep.bytes_per_query, bytes_ahead=sweep.bytes_ahead(queries), seed=seed,
-            progress=_counting(progress, len(queries)),
+            _ranker(engine, graphs, queries, candidates, memory, device), queries, ties=ties, candidates=candidates,
+            seed=seed, progress=_counting(progress, len(queries)),
         )  # fmt: skip
+
+
+def _ranker(
+    engine: Engine, graphs: Graphs, queries: QuerySet, candidates: Candidates, memory: int, device: torch.device
+) -> Ranker:
+    """What ranks answers on a device: a GPU opens every row, a processor those that matter."""
+    if device.type == "cuda":
+        from blockhole.answering.device import DeviceRanker, DeviceSweep
+
+        return DeviceRanker(DeviceSweep(engine, device, candidates), graphs)
+    sweep = Sweep(engine, candidates)
+    return BoundedRanker(
+        sweep.bounds, graphs, memory=memory, bytes_per_query=sweep.bytes_per_query,
+        bytes_ahead=sweep.bytes_ahead(queries),
+    )  # fmt: skip
 
 
 def relation_pair(text: str, graph: KnowledgeGraph) -> tuple[int, int]:

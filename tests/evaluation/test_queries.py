@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blockhole.errors import EvaluationError
-from blockhole.evaluation.query_ranking import FAMILIES, Graphs, QueryReport, evaluate_queries, rank_answers
+from blockhole.evaluation.query_ranking import (
+    FAMILIES,
+    BoundedRanker,
+    Graphs,
+    QueryReport,
+    evaluate_queries,
+    rank_answers,
+)
 from blockhole.evaluation.ranking import TieRule
 from blockhole.evaluation.report import compare_reports
 from blockhole.evaluation.truth import align
@@ -52,11 +59,17 @@ def _values(steps: Steps, ids: np.ndarray, sought: Sequence[np.ndarray]) -> list
     return [(row, row) for row in rows]
 
 
-def _evaluate(seed: int, which: QuerySplit = "test", ties: TieRule = "half", **options: Any) -> QueryReport:
+def _evaluate(
+    seed: int,
+    which: QuerySplit = "test",
+    ties: TieRule = "half",
+    progress: Callable[[int], None] | None = None,
+    **options: Any,
+) -> QueryReport:
     split = _split(seed)
     graphs = Graphs(split.graph("train"), *graphs_of_split(split, which))
     queries = QuerySet("mine", _queries(seed).ids, which)
-    return evaluate_queries(_values, queries, graphs, ties=ties, **options)
+    return evaluate_queries(BoundedRanker(_values, graphs, **options), queries, ties=ties, progress=progress)
 
 
 def _expected(seed: int, which: QuerySplit, ties: TieRule) -> dict[str, list[oracle.Judged]]:
@@ -132,7 +145,7 @@ def test_bounds_that_leave_a_place_open_give_the_worst_and_are_counted() -> None
         return [(np.zeros(E), np.ones(E)) for _ in ids]
 
     graphs = Graphs(split.graph("train"), *graphs_of_split(split, "test"))
-    unsettled = evaluate_queries(unsure, _queries(1), graphs)
+    unsettled = evaluate_queries(BoundedRanker(unsure, graphs), _queries(1))
     report = unsettled.to_dict()
     assert unsettled.tables()[0].title.endswith(
         f"; {report['answers']} answers too costly to settle, with the worst rank possible"
@@ -189,7 +202,7 @@ def test_nothing_to_rank() -> None:
     split = _split(0)
     graphs = Graphs(split.graph("train"), *graphs_of_split(split, "test"))
     with pytest.raises(EvaluationError, match=r"^mine has no queries; name a set that has some"):
-        evaluate_queries(_values, QuerySet("mine", {}), graphs)
+        evaluate_queries(BoundedRanker(_values, graphs), QuerySet("mine", {}))
     known = Graphs(graphs.truth, graphs.truth, graphs.truth)
     with pytest.raises(EvaluationError, match=r"^no query of mine has a hard answer"):
-        evaluate_queries(_values, _queries(0), known)
+        evaluate_queries(BoundedRanker(_values, known), _queries(0))

@@ -9,6 +9,7 @@ import pytest
 
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
+from blockhole.queries.answer_masks import EdgesOnDevice
 from blockhole.queries.missing import NO_PROOF, MissingFacts
 from blockhole.queries.plans import Plan
 from blockhole.queries.query_sets import QUERY_TYPES, slots_of_type, steps_of_type
@@ -24,11 +25,13 @@ def test_the_least_number_of_missing_facts(name: str) -> None:
     names = Vocabulary([f"e{i}" for i in range(E)]), Vocabulary([f"r{i}" for i in range(R)], "relation")
     known, truth = KnowledgeGraph(*names, facts[:12]), KnowledgeGraph(*names, facts)
     own, every = ({(s, r, o) for s, r, o in graph.triples.tolist()} for graph in (known, truth))
-    missing = MissingFacts(known, truth)
+    missing, on_device = MissingFacts(known, truth), EdgesOnDevice(truth, "cpu", known)
     seen = set()
     for _ in range(60):
         ids = [int(rng.integers({"e": E, "r": 2 * R}[slot])) for slot in slots_of_type(name)]
         found = missing.least(Plan(steps_of_type(name), tuple(ids)))
+        at_once = on_device.least(steps_of_type(name), np.array([ids], dtype=np.int32))[-1]
+        np.testing.assert_array_equal(at_once[0].numpy(), found)
         tree = tree_of_type(name, ids)
         expected = [lacking(tree, entity, every, own, R) for entity in range(E)]
         assert [math.inf if each == NO_PROOF else each for each in found.tolist()] == expected

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, repeat
 from pathlib import Path
 from typing import NamedTuple, final
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from blockhole.answering.calibration import (
@@ -20,8 +22,9 @@ from blockhole.answering.calibration import (
     log_odds,
     save_calibration,
 )
+from blockhole.answering.device import DeviceSweep
 from blockhole.answering.engine import Encoded, Engine
-from blockhole.answering.hops import Hops, Normalisers
+from blockhole.answering.hops import Floats, Hops
 from blockhole.answering.known import KnownFacts
 from blockhole.answering.search import UNLIMITED, Search, Wanted
 from blockhole.answering.vectors import Vectors
@@ -30,6 +33,7 @@ from blockhole.errors import DataError, QueryTooCostly, RunError, Seed, checked,
 from blockhole.evaluation.classification import Reliability, reliability
 from blockhole.evaluation.completion import both_sides
 from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.machine import choose_device
 from blockhole.models.contract import full_float32
 from blockhole.queries.exact import holds
 from blockhole.queries.language import Hop, Query
@@ -42,14 +46,17 @@ _WALKS_PER_FACT = 4
 
 
 @checked
-def calibrate(run: Run | Path | str, data: DataSet | Path | str | None = None, *, seed: Seed = 0) -> Calibration:
+def calibrate(
+    run: Run | Path | str, data: DataSet | Path | str | None = None, *, seed: Seed = 0, device: str = "auto"
+) -> Calibration:
     """Fit a calibration on validation facts, those of the run's own data unless other data is given or named.
 
     It is kept in the folder of the run, where there is one, and used whenever the run is asked. `seed` decides which
-    facts and candidates are drawn.
+    facts and candidates are drawn. A GPU, where `device` is one, takes seconds for what takes minutes without.
     """
+    place = choose_device(device)
     run = run if isinstance(run, Run) else Run.open(run)
-    calibrated = fit(Vectors.of(run), _data_for(run, data), seed=seed)
+    calibrated = fit(Vectors.of(run), _data_for(run, data), seed=seed, device=place)
     if run.folder is not None:
         save_calibration(calibrated, run.folder)
     return calibrated.calibration
@@ -115,8 +122,8 @@ def _data_for(run: Run, data: DataSet | Path | str | None) -> DataSet:
     return data
 
 
-def fit(vectors: Vectors, data: DataSet, *, seed: Seed = 0) -> Calibrated:
-    """The calibration of a model's vectors by the validation facts of `data`."""
+def fit(vectors: Vectors, data: DataSet, *, seed: Seed = 0, device: torch.device | None = None) -> Calibrated:
+    """The calibration of a model's vectors by the validation facts of `data`, on a GPU where `device` is one."""
     known = KnownFacts(data.split.graph("train"))
     asked = _missing_facts(known, data)
     if len(asked) // 2 < ENOUGH:
@@ -127,25 +134,23 @@ def fit(vectors: Vectors, data: DataSet, *, seed: Seed = 0) -> Calibrated:
     rng = np.random.default_rng(seed)
     asked = asked.take(rng.permutation(len(asked))[:_ASKED])
     scale = _fit_scale(vectors, known, asked.take(slice(0, _SCALED)))
-    candidates = vectors.all_candidates()
-    table, error = _normalisers(Normalisers(vectors, candidates, known, scale), known, rng)
-    hops = Hops(vectors, candidates, known, scale, None, table)
+    # The curve of a hop is fitted on shares, for which any will do until then.
+    calibration = Calibration(scale=scale, hop=_ANY, chains={}, facts=len(asked), brier=0.0, sampling_error=0.0)
+    table, error = _normalisers(Engine(vectors, known.graph, Calibrated(calibration, None)), rng, device)
+    hops = Engine(vectors, known.graph, Calibrated(calibration, table)).hops
     pairs = _pairs(hops, known, asked, data.split.graph("train", "valid"))
     held_out = pairs.question % 10 < 10 * _HELD_OUT
-    curve = _fit_curve(pairs, ~held_out)
-    brier = _brier(curve, pairs, held_out)
-    calibration = Calibration(
-        scale=scale,
-        hop=_fit_curve(pairs, np.ones(len(held_out), dtype=bool)),
-        chains={},
-        facts=len(asked),
-        brier=brier,
-        sampling_error=error,
-    )
-    chains = _fit_chains(Engine(vectors, known.graph, Calibrated(calibration, table)), data, seed)
+    fitted = {
+        "hop": _fit_curve(pairs, np.ones(len(held_out), dtype=bool)),
+        "brier": _brier(_fit_curve(pairs, ~held_out), pairs, held_out),
+        "sampling_error": error,
+    }
+    calibration = calibration.model_copy(update=fitted)
+    chains = _fit_chains(Engine(vectors, known.graph, Calibrated(calibration, table)), data, seed, device)
     return Calibrated(calibration.model_copy(update={"chains": chains}), table)
 
 
+_ANY = Curve(slope=1.0, top_slope=1.0, intercept=0.0)
 ENOUGH = 10
 """Validation facts without which there is no calibration."""
 _ASKED = 2000
@@ -200,10 +205,10 @@ def _fit_scale(vectors: Vectors, known: KnownFacts, asked: PathQueries) -> float
 
 
 def _normalisers(
-    normalisers: Normalisers, known: KnownFacts, rng: np.random.Generator
+    engine: Engine, rng: np.random.Generator, device: torch.device | None
 ) -> tuple[NDArray[np.float32] | None, float]:
     """The normalisers that are worth keeping, and the error of those that are sampled."""
-    graph = known.graph
+    graph, known, normalisers = engine.graph, engine.known, engine.hops.normalisers
     relations, entities = 2 * graph.num_relations, graph.num_entities
     if relations * entities > _KEPT:
         return None, 0.0
@@ -211,18 +216,25 @@ def _normalisers(
     typed = sum(map(len, sources))
     counts = (typed, relations * entities - typed)
     sizes = [normalisers.affordable(count, budget) for count, budget in zip(counts, _BUDGET, strict=True)]
+    sums = normalisers.sums
+    if device is not None and device.type == "cuda":
+        sums, sizes = DeviceSweep(engine, device).normalisers, [entities, max(sizes[1], _ON_GPU)]
     table = np.empty((relations, entities), dtype=np.float32)
     squares: list[float] = []
     for relation in range(relations):
         others = np.setdiff1d(np.arange(entities), sources[relation], assume_unique=True)
         for part, size in zip((sources[relation], others), sizes, strict=True):
             if len(part):
-                table[relation, part] = normalisers.sums(part, relation, size)
+                table[relation, part] = sums(part, relation, size)
                 if size < entities and len(squares) < 400:
                     some = rng.choice(part, min(2, len(part)), replace=False)
-                    exact = normalisers.sums(some, relation, entities)
+                    exact = sums(some, relation, entities)
                     squares += ((table[relation, some] - exact) ** 2).tolist()
     return table, float(np.sqrt(np.mean(squares))) if squares else 0.0
+
+
+_ON_GPU = 4096
+"""Entities that a sampled normaliser runs over on a GPU."""
 
 
 @final
@@ -276,14 +288,15 @@ def _brier(curve: Curve, pairs: Pairs, which: NDArray[np.bool_]) -> float:
     return float(np.mean((curve.probability(pairs.share[shown]) - pairs.label[shown]) ** 2))
 
 
-def _fit_chains(engine: Engine, data: DataSet, seed: int) -> dict[int, ChainCurve]:
+def _fit_chains(engine: Engine, data: DataSet, seed: int, device: torch.device | None) -> dict[int, ChainCurve]:
     """What composed vectors add to the best witnesses, for paths of two hops and of three, where paths have scores."""
     if engine.vectors.operators.why_no_paths is not None:
         return {}
     truth, found = KnownFacts(data.split.graph("train", "valid")), {}
     for length in (2, 3):
         chains = _unfinished_chains(engine.known, truth, length, seed)
-        pairs = np.concatenate([np.zeros((0, 3)), *(_chain_pairs(engine, truth, *chain) for chain in chains)])
+        best = _best_witnesses(engine, chains, device)
+        pairs = np.concatenate([np.zeros((0, 3)), *(map(_chain_pairs, repeat(engine), repeat(truth), chains, best))])
         label = pairs[:, 2] > 0
         if min(label.sum(), (~label).sum()) >= ENOUGH:
             (witness, share), intercept = fit_logistic(pairs[:, :2], label, (_LEAST, 0.0))
@@ -291,13 +304,17 @@ def _fit_chains(engine: Engine, data: DataSet, seed: int) -> dict[int, ChainCurv
     return found
 
 
-def _unfinished_chains(known: KnownFacts, truth: KnownFacts, length: int, seed: int) -> list[tuple[int, list[int]]]:
+Chain = tuple[int, list[int]]
+"""A path: its source and its relations."""
+
+
+def _unfinished_chains(known: KnownFacts, truth: KnownFacts, length: int, seed: int) -> list[Chain]:
     """Some distinct paths (s, [r, …]) with an answer in `truth` that known facts do not lead to.
 
     They are those of random walks that never go straight back. The end of the walk itself need not be missing: paths
     with many missing answers would be drawn more often, and all others look more probable than they are.
     """
-    found: dict[tuple[int, ...], tuple[int, list[int]]] = {}
+    found: dict[tuple[int, ...], Chain] = {}
     walks = sample_walks(truth.graph, _TRIED * _WALKS, (length, length), seed)
     for source, path in zip(walks.source.tolist(), walks.path.tolist(), strict=True):
         turns = any(truth.graph.inverse(before) == after for before, after in pairwise(path))
@@ -313,30 +330,46 @@ _WALKS = 80
 _TOP = 20
 
 
-def _chain_pairs(engine: Engine, truth: KnownFacts, source: int, path: list[int]) -> NDArray[np.float64]:
-    """Log-odds of the best witness, log share and truth of the likeliest predicted answers by either: [N, 3].
+def _best_witnesses(engine: Engine, chains: Sequence[Chain], device: torch.device | None) -> Iterator[Floats | None]:
+    """The value of every entity by the best witness alone, for each path; None where the search is too costly.
 
-    An answer that only the vector finds likely has the best witness that was met on the way to those of the others: to
-    be sure that there is none better would take ten times as long, and would hardly change it.
+    On a processor they are those of the likeliest twenty; others have the best witness that was met on the way: to be
+    sure that there is none better would take ten times as long, and would hardly change a curve.
     """
-    plan = Plan.of_chain(source, path)
+    if not chains:
+        return
+    if device is not None and device.type == "cuda":
+        ids = np.array([(source, *path) for source, path in chains])
+        yield from DeviceSweep(engine, device, "typed").values(Plan.of_chain(*chains[0]).steps, ids).cpu().numpy()
+        return
+    for source, path in chains:
+        among = _predictable(engine, source, path)
+        search = Search(engine, Plan.of_chain(source, path), "typed", UNLIMITED)
+        try:
+            yield search.settle(Wanted(among, _TOP, np.zeros(0, dtype=np.int64))).low
+        except QueryTooCostly:
+            yield None
+
+
+def _predictable(engine: Engine, source: int, path: list[int]) -> NDArray[np.bool_]:
+    """Which entities can be predicted answers to a path: [E]."""
     among = np.zeros(engine.graph.num_entities, dtype=bool)
     among[engine.known.candidates(path[-1])] = True
     among[engine.known.answers(source, path)] = False
-    if not among.any():
+    return among
+
+
+def _chain_pairs(engine: Engine, truth: KnownFacts, chain: Chain, witness: Floats | None) -> Floats:
+    """Log-odds of the best witness, log share and truth of the likeliest predicted answers by either: [N, 3]."""
+    source, path = chain
+    among = np.flatnonzero(_predictable(engine, source, path))
+    if witness is None or not len(among):
         return np.zeros((0, 3))
     share = engine.composed_shares(source, path)
-    likely = np.flatnonzero(among)
-    likely = likely[np.argsort(-share[likely], kind="stable")[:_TOP]]
-    try:
-        low = Search(engine, plan, "typed", UNLIMITED).settle(Wanted(among, _TOP, likely[:0])).low
-    except QueryTooCostly:
-        return np.zeros((0, 3))
-    witnessed = np.flatnonzero(among)
-    witnessed = witnessed[np.argsort(-low[witnessed], kind="stable")[:_TOP]]
-    chosen = np.union1d(likely, witnessed)
+    likely = [among[np.argsort(-by[among], kind="stable")[:_TOP]] for by in (share, witness)]
+    chosen = np.union1d(*likely)
     label = np.isin(chosen, truth.answers(source, path))
-    return np.column_stack([log_odds(low[chosen]), share[chosen], label])
+    return np.column_stack([log_odds(witness[chosen]), share[chosen], label])
 
 
 def calibration_queries(data: DataSet, per_length: int, seed: int) -> PathQueries:

@@ -23,13 +23,13 @@ _LEAST = 1e-30
 """A share below this is taken for it, so that it has a logarithm."""
 
 
-_BEND = np.float32(np.log(0.05))
+BEND = np.float32(np.log(0.05))
 """log K, where the curve of a hop bends."""
 
 
 def bent(log_share: Floats) -> Floats:
     """What the curve of a hop weighs: log x up to its bend, and beyond: [N] → [N, 2]."""
-    return np.column_stack([np.minimum(log_share, _BEND), np.maximum(log_share - _BEND, 0.0)])
+    return np.column_stack([np.minimum(log_share, BEND), np.maximum(log_share - BEND, 0.0)])
 
 
 class _Stored(BaseModel):
@@ -51,8 +51,8 @@ class Curve(_Stored):
     def probability(self, share: NDArray[np.float32]) -> NDArray[np.float32]:
         """Shape [N] → [N]."""
         odds = np.log(np.maximum(share, np.float32(_LEAST)))
-        above = np.maximum(odds - _BEND, np.float32(0))
-        np.minimum(odds, _BEND, out=odds)
+        above = np.maximum(odds - BEND, np.float32(0))
+        np.minimum(odds, BEND, out=odds)
         odds *= np.float32(-self.slope)
         odds -= np.float32(self.top_slope) * above
         odds -= np.float32(self.intercept)
@@ -79,12 +79,13 @@ class ChainCurve(_Stored):
         return 0.5 * (1 + np.tanh(logit / 2))
 
 
-_ROOM = 1e-4
+CLOSEST = 1e-4
+"""No probability is taken to be closer than this to 0 or 1 where it needs a logit."""
 
 
 def log_odds(probability: Floats) -> Floats:
     """log(p / (1 - p)), with p kept away from 0 and 1: [N] → [N]."""
-    kept = np.clip(probability, _ROOM, 1 - _ROOM)
+    kept = np.clip(probability, CLOSEST, 1 - CLOSEST)
     odds: Floats = np.log(kept) - np.log1p(-kept)
     return odds
 

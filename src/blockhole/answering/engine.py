@@ -35,7 +35,7 @@ from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.machine import torch_threads
 from blockhole.models.contract import full_float32
 from blockhole.queries.language import Query, encode_chain, encode_entity, encode_tree, find_plan, parse
-from blockhole.queries.plans import Follow, Plan, Start
+from blockhole.queries.plans import Plan, chain_to
 from blockhole.runs.run import Run
 
 _PROPOSED = 256
@@ -286,14 +286,11 @@ class Engine:
         """What the composed vector says of a step, where the step is a path of several hops and vectors compose."""
         if self.calibration is None:
             return None
-        step, path = plan.steps[place], []
-        while isinstance(step, Follow):
-            path.append(plan.ids[step.slot])
-            step = plan.steps[step.of]
-        curve = self.calibration.chain(len(path)) if isinstance(step, Start) and len(path) > 1 else None
-        if curve is None or not isinstance(step, Start):
+        path = [plan.ids[slot] for slot in chain_to(plan.steps, place)]
+        curve = self.calibration.chain(len(path) - 1) if len(path) > 2 else None
+        if curve is None:
             return None
-        share = self.composed_shares(plan.ids[step.slot], path[::-1])
+        share = self.composed_shares(path[0], path[1:])
         return Evidence(share if columns is None else share[columns], curve, columns)
 
     def proposed(self, sources: Ids, relation: int, columns: Ids | None) -> Ids | None:

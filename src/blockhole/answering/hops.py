@@ -45,7 +45,7 @@ _BUDGET = 2e9
 """Products of numbers that the normalisers of one relation may cost while somebody waits for an answer."""
 _FULL = 0.05
 """A count is a limit where fewer than this share of those that reach it pass it; all other counts leave room."""
-_HIGHEST = np.float32(60)
+HIGHEST = np.float32(60)
 """The largest logarithm of a share, for a sampled normaliser may be much too small; float32 ends at 88."""
 _WALKED = 4096
 _CACHED = 2**17
@@ -97,19 +97,7 @@ class Normalisers:
 
     def sums(self, entities: Ids, relation: int, sample: int) -> Table:
         """The normalisers of some entities, over all entities or a `sample` of them: [N] → [N]."""
-        everyone, objects = self._vectors.num_entities, self._known.candidates(relation)
-        if sample >= everyone:
-            chosen = np.arange(everyone)
-            left = np.zeros(everyone, dtype=np.float32)
-        else:
-            rng = np.random.default_rng(relation)
-            others = np.setdiff1d(np.arange(everyone, dtype=np.int32), objects, assume_unique=True)
-            few = min(len(objects), sample // 2)
-            parts = [rng.choice(objects, few, replace=False), rng.choice(others, min(len(others), sample - few), False)]
-            chosen = np.concatenate(parts).astype(np.int64)
-            sizes = np.array([len(part) for part in parts])
-            left = np.repeat(np.log(np.array([len(objects), len(others)]) / np.maximum(sizes, 1)), sizes)
-            left = left.astype(np.float32)
+        chosen, left = self.sample(relation, sample)
         weight = torch.from_numpy(left)
         score_of = self._scores_with(relation, chosen, len(entities))
         found = np.empty(len(entities), dtype=np.float32)
@@ -117,11 +105,24 @@ class Normalisers:
         for first in range(0, len(entities), size):
             part = entities[first : first + size]
             score = score_of(part)
-            if sample < everyone:
+            if len(chosen) < self._vectors.num_entities:
                 found[first : first + size] = self._with_facts(part, relation, score + weight, chosen)
             else:
                 found[first : first + size] = score.logsumexp(dim=1).numpy()
         return found
+
+    def sample(self, relation: int, size: int) -> tuple[NDArray[np.int64], Table]:
+        """The entities that a sum of a relation runs over, and the logarithm of how many each stands for: [S], [S]."""
+        everyone, objects = self._vectors.num_entities, self._known.candidates(relation)
+        if size >= everyone:
+            return np.arange(everyone), np.zeros(everyone, dtype=np.float32)
+        rng = np.random.default_rng(relation)
+        others = np.setdiff1d(np.arange(everyone, dtype=np.int32), objects, assume_unique=True)
+        few = min(len(objects), size // 2)
+        parts = [rng.choice(objects, few, replace=False), rng.choice(others, min(len(others), size - few), False)]
+        sizes = np.array([len(part) for part in parts])
+        left = np.repeat(np.log(np.array([len(objects), len(others)]) / np.maximum(sizes, 1)), sizes)
+        return np.concatenate(parts).astype(np.int64), left.astype(np.float32)
 
     def _scores_with(self, relation: int, chosen: Ids, rows: int) -> Callable[[Ids], Tensor]:
         """What gives α φ(s, r, o) of some s and every o of `chosen`: [N] → [N, C].
@@ -201,14 +202,14 @@ class Hops:
     ) -> None:
         self._vectors = vectors
         self._known = known
-        self._scale = scale
-        self._curve = curve
+        self.scale = scale
+        self.curve = curve
         self._candidates = candidates
         self.normalisers = Normalisers(vectors, candidates, known, scale, table)
         self._counts: dict[int, Table] = {}
         self._room: dict[int, Table] = {}
 
-    def _known_counts(self, relation: int) -> Table:
+    def known_counts(self, relation: int) -> Table:
         """log max(n, 1) for the number n of known objects of (s, r), every s: [E]."""
         if relation not in self._counts:
             edges = self._known.edges
@@ -245,7 +246,7 @@ class Hops:
         table = self._candidates
         if targets is not None:  # which is several times as fast as brackets
             table = table.index_select(0, torch.from_numpy(targets.astype(np.int64)))
-        behind = self._known_counts(inverse)[index] - self.normalisers.of(inverse)[index]
+        behind = self.known_counts(inverse)[index] - self.normalisers.of(inverse)[index]
         return Columns(relation, inverse, targets, table, behind, self.log_room(inverse)[index])
 
     def values(self, sources: Ids, columns: Columns) -> Table:
@@ -254,8 +255,8 @@ class Hops:
         Without a curve it is x. Each number is the same bit for bit whatever sources come with it.
         """
         value = self.shares(sources, columns)
-        if self._curve is not None:
-            value = self._curve.probability(value)
+        if self.curve is not None:
+            value = self.curve.probability(value)
         return np.minimum(value, np.float32(SURE), out=value)
 
     def shares(self, sources: Ids, columns: Columns) -> Table:
@@ -264,7 +265,7 @@ class Hops:
         A tenth of an even share is added: no model is so sure that something is wrong as its exponents make it seem.
         """
         relation = columns.relation
-        ahead = self._known_counts(relation)[sources] - self.normalisers.of(relation)[sources]
+        ahead = self.known_counts(relation)[sources] - self.normalisers.of(relation)[sources]
         room = self.log_room(relation)[sources]
         forward, backward = self._scores(sources, columns)
         forward += (ahead + room)[:, None]
@@ -274,7 +275,7 @@ class Hops:
         if np.isnan(forward).any() or np.isnan(backward).any():
             raise diverged("the model's scores for this query")
         for score in (forward, backward):
-            np.exp(np.minimum(score, _HIGHEST, out=score), out=score)
+            np.exp(np.minimum(score, HIGHEST, out=score), out=score)
         forward += backward
         forward *= np.float32(0.5)
         forward += np.float32(0.1 / self._vectors.num_entities)
@@ -303,15 +304,15 @@ class Hops:
         Where the model says nothing of how to walk back, the scores behind come as they are.
         """
         operators, start = self._vectors.operators, self._vectors.rows(sources)
-        forward = self._scale * self._vectors.walk(start, [columns.relation])
+        forward = self.scale * self._vectors.walk(start, [columns.relation])
         if operators.tied:
             return forward.float(), None
         if operators.linear_in_relations:
-            backward = self._scale * operators.hop_back(start, torch.full((len(sources),), columns.inverse))
+            backward = self.scale * operators.hop_back(start, torch.full((len(sources),), columns.inverse))
             return torch.cat([forward, backward]).float(), None
         # Every target asks for the sources.
         targets = np.arange(self._vectors.num_entities) if columns.entities is None else columns.entities
-        answer = (self._scale * self._vectors.candidates(sources)).float()
+        answer = (self.scale * self._vectors.candidates(sources)).float()
         asked = [
             self._vectors.walk(self._vectors.rows(targets[first : first + _WALKED]), [columns.inverse]).float()
             @ answer.T

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, NamedTuple, final
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -211,34 +211,27 @@ class Graphs(NamedTuple):
     truth: KnowledgeGraph
 
 
+class Ranker(Protocol):
+    """What ranks the hard answers of queries: by values within bounds (`BoundedRanker`), or on a GPU."""
+
+    def rank(self, type_: str, ids: Ids, progress: Callable[[int], None]) -> RankedAnswers:
+        """The hard answers of a type's queries, ids [N, slots]; `progress` hears how many have been ranked."""
+
+
 def evaluate_queries(
-    values: Values,
+    ranker: Ranker,
     queries: QuerySet,
-    graphs: Graphs,
     *,
     ties: TieRule = "half",
     candidates: str = "all",
-    memory: int | None = None,
-    bytes_per_query: int = 0,
-    bytes_ahead: int = 0,
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
 ) -> QueryReport:
-    """Rank the hard answers of every query by what `values` says.
-
-    `memory` caps the bytes the process holds, `bytes_per_query` of which one query takes in `values` and `bytes_ahead`
-    what it will keep; they change no rank. `progress` hears how many queries have been ranked.
-    """
+    """Rank the hard answers of every query; `progress` hears how many queries have been ranked."""
     if not len(queries):
         raise EvaluationError(f"{queries.name} has no queries; name a set that has some.")
     start = time.perf_counter()
-    missing = MissingFacts(graphs.known, graphs.truth)
-    together = _TOGETHER
-    if memory is not None:
-        together = rows_within(memory, together, max(1, bytes_per_query), resident_bytes() + bytes_ahead)
-    answers = {
-        name: _ranked(values, name, ids, graphs, missing, together, progress) for name, ids in queries.ids.items()
-    }
+    answers = {name: ranker.rank(name, ids, progress or (lambda ranked: None)) for name, ids in queries.ids.items()}
     with_answers = {name: each for name, each in answers.items() if len(each.query)}
     if not with_answers:
         raise EvaluationError(f"no query of {queries.name} has a hard answer; are its queries those of this data?")
@@ -254,41 +247,55 @@ def evaluate_queries(
     return QueryReport(queries.name, queries.split, ties, candidates, excluded, types, means, timing, with_answers)
 
 
-def _ranked(
-    values: Values,
-    type_: str,
-    ids: Ids,
-    graphs: Graphs,
-    missing: MissingFacts,
-    together: int,
-    progress: Callable[[int], None] | None,
-) -> RankedAnswers:
-    """The hard answers of one type's queries, `together` of which are asked at a time."""
-    steps = steps_of_type(type_)
-    # Queries that end with the same relations are asked together: they look at the same rows.
-    order = np.lexsort([ids[:, step.slot] for step in steps if isinstance(step, Follow)])
-    worst: list[Ranks] = []
-    best: list[Ranks] = []
-    rows: list[NDArray[np.int64]] = []
-    lacking: list[NDArray[np.int16]] = []
-    for easy, hard in easy_and_hard(graphs.easy, graphs.truth, type_, ids[order], together):
-        part = order[hard.first : hard.first + len(hard)]
-        sought = [hard[row] for row in range(len(hard))]
-        found = values(steps, ids[part], sought)
-        for row, (low, high) in enumerate(found):
-            if len(sought[row]):
-                by_worst, by_best = rank_answers(low, high, sought[row], easy[row])
-                worst.append(by_worst)
-                best.append(by_best)
-                rows.append(np.full(len(sought[row]), part[row]))
-                lacking.append(missing.least(Plan(steps, tuple(ids[part[row]].tolist())))[sought[row]])
-        if progress is not None:
+@final
+class BoundedRanker:
+    """Ranks hard answers by what `values` says of every entity, at least and at most.
+
+    `memory` caps the bytes the process holds, `bytes_per_query` of which one query takes in `values` and `bytes_ahead`
+    what it will keep; they change no rank.
+    """
+
+    def __init__(
+        self,
+        values: Values,
+        graphs: Graphs,
+        *,
+        memory: int | None = None,
+        bytes_per_query: int = 0,
+        bytes_ahead: int = 0,
+    ) -> None:
+        self._values = values
+        self._graphs = graphs
+        self._missing = MissingFacts(graphs.known, graphs.truth)
+        self._together = _TOGETHER
+        if memory is not None:
+            held = resident_bytes() + bytes_ahead
+            self._together = rows_within(memory, _TOGETHER, max(1, bytes_per_query), held)
+
+    def rank(self, type_: str, ids: Ids, progress: Callable[[int], None]) -> RankedAnswers:
+        """The hard answers of a type's queries, as many of which are asked together as memory allows."""
+        graphs, steps = self._graphs, steps_of_type(type_)
+        # Queries that end with the same relations are asked together: they look at the same rows.
+        order = np.lexsort([ids[:, step.slot] for step in steps if isinstance(step, Follow)])
+        worst: list[Ranks] = []
+        best: list[Ranks] = []
+        rows: list[NDArray[np.int64]] = []
+        lacking: list[NDArray[np.int16]] = []
+        for easy, hard in easy_and_hard(graphs.easy, graphs.truth, type_, ids[order], self._together):
+            part = order[hard.first : hard.first + len(hard)]
+            sought = [hard[row] for row in range(len(hard))]
+            for row, (low, high) in enumerate(self._values(steps, ids[part], sought)):
+                if len(sought[row]):
+                    by_worst, by_best = rank_answers(low, high, sought[row], easy[row])
+                    worst.append(by_worst)
+                    best.append(by_best)
+                    rows.append(np.full(len(sought[row]), part[row]))
+                    lacking.append(self._missing.least(Plan(steps, tuple(ids[part[row]].tolist())))[sought[row]])
             progress(len(hard))
-    none = np.zeros(0, dtype=np.int64)
-    ranked = RankedAnswers(
-        _joined(worst), _joined(best), np.concatenate([none, *rows]), np.concatenate([none.astype(np.int16), *lacking])
-    )
-    return ranked.take(np.argsort(ranked.query, kind="stable"))
+        none = np.zeros(0, dtype=np.int64)
+        missing = np.concatenate([none.astype(np.int16), *lacking])
+        ranked = RankedAnswers(_joined(worst), _joined(best), np.concatenate([none, *rows]), missing)
+        return ranked.take(np.argsort(ranked.query, kind="stable"))
 
 
 def _joined(ranks: Sequence[Ranks]) -> Ranks:

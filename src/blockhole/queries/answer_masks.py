@@ -1,10 +1,11 @@
-"""Exact answers as dense masks on a torch device, for queries and scores that live there.
+"""Exact answers on a torch device, for queries and scores that live there: dense masks, and proofs that lack edges.
 
 On a processor `exact.answer_sets` is many times faster, because it follows only the edges that a query meets.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
 from typing import final
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from blockhole.graph.knowledge_graph import KnowledgeGraph, edges_by_relation
+from blockhole.queries.missing import NO_PROOF, missing_among
 from blockhole.queries.paths import PathQueries
 from blockhole.queries.plans import Both, Either, Follow, Start, Steps
 
@@ -72,32 +74,6 @@ class AnswerMasks:
             self._follow(mask[rows], hops[rows], lengths[rows])
         return mask
 
-    def of_plans(self, steps: Steps, ids: NDArray[np.int32]) -> Tensor:
-        """Which entities answer each query of one shape; ids [B, slots] → [B, E] bool, on the device."""
-        mask = torch.empty(len(ids), self._num_entities, dtype=torch.bool, device=self.device)
-        # Every step keeps its sets, so fewer queries are worked on together.
-        chunk = max(1, self._chunk // len(steps))
-        for first in range(0, len(ids), chunk):
-            rows = slice(first, first + chunk)
-            mask[rows] = self._answer(steps, ids[rows])
-        return mask
-
-    def _answer(self, steps: Steps, ids: NDArray[np.int32]) -> Tensor:
-        found: list[Tensor] = []
-        for step in steps:
-            match step:
-                case Start(slot):
-                    found.append(self._start(torch.tensor(ids[:, slot])))
-                case Follow(of, slot):
-                    found.append(found[of].clone())
-                    self._move(found[-1], np.arange(len(ids)), ids[:, slot])
-                case Both(keep, drop):
-                    dropped = (~found[each] for each in drop)
-                    found.append(reduce(torch.logical_and, (*(found[each] for each in keep), *dropped)))
-                case Either(of):
-                    found.append(reduce(torch.logical_or, (found[each] for each in of)))
-        return found[-1]
-
     def _start(self, source: Tensor) -> Tensor:
         mask = torch.zeros(len(source), self._num_entities, dtype=torch.bool, device=self.device)
         return mask.scatter_(1, source.to(self.device).long()[:, None], True)
@@ -128,3 +104,83 @@ class AnswerMasks:
         so_far = met.index_select(1, self._group_end[groups] - (first + 1))
         moved[:, self._group[groups]] = so_far.diff(dim=1, prepend=so_far.new_zeros(len(so_far), 1)) > 0
         return moved
+
+
+_NUMBERS = 2**27
+"""Numbers that edges lead on at a time."""
+
+
+@final
+class EdgesOnDevice:
+    """The edges of a graph on a device, by relation; an edge that `known` lacks, if given, counts as missing."""
+
+    def __init__(self, graph: KnowledgeGraph, device: torch.device | str, known: KnowledgeGraph | None = None) -> None:
+        self._size = graph.num_entities
+        self._device = torch.device(device)
+        self._edges = edges_by_relation(graph)
+        self._known = None if known is None else edges_by_relation(known)
+        self._held: dict[int, tuple[Tensor, Tensor, Tensor]] = {}
+
+    def led(self, start: Tensor, relation: int, to: Tensor) -> Tensor:
+        """`to`, raised to the largest of `start` that an edge leads from, missing ones less 1: [q, E] → [q, E]."""
+        source, target, missing = self._edges_of(relation)
+        size = max(1, _NUMBERS // max(len(source), 1))
+        for part, own in zip(torch.split(start, size), torch.split(to, size), strict=True):
+            through = part[:, source]
+            if self._known is not None:
+                through -= missing
+            own.scatter_reduce_(1, target.expand(len(part), -1), through, "amax")
+        return to
+
+    def least(self, steps: Steps, ids: NDArray[np.integer]) -> list[Tensor]:
+        """How many missing edges a proof of each entity needs at least, after every step: N queries → [N, E] each.
+
+        `NO_PROOF` stands where there is no proof at all.
+        """
+        found: list[Tensor] = []
+        for step in steps:
+            match step:
+                case Start(slot):
+                    own = self._nowhere(len(ids))
+                    own.scatter_(1, torch.from_numpy(ids[:, slot, None].astype(np.int64)).to(self._device), 0)
+                case Follow(of, slot):
+                    own = self.by_relation(ids[:, slot], found[of], self._followed)
+                case Both(keep, drop):
+                    own = reduce(torch.add, [found[each] for each in keep]).clamp_max(
+                        NO_PROOF
+                    )  # a copy, which what is dropped may change
+                    for each in drop:
+                        own[found[each] < NO_PROOF] = NO_PROOF
+                case Either(of):
+                    own = reduce(torch.minimum, [found[each] for each in of])
+            found.append(own)
+        return found
+
+    def _followed(self, before: Tensor, relation: int) -> Tensor:
+        return -self.led(-before, relation, -self._nowhere(len(before))).clamp_min_(-NO_PROOF)
+
+    def _nowhere(self, queries: int) -> Tensor:
+        return torch.full((queries, self._size), NO_PROOF, dtype=torch.int32, device=self._device)
+
+    def by_relation(
+        self, relations: NDArray[np.integer], before: Tensor, follow: Callable[[Tensor, int], Tensor]
+    ) -> Tensor:
+        """What `follow` makes of the rows [q, E] of queries with one relation, for the relation of each of them."""
+        found = torch.empty_like(before)
+        for relation in np.unique(relations).tolist():
+            own = torch.from_numpy(np.flatnonzero(relations == relation)).to(self._device)
+            found[own] = follow(before[own], relation)
+        return found
+
+    def _edges_of(self, relation: int) -> tuple[Tensor, Tensor, Tensor]:
+        """The edges of a relation, and of each 1 where it is missing: [F], [F], [F]."""
+        if relation not in self._held:
+            source, target = self._edges.edges(relation)
+            ends = np.stack([source, target]).astype(np.int64)
+            if self._known is None:
+                missing = np.zeros(len(source), dtype=np.int32)
+            else:
+                missing = missing_among((source, target), self._known.edges(relation), self._size).astype(np.int32)
+            ahead, behind = torch.from_numpy(ends).to(self._device)
+            self._held[relation] = ahead, behind, torch.from_numpy(missing).to(self._device)
+        return self._held[relation]

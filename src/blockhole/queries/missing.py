@@ -68,12 +68,17 @@ class MissingFacts:
         """The edges of a relation, and of each 1 where it is not known: [F], [F], [F]."""
         if relation not in self._edges:
             source, target = self._truth.edges(relation)
-            pairs, known = (
-                head.astype(np.int64) * self._size + tail
-                for head, tail in ((source, target), self._known.edges(relation))
-            )
-            self._edges[relation] = source, target, (~np.isin(pairs, known, assume_unique=True)).astype(np.int16)
+            missing = missing_among((source, target), self._known.edges(relation), self._size)
+            self._edges[relation] = source, target, missing.astype(np.int16)
         return self._edges[relation]
+
+
+def missing_among(
+    edges: tuple[NDArray[np.int32], NDArray[np.int32]], known: tuple[NDArray[np.int32], NDArray[np.int32]], size: int
+) -> NDArray[np.bool_]:
+    """Which of some edges (sources, targets) of one relation are not among the known ones: [F]."""
+    pairs, held = (source.astype(np.int64) * size + target for source, target in (edges, known))
+    return ~np.isin(pairs, held, assume_unique=True)
 
 
 def _added(one: Counts, other: Counts) -> Counts:

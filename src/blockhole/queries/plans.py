@@ -59,6 +59,16 @@ class Plan:
         return cls((Start(0), *(Follow(hop, hop + 1) for hop in range(len(path)))), (source, *path))
 
 
+def chain_to(steps: Steps, place: int) -> list[int]:
+    """The slots of the path s/r1/…/rk that a step is, in order; none where it is something else."""
+    slots: list[int] = []
+    step = steps[place]
+    while isinstance(step, Follow):
+        slots.append(step.slot)
+        step = steps[step.of]
+    return [step.slot, *slots[::-1]] if isinstance(step, Start) else []
+
+
 def plan_of(root: Node, entity_id: Callable[[Anchor], int], relation_id: Callable[[Projection], int]) -> Plan:
     """The plan of a tree, each id looked up as the names are read; equal subqueries are one step."""
     builder = _Builder(entity_id, relation_id)

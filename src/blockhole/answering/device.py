@@ -1,0 +1,330 @@
+"""The values of `search` on a GPU: every entity's, for many queries of one shape at once, as dense tables.
+
+On a processor a row of a hop costs too much to open one that might not matter. On a GPU a thousand rows are one product
+of matrices, so every plausible witness is opened and nothing is bounded. Queries that follow the same relation share
+its rows. Products are those of float32, values are float64, as everywhere.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from functools import reduce
+from typing import TYPE_CHECKING, NamedTuple, final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from blockhole.answering.calibration import BEND, CLOSEST, ChainCurve, Curve
+from blockhole.answering.hops import HIGHEST, SURE
+from blockhole.answering.search import PLAUSIBLE, Candidates
+from blockhole.answering.vectors import diverged
+from blockhole.evaluation.query_ranking import Graphs, RankedAnswers
+from blockhole.evaluation.ranking import Ranks
+from blockhole.models.contract import full_float32
+from blockhole.queries.answer_masks import EdgesOnDevice
+from blockhole.queries.missing import NO_PROOF
+from blockhole.queries.plans import Both, Either, Follow, Start, Steps, chain_to
+from blockhole.queries.query_sets import steps_of_type
+
+if TYPE_CHECKING:
+    from blockhole.answering.engine import Engine
+
+Ids = NDArray[np.integer]
+
+_NUMBERS = 2**28
+"""Numbers in the rows that are open together: 1 GiB of float32."""
+_TABLES = 24
+"""Tables of a float64 number for each entity that one query takes at most."""
+_SHARE = 0.5
+"""How much of a device's free memory queries that are asked together may take."""
+_TOGETHER = 2048
+
+
+@final
+class DeviceSweep:
+    """An engine whose vectors are on a device, asked for the values of all entities."""
+
+    def __init__(self, engine: Engine, device: torch.device | str, candidates: Candidates = "all") -> None:
+        self._engine = engine
+        self.device = torch.device(device)
+        self._candidates = candidates
+        self._size = engine.graph.num_entities
+        self._entity = engine.vectors.entity.to(self.device)
+        own = engine.candidates is engine.vectors.entity
+        self._table = self._entity if own else engine.candidates.to(self.device)
+        self._operators = copy.deepcopy(engine.vectors.operators).to(self.device)
+        self._facts = EdgesOnDevice(engine.graph, self.device)
+        self._held: dict[tuple[str, int], Tensor] = {}
+
+    @property
+    def together(self) -> int:
+        """How many queries the device has room for at a time."""
+        if self.device.type != "cuda":
+            return 64
+        free, _ = torch.cuda.mem_get_info(self.device)
+        return int(min(max(1, _SHARE * free / (8 * _TABLES * self._size)), _TOGETHER))
+
+    @torch.no_grad()
+    def values(self, steps: Steps, ids: Ids) -> Tensor:
+        """The value of every entity for each query of a shape: ids [N, slots] → [N, E], on the device."""
+        known = self._facts.least(steps, ids) if self._composes(steps) else None
+        found: list[Tensor] = []
+        for place, step in enumerate(steps):
+            match step:
+                case Start(slot):
+                    own = torch.zeros(len(ids), self._size, dtype=torch.float64, device=self.device)
+                    own.scatter_(1, self._ids(ids[:, slot])[:, None], 1.0)
+                case Follow(of, slot):
+                    own = self._facts.by_relation(ids[:, slot], found[of], self._follow)
+                    path = chain_to(steps, place)
+                    curve = self._chain_curve(len(path) - 1)
+                    if curve is not None and known is not None:
+                        own = self._raised(own, ids[:, path], known[place], curve)
+                case Both(keep, drop):
+                    own = reduce(torch.mul, [found[each] for each in keep] + [1 - found[each] for each in drop])
+                case Either(of):
+                    parts = [found[each] for each in of]
+                    own = 1 - reduce(torch.mul, [1 - part for part in parts])
+                    own = reduce(torch.maximum, parts, own)  # not less than any part, however it is rounded
+            found.append(own)
+        if bool(found[-1].isnan().any()):
+            raise diverged("the model's scores for this query")
+        return found[-1]
+
+    def _follow(self, before: Tensor, relation: int) -> Tensor:
+        """max over h of q(h) · p(h, r, o), by facts and by the rows of every plausible h: [q, E] → [q, E]."""
+        start = torch.where(before >= PLAUSIBLE, before, 0.0)
+        best = self._facts.led(start, relation, torch.zeros_like(start))
+        query, witness = start.nonzero(as_tuple=True)
+        weight = start[query, witness]
+        opened, place = torch.unique(witness, return_inverse=True)
+        columns = self._columns(relation)
+        size = max(1, _NUMBERS // max(len(columns.table), 1))
+        for first in range(0, len(opened), size):
+            rows = self._rows(opened[first : first + size], columns)
+            own = (place >= first) & (place < first + size)
+            self._take(best, columns, rows, query[own], place[own] - first, weight[own])
+        return best
+
+    def _take(
+        self, best: Tensor, columns: _Columns, rows: Tensor, query: Tensor, place: Tensor, weight: Tensor
+    ) -> None:
+        """Raise the `best` of each query by rows, at `place`, each times its weight; queries ascend."""
+        index = columns.entities
+        queries, count = torch.unique_consecutive(query, return_counts=True)
+        if len(queries) == len(query):  # one witness each, as after an entity
+            for part in _pieces(len(query), self._size, self.device):
+                said = rows[place[part]] * weight[part, None]
+                own = query[part]
+                if index is None:
+                    best[own] = torch.maximum(best[own], said)
+                else:
+                    best[own[:, None], index] = torch.maximum(best[own[:, None], index], said)
+            return
+        places, weights = (torch.split(each, count.tolist()) for each in (place, weight))
+        for own, at, by in zip(queries.tolist(), places, weights, strict=True):
+            said = (rows[at] * by[:, None]).amax(dim=0)
+            if index is None:
+                torch.maximum(best[own], said, out=best[own])
+            else:
+                best[own, index] = torch.maximum(best[own, index], said)
+
+    def _columns(self, relation: int) -> _Columns:
+        """What rows of a relation are computed with."""
+        hops, inverse = self._engine.hops, self._engine.graph.inverse(relation)
+        if self._candidates == "typed":
+            entities = self._ids(self._engine.known.candidates(relation))
+            table = self._table[entities]
+        else:
+            entities, table = None, self._table
+        behind = self._hold("count", inverse, hops.known_counts) - self._hold("norm", inverse, hops.normalisers.of)
+        room = self._hold("room", inverse, hops.log_room)
+        if entities is not None:
+            behind, room = behind[entities], room[entities]
+        return _Columns(relation, inverse, entities, table, behind, room)
+
+    def _rows(self, sources: Tensor, columns: _Columns) -> Tensor:
+        """p of the hop from each source to each column: [S, C]; the formula of `hops`."""
+        hops, relation = self._engine.hops, columns.relation
+        ahead = self._hold("count", relation, hops.known_counts) - self._hold("norm", relation, hops.normalisers.of)
+        room = self._hold("room", relation, hops.log_room)[sources]
+        forward, backward = self._scores(sources, columns)
+        share = _exp(forward.add_((ahead[sources] + room)[:, None]).add_(columns.room))
+        share += _exp(backward.add_(columns.behind + columns.room).add_(room[:, None]))
+        share = share.mul_(0.5).add_(0.1 / self._size)
+        return _probability(share, hops.curve).clamp_max_(SURE)
+
+    def _scores(self, sources: Tensor, columns: _Columns) -> tuple[Tensor, Tensor]:
+        """α φ(s, r, o) and α φ(o, r⁻¹, s): [S, C], [S, C]."""
+        scale, operators = self._engine.hops.scale, self._operators
+        start = self._entity[sources].double()
+        ahead = scale * operators.finish_query(operators.hop(start, _all(columns.relation, start)))
+        with full_float32():
+            forward = ahead.float() @ columns.table.T
+            if operators.tied:
+                return forward, forward.clone()
+            if operators.linear_in_relations:
+                behind = scale * operators.hop_back(start, _all(columns.inverse, start))
+                return forward, behind.float() @ columns.table.T
+            # Every target asks for the sources.
+            targets = self._entity if columns.entities is None else self._entity[columns.entities]
+            asked = operators.finish_query(operators.hop(targets.double(), _all(columns.inverse, targets)))
+            return forward, (scale * self._table[sources]) @ asked.float().T
+
+    def _composes(self, steps: Steps) -> bool:
+        paths = (len(chain_to(steps, place)) - 1 for place in range(len(steps)))
+        return any(self._chain_curve(hops) is not None for hops in paths)
+
+    def _chain_curve(self, hops: int) -> ChainCurve | None:
+        calibration = self._engine.calibration
+        return None if calibration is None or hops < 2 else calibration.chain(hops)
+
+    def _raised(self, witness: Tensor, ids: Ids, known: Tensor, curve: ChainCurve) -> Tensor:
+        """The probabilities of paths' best witnesses, raised where composed vectors know better: [N, E] → [N, E].
+
+        ids [N, 1 + hops] are those of a source and of the relations from it.
+        """
+        share = self.composed_shares(ids, (known < NO_PROOF).sum(dim=1))
+        kept = witness.clamp(CLOSEST, 1 - CLOSEST)
+        said = torch.sigmoid(curve.witness * torch.logit(kept) + curve.share * share + curve.intercept)
+        allowed = witness >= PLAUSIBLE
+        if self._candidates == "typed":
+            last = self._ids(ids[:, -1])
+            typed = torch.zeros_like(allowed)
+            for relation in np.unique(ids[:, -1]).tolist():
+                mask = torch.zeros(self._size, dtype=torch.bool, device=self.device)
+                mask[self._ids(self._engine.known.candidates(relation))] = True
+                typed[last == relation] = mask
+            allowed &= typed
+        return torch.where(allowed, torch.maximum(witness, said), witness)
+
+    def composed_shares(self, ids: Ids, known: Tensor) -> Tensor:
+        """log x of every entity by the vectors of paths with so many known answers: [N, 1 + hops], [N] → [N, E]."""
+        vector = self._entity[self._ids(ids[:, 0])].double()
+        for hop in range(1, ids.shape[1]):
+            vector = self._operators.hop(vector, self._ids(ids[:, hop]))
+        with full_float32():
+            score = ((self._engine.hops.scale * self._operators.finish_query(vector)).float() @ self._table.T).double()
+        return score - score.logsumexp(dim=1, keepdim=True) + known.clamp_min(1).double().log()[:, None]
+
+    def normalisers(self, entities: Ids, relation: int, sample: int) -> NDArray[np.float32]:
+        """log Σ_o exp(α φ(s, r, o)) of some entities s, as `hops.Normalisers.sums` gives them: [N] → [N]."""
+        normalisers = self._engine.hops.normalisers
+        chosen, weight = (torch.from_numpy(each).to(self.device) for each in normalisers.sample(relation, sample))
+        row, target = (self._ids(each) for each in self._engine.known.facts_of(entities, relation))
+        scale, operators, source = self._engine.hops.scale, self._operators, self._ids(entities)
+        exact = len(chosen) == self._size
+        place = torch.full((self._size,), -1, device=self.device)
+        place[chosen] = torch.arange(len(chosen), device=self.device)
+        table, found = self._table[chosen], []
+        for part in _pieces(len(source), len(chosen), self.device):
+            start = self._entity[source[part]].double()
+            vector = (scale * operators.finish_query(operators.hop(start, _all(relation, start)))).float()
+            with full_float32():
+                score = vector @ table.T + weight
+            if not exact:  # known objects stand for themselves
+                mine = (row >= part[0]) & (row <= part[-1])
+                at, to = row[mine] - part[0], target[mine]
+                drawn = place[to] >= 0
+                score[at[drawn], place[to[drawn]]] = -torch.inf
+                own = (vector[at] * self._table[to]).sum(dim=1)
+                most = score.amax(dim=1).scatter_reduce(0, at, own, "amax")
+                total = (score - most[:, None]).exp_().sum(dim=1).index_add(0, at, (own - most[at]).exp())
+                found.append(total.log() + most)
+            else:
+                found.append(score.logsumexp(dim=1))
+        sums: NDArray[np.float32] = torch.cat(found).cpu().numpy()
+        return sums
+
+    def _hold(self, what: str, relation: int, make: Callable[[int], NDArray[np.float32]]) -> Tensor:
+        """A number of every entity that hops of a relation are computed with, copied to the device once."""
+        key = (what, relation)
+        if key not in self._held:
+            self._held[key] = torch.from_numpy(make(relation)).to(self.device)
+        return self._held[key]
+
+    def _ids(self, ids: Ids) -> Tensor:
+        return torch.from_numpy(ids.astype(np.int64)).to(self.device)
+
+
+class _Columns(NamedTuple):
+    """What is the same in every row of a relation, as `hops.Columns` has it."""
+
+    relation: int
+    inverse: int
+    entities: Tensor | None
+    table: Tensor
+    behind: Tensor
+    room: Tensor
+
+
+def _pieces(rows: int, width: int, device: torch.device) -> tuple[Tensor, ...]:
+    """The numbers of some rows, in pieces for which there is room."""
+    return torch.split(torch.arange(rows, device=device), max(1, _NUMBERS // max(width, 1)))
+
+
+def _all(relation: int, rows: Tensor) -> Tensor:
+    return torch.full((len(rows),), relation, device=rows.device)
+
+
+def _exp(score: Tensor) -> Tensor:
+    return score.clamp_max_(float(HIGHEST)).exp_()
+
+
+def _probability(share: Tensor, curve: Curve | None) -> Tensor:
+    if curve is None:
+        return share
+    odds = share.log_()
+    above = (odds - float(BEND)).clamp_min_(0)
+    odds.clamp_max_(float(BEND)).mul_(curve.slope).add_(above, alpha=curve.top_slope).add_(curve.intercept)
+    return odds.sigmoid_()
+
+
+@final
+class DeviceRanker:
+    """Ranks the hard answers of complex queries on a device, where their values are: what an evaluation asks for."""
+
+    def __init__(self, sweep: DeviceSweep, graphs: Graphs) -> None:
+        self._sweep = sweep
+        self._easy = EdgesOnDevice(graphs.easy, sweep.device)
+        self._truth = EdgesOnDevice(graphs.truth, sweep.device, graphs.known)
+
+    @torch.no_grad()
+    def rank(self, type_: str, ids: NDArray[np.int32], progress: Callable[[int], None]) -> RankedAnswers:
+        """The hard answers of a type's queries, [N, slots]; nothing is bounded, so each has one rank."""
+        steps, size = steps_of_type(type_), self._sweep.together
+        # Queries that end with the same relations share rows.
+        order = np.lexsort([ids[:, step.slot] for step in steps if isinstance(step, Follow)])
+        parts = []
+        for first in range(0, len(order), size):
+            rows = order[first : first + size]
+            parts.append(self._rank(steps, ids[rows], rows))
+            progress(len(rows))
+        better, tied, negatives, query, lacking = np.concatenate(parts, axis=1)
+        ranks = Ranks(better, tied, negatives)
+        ranked = RankedAnswers(ranks, ranks, query, lacking.astype(np.int16))
+        return ranked.take(np.argsort(query, kind="stable"))
+
+    def _rank(self, steps: Steps, ids: NDArray[np.int32], rows: NDArray[np.intp]) -> NDArray[np.int64]:
+        """Better rivals, tied ones, all of them, the query's row and the facts lacking, of each hard answer: [5, A]."""
+        values = self._sweep.values(steps, ids)
+        least = self._truth.least(steps, ids)[-1]
+        answer, easy = least < NO_PROOF, self._easy.least(steps, ids)[-1] < NO_PROOF
+        query, entity = (answer & ~easy).nonzero(as_tuple=True)
+        own, lacking = values[query, entity], least[query, entity]
+        rival = ~(answer | easy)
+        values.masked_fill_(~rival, -torch.inf)
+        counts = []
+        for part in _pieces(len(query), values.shape[1], values.device):
+            others = values[query[part]]
+            counts.append(
+                torch.stack([(compare(others, own[part, None])).sum(dim=1) for compare in (torch.gt, torch.eq)])
+            )
+        better, tied = torch.cat(counts, dim=1) if counts else torch.zeros(2, 0, device=values.device)
+        negatives = rival.sum(dim=1)[query]
+        on_host = torch.stack([each.long() for each in (better, tied, negatives, query, lacking)]).cpu().numpy()
+        on_host[3] = rows[on_host[3]]
+        return on_host
