@@ -29,13 +29,14 @@ from blockhole.graph.knowledge_graph import SplitGraph
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.queries.path_sets import PATH_PARTS, PathSplits, build_paths
 from blockhole.queries.paths import PathQueries
+from blockhole.queries.query_sets import QuerySet, QuerySplit
 from blockhole.saving import replacing
 
 PATH_SEED = 0
 """Draws the path queries of a data set that has none of its own."""
 
 _FACTS = ("train", "valid", "test", "valid_negatives", "test_negatives")
-_SUFFIX, _WORDS = ".npz.xz", "-words"
+_SUFFIX, _WORDS, _QUERIES = ".npz.xz", "-words", "queries"
 
 
 class Material:
@@ -97,6 +98,9 @@ def write_encoded(data: DataSet, folder: Path) -> Path:
         arrays[f"{part}.path"] = queries.path.astype(hop).T
         arrays[f"{part}.length"] = queries.length.astype(np.int8)
         arrays[f"{part}.target"] = queries.target
+    for name in data.query_sets:
+        own = data.queries(name)
+        arrays |= {f"{_QUERIES}.{name}.{own.split}.{type_}": ids for type_, ids in own.ids.items()}
     return _write(arrays, folder, Path(data.name).name)
 
 
@@ -110,7 +114,17 @@ def read_encoded(folder: Path, name: str) -> DataSet:
         )
         has_paths = f"{PATH_PARTS[0]}.source" in arrays
         splits = PathSplits(*(_read_part(arrays, part) for part in PATH_PARTS)) if has_paths else None
-    return DataSet(name, split, splits=splits)
+        sets: dict[tuple[str, str], dict[str, NDArray[np.int32]]] = {}
+        for key in arrays:
+            if key.startswith(f"{_QUERIES}."):
+                _, own, which, type_ = key.split(".")
+                sets.setdefault((own, which), {})[type_] = arrays[key]
+    query_sets = {own: QuerySet(own, ids, _split_named(which)) for (own, which), ids in sets.items()}
+    return DataSet(name, split, splits=splits, query_sets=query_sets)
+
+
+def _split_named(name: str) -> QuerySplit:
+    return "valid" if name == "valid" else "train" if name == "train" else "test"
 
 
 def write_words(data: DataSet, folder: Path) -> Path:

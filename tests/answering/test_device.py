@@ -90,3 +90,16 @@ def test_scores_that_are_not_finite() -> None:
     sweep._entity[3] = torch.nan
     with pytest.raises(RunError, match="are not finite"):
         sweep.values(steps_of_type("1p"), np.array([[3, 1]], dtype=np.int32))
+
+
+@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize("sample", [6, E])
+def test_normalisers_are_those_of_the_processor(name: str, sample: int) -> None:
+    engine, _ = make_engine(name, E=E, R=R, facts=30, seed=4)
+    some = np.array([1, 4, 5, 9, 13])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(device, "_NUMBERS", 2 * sample)
+        for relation in range(2 * R):
+            found = DeviceSweep(engine, "cpu").normalisers(some, relation, sample)
+            expected = engine.hops.normalisers.sums(some, relation, sample)
+            np.testing.assert_allclose(found, expected, rtol=1e-5)

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 class DataSet:
     """A named `split` graph with five parts of path queries and sets of queries by type, read when first asked for.
 
-    The parts come from `part_files`, or are already in memory as `splits`; the sets come from `query_files`. A data
-    set may have none of them.
+    The parts come from `part_files`, or are already in memory as `splits`; the sets come from `query_files`, or are in
+    memory as `query_sets`. A data set may have none of them.
     """
 
     def __init__(
@@ -42,11 +42,13 @@ class DataSet:
         part_files: Mapping[str, Path] | None = None,
         splits: PathSplits | None = None,
         query_files: Mapping[str, Path] | None = None,
+        query_sets: Mapping[str, QuerySet] | None = None,
     ) -> None:
         self.name = name
         self.split = split
         self.part_files = dict(part_files or {})
         self._query_files = dict(query_files or {})
+        self._query_sets = dict(query_sets or {})
         self._queries: dict[Path, QuerySet] = {}
         self._parts: dict[str, PathQueries] = {}
         if splits is not None:
@@ -75,13 +77,16 @@ class DataSet:
     @property
     def query_sets(self) -> tuple[str, ...]:
         """The names of its query sets, such as betae-test."""
-        return tuple(self._query_files)
+        return (*self._query_files, *self._query_sets)
 
     def queries(self, name: str | Path, split: QuerySplit | None = None) -> QuerySet:
         """A query set in the ids of this graph: by name and split, by full name such as betae-test, or a file.
 
         Where no split is told, by the name or beside it, it is test.
         """
+        held = self._query_sets.get(f"{name}-{split or 'test'}") or self._query_sets.get(str(name))
+        if held is not None:
+            return held
         known = self._query_files.get(f"{name}-{split or 'test'}") or self._query_files.get(str(name))
         path = known or Path(name)
         if known is None and not path.is_file():
