@@ -148,12 +148,12 @@ def cold(model: Model, graph: KnowledgeGraph, query: Query) -> dict[str, float]:
     return {"cold_ask_s": round(min(t for t, _ in times), 3), "cold_ask_cpu_s": round(min(t for _, t in times), 3)}
 
 
-def clustered(count: int, width: int, seed: int = 0) -> torch.Tensor:
+def clustered(count: int, width: int, seed: int = 0) -> np.ndarray:
     rng = np.random.default_rng(seed)
     centres = rng.normal(size=(count // 100, width)).astype(np.float32)
     rows = centres[rng.integers(len(centres), size=count)]
     rows += 0.5 * rng.standard_normal(rows.shape, dtype=np.float32)
-    return torch.from_numpy(rows * np.float32(0.3))
+    return rows * np.float32(0.3)
 
 
 def million() -> dict[str, float]:
@@ -172,8 +172,8 @@ def hnsw() -> dict[str, float]:
 
     vectors = clustered(1_000_000, 100)
     rng = np.random.default_rng(1)
-    near = vectors[torch.from_numpy(rng.integers(len(vectors), size=200))].double()
-    queries = near + 0.15 * torch.from_numpy(rng.normal(size=near.shape))
+    near = vectors[rng.integers(len(vectors), size=200)].astype(np.float64)
+    queries = near + 0.15 * rng.normal(size=near.shape)
     began, used = perf_counter(), process_time()
     index, recall = ApproximateIndex.build("hnsw", vectors, queries)
     report: dict[str, float] = {

@@ -6,8 +6,10 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from threading import Lock
+from typing import TYPE_CHECKING, Any
 
 from blockhole.errors import ConfigError, EvaluationError
 
@@ -125,3 +127,43 @@ def torch_threads(count: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+_ALONE = Lock()
+_alone, _before = 0, 0
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Let NumPy multiply matrices in the calling thread alone, where its OpenBLAS lets itself be told.
+
+    The setting is one for all threads, so it comes back when the last of those that wanted it has ended.
+    """
+    global _alone, _before
+    with _ALONE:
+        if _alone == 0 and (blas := _openblas()) is not None:
+            _before = blas["get"]()
+            blas["set"](1)
+        _alone += 1
+    try:
+        yield
+    finally:
+        with _ALONE:
+            _alone -= 1
+            if _alone == 0 and (blas := _openblas()) is not None:
+                blas["set"](_before)
+
+
+@cache
+def _openblas() -> dict[str, Any] | None:
+    """How to read and set the threads of NumPy's OpenBLAS; None where NumPy multiplies by other means."""
+    import ctypes
+
+    import numpy
+
+    core = getattr(numpy, "_core", None) or numpy.core
+    library = ctypes.CDLL(core._multiarray_umath.__file__)
+    for name in ("scipy_openblas_{}_num_threads64_", "scipy_openblas_{}_num_threads", "openblas_{}_num_threads64_"):
+        if hasattr(library, name.format("set")):
+            return {each: getattr(library, name.format(each)) for each in ("get", "set")}
+    return None

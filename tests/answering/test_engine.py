@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -181,7 +180,7 @@ def test_bad_queries_are_explained() -> None:
 
 def test_scores_that_are_not_finite_are_refused() -> None:
     engine, _ = make_engine()
-    engine.vectors.entity[1] = torch.nan
+    engine.vectors.entity[1] = np.nan
     with pytest.raises(RunError, match="are not finite: the run has diverged"):
         engine.ask("e1/r0")
 

@@ -18,7 +18,7 @@ from blockhole.answering.engine import Engine
 from blockhole.answering.export import _require_pgvector, export_file, export_postgres
 from blockhole.answering.vectors import Vectors
 from blockhole.errors import DataError, ExportError, MissingExtra
-from blockhole.models.catalogue import ModelSettings
+from blockhole.models.catalogue import ModelSettings, name_of
 from blockhole.models.contract import Model
 from blockhole.models.distmult import DistMult
 from tests.answering.toys import best_by_composed_vector, make_engine
@@ -183,8 +183,9 @@ class _Biased(DistMult):  # type: ignore[misc]
     ],
 )
 def test_a_model_that_a_database_cannot_walk_is_refused_by_name(model: type[Model], refusal: str) -> None:
-    operators, rows = model(1, 3, dim=4).double(), torch.randn(30, 4)
-    engine = Engine(Vectors(ModelSettings(name="distmult", dim=4), rows, operators), make_engine()[0].graph)
+    weights = model(30, 3, dim=4).state_dict()
+    vectors = Vectors.of_weights(ModelSettings(name=name_of(model), dim=4), weights, 3)
+    engine = Engine(vectors, make_engine()[0].graph)
     with pytest.raises(ExportError, match=f"^{re.escape(refusal)}"):
         export_postgres(engine, "postgresql://127.0.0.1:9/none")
 

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from safetensors.torch import save_file
+from safetensors.numpy import save_file
 
 from blockhole.answering.calibrating import calibrate
 from blockhole.answering.engine import Engine
@@ -65,13 +64,13 @@ def test_building_again_leaves_one_index(own_clockwork: Path) -> None:
 def test_the_promised_recall_is_reached(kind: ApproximateKind) -> None:
     rng = np.random.default_rng(0)
     centres = rng.normal(size=(50, 16))
-    vectors = torch.from_numpy((centres[rng.integers(50, size=4000)] + 0.4 * rng.normal(size=(4000, 16))).astype("f4"))
-    queries = torch.from_numpy(rng.normal(size=(60, 16)))
+    vectors = (centres[rng.integers(50, size=4000)] + 0.4 * rng.normal(size=(4000, 16))).astype("f4")
+    queries = rng.normal(size=(60, 16))
     index, recall = ApproximateIndex.build(kind, vectors, queries)
     assert recall >= 0.95
     found = 0
     for query in queries:
-        scores = (vectors.double() @ query).numpy()
+        scores = vectors.astype(np.float64) @ query
         best = set(np.argsort(-scores)[:10].tolist())
         found += len(best & set(index.shortlist(query, 10).tolist()))
     assert found / 600 == pytest.approx(recall)
@@ -80,10 +79,10 @@ def test_the_promised_recall_is_reached(kind: ApproximateKind) -> None:
 @pytest.mark.parametrize("kind", ["hnsw", "ivf"])
 def test_an_approximate_index_keeps_to_the_candidates(kind: ApproximateKind) -> None:
     rng = np.random.default_rng(1)
-    vectors = torch.from_numpy(rng.normal(size=(2000, 8)).astype("f4"))
-    index, _ = ApproximateIndex.build(kind, vectors, torch.from_numpy(rng.normal(size=(5, 8))))
+    vectors = rng.normal(size=(2000, 8)).astype("f4")
+    index, _ = ApproximateIndex.build(kind, vectors, rng.normal(size=(5, 8)))
     allowed = np.flatnonzero(rng.random(2000) < 0.2).astype(np.int32)
-    found = index.shortlist(torch.from_numpy(rng.normal(size=8)), 10, allowed)
+    found = index.shortlist(rng.normal(size=8), 10, allowed)
     assert 0 < len(found) <= 10
     assert np.isin(found, allowed).all()
 
@@ -94,7 +93,7 @@ def test_only_large_candidate_sets_are_searched_approximately(monkeypatch: pytes
     asked: list[int] = []
 
     class Spy:
-        def shortlist(self, query: torch.Tensor, count: int, candidates: np.ndarray | None = None) -> np.ndarray:
+        def shortlist(self, query: np.ndarray, count: int, candidates: np.ndarray | None = None) -> np.ndarray:
             asked.append(30 if candidates is None else len(candidates))
             return np.array([4, 2])
 
@@ -134,11 +133,11 @@ def _cut(file: Path, left: int) -> None:
 
 def _of_other_vectors(file: Path) -> None:
     """An index of 7 vectors."""
-    vectors = torch.zeros(7, 32)
+    vectors = np.zeros((7, 32), dtype=np.float32)
     if file.suffix == ".safetensors":
         save_file({"candidates": vectors}, file)
     else:
-        index, _ = ApproximateIndex.build("hnsw", vectors, vectors.double())
+        index, _ = ApproximateIndex.build("hnsw", vectors, vectors.astype(np.float64))
         index.save(file)
     _replace_in_record(file.parent, sha256=None)
 

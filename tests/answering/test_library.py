@@ -56,7 +56,7 @@ def test_vectors_in_a_file(opened: Path | str | Run | Engine, clockwork: Path, t
     assert exported == (str(tmp_path / "vectors.parquet"), *engine.candidates.shape)
     assert pl.read_parquet(tmp_path / "vectors.parquet")["name"].to_list() == list(engine.graph.entities.names)
     export(opened, str(tmp_path / "no ending"), kind="npz")
-    np.testing.assert_array_equal(np.load(tmp_path / "no ending")["vector"], engine.candidates.numpy())
+    np.testing.assert_array_equal(np.load(tmp_path / "no ending")["vector"], engine.candidates)
 
 
 def test_a_file_of_no_known_kind_is_refused(clockwork: Path, tmp_path: Path) -> None:

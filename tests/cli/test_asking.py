@@ -340,3 +340,26 @@ def _read_until(terminal: int, end: str) -> str:
         assert ready, f"the terminal shows {seen!r} and no more"
         seen += os.read(terminal, 4096).decode()
     return seen
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("ask", QUERY),
+        ("check", QUERY, "number 8"),
+        ("explain", QUERY, "number 8"),
+        ("paths", "number 3", "number 8"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_question_waits_for_no_training_library(run: Path, words: tuple[str, ...]) -> None:
+    program = (
+        "import sys\nfrom blockhole.cli.main import main\n"
+        "try:\n    main(sys.argv[1:])\nfinally:\n"
+        "    print(sorted({'torch', 'numba', 'scipy', 'pandas', 'pyoxigraph'} & set(sys.modules)), file=sys.stderr)"
+    )
+    verb, *arguments = words
+    command = [sys.executable, "-c", program, verb, str(run), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout
+    assert done.stderr == "[]\n"

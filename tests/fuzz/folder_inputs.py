@@ -180,7 +180,7 @@ def _indexed_runs(folder: Path) -> list[Path]:
 
 def _search_index(folder: Path) -> None:
     """Search by the index alone: an engine takes an approximate one only where there are very many candidates."""
-    import torch
+    import numpy as np
 
     from blockhole.answering.index import load_index
     from blockhole.answering.vectors import Vectors
@@ -190,9 +190,9 @@ def _search_index(folder: Path) -> None:
     if loaded is None:
         return
     if loaded.approximate is not None:
-        loaded.approximate.shortlist(torch.ones(24, dtype=torch.float64), 5)
+        loaded.approximate.shortlist(np.ones(24), 5)
     if loaded.exact is not None:
-        loaded.exact @ torch.ones(24)
+        loaded.exact @ np.ones(24)
 
 
 def _packed_graphs(folder: Path) -> list[Path]:

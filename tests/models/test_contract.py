@@ -5,14 +5,16 @@ from __future__ import annotations
 from inspect import isabstract
 from typing import Literal
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from blockhole.errors import UndefinedPath
 from blockhole.models.bilinear import BlockBilinear
+from blockhole.models.blocks import BLOCK_MODELS, BlockArrays
 from blockhole.models.catalogue import MODELS, ModelSettings, build_model, find_model, known_models
-from blockhole.models.contract import Model
+from blockhole.models.contract import Model, TorchArrays
 
 E, R, BATCH, HOPS = 11, 3, 24, 4
 
@@ -223,3 +225,42 @@ def test_simple_explains_why_it_has_no_paths(hops: int) -> None:
     with pytest.raises(UndefinedPath) as by_paths:
         model.embed_paths(source, path)
     assert str(by_query.value) == str(by_paths.value) == message
+
+
+def test_what_is_known_without_torch_is_what_the_classes_say() -> None:
+    for name in known_models():
+        kind = find_model(name)
+        assert (name in BLOCK_MODELS) == issubclass(kind, BlockBilinear)
+        if name in BLOCK_MODELS:
+            known = BLOCK_MODELS[name]
+            assert known.sized_by_blocks == kind.sized_by_blocks
+            assert known.linear_in_relations == kind.linear_in_relations
+            assert known.distance == kind.distance
+            assert kind.why_no_paths is None
+
+
+@pytest.mark.parametrize(("blocks", "block_size"), [(3, 4), (1, 5), (4, 1)])
+@pytest.mark.parametrize("inverses", ["own", "tied"])
+@pytest.mark.parametrize("name", list(BLOCK_MODELS))
+def test_hops_over_arrays_are_those_of_torch(name: str, inverses: Inverses, blocks: int, block_size: int) -> None:
+    if BLOCK_MODELS[name].sized_by_blocks:
+        settings = ModelSettings(name=name, blocks=blocks, block_size=block_size, inverses=inverses)
+    else:
+        settings = ModelSettings(name=name, dim=blocks + block_size, inverses=inverses)
+    model = build_model(settings, E, R, 0).double().requires_grad_(False)
+    assert model.geometry is not None
+    assert settings.block_geometry == model.geometry
+    arrays, own = BlockArrays(model.geometry, model.relation.numpy(), R, model.tied), TorchArrays(model)
+    source, path, length, _ = (each.numpy() for each in draw_queries(model))
+    start = model.entity.numpy()[source]
+    for one, other in (
+        (arrays.hop(start, path[:, 0]), own.hop(start, path[:, 0])),
+        (arrays.hop_back(start, path[:, 0]), own.hop_back(start, path[:, 0])),
+        (arrays.walk(start, path, length), own.walk(start, path, length)),
+    ):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-15)
+    assert arrays.plain_candidates == own.plain_candidates
+    together = arrays.walk(start, path, length)
+    for i in range(BATCH):
+        alone = arrays.walk(start[[i]], path[[i]], length[[i]])
+        np.testing.assert_array_equal(alone[0], together[i])

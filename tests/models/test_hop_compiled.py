@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from blockhole.models.blockhole import BlockHolE
+from blockhole.models.blocks import BlockGeometry
 from blockhole.models.circulant import fourier_hop
-from blockhole.models.contract import BlockGeometry
 from blockhole.models.hop_compiled import compiled_hop
 
 SIZES: list[tuple[int, int, Literal[1, 2]]] = [

@@ -10,7 +10,7 @@ import pytest
 _PROGRAM = """
 import torch
 from blockhole.models.circulant import fourier_hop
-from blockhole.models.contract import BlockGeometry
+from blockhole.models.blocks import BlockGeometry
 from blockhole.models.hop_triton import fused_hop
 
 generator = torch.Generator().manual_seed(1)

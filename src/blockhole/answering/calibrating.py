@@ -34,7 +34,6 @@ from blockhole.evaluation.classification import Reliability, reliability
 from blockhole.evaluation.completion import both_sides
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.machine import choose_device
-from blockhole.models.contract import full_float32
 from blockhole.queries.exact import holds
 from blockhole.queries.language import Hop, Query
 from blockhole.queries.paths import PathQueries
@@ -187,8 +186,7 @@ def _fit_scale(vectors: Vectors, known: KnownFacts, asked: PathQueries) -> float
     table, scores, target = vectors.all_candidates(), [], []
     for relation in np.unique(asked.path[:, 0]).tolist():
         rows = np.flatnonzero(asked.path[:, 0] == relation)
-        with full_float32():
-            score = (vectors.walk(vectors.rows(asked.source[rows]), [relation]).float() @ table.T).numpy()
+        score = vectors.walk(vectors.rows(asked.source[rows]), [relation]).astype(np.float32) @ table.T
         row, known_object = known.facts_of(asked.source[rows], relation)
         score[row, known_object] = -np.inf
         scores.append(score)

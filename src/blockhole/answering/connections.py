@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import NamedTuple, final, overload
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from blockhole.answering.answers import Status
 from blockhole.answering.engine import Engine, open_engine
 from blockhole.answering.search import UNLIMITED, Deadline
-from blockhole.answering.vectors import norms
+from blockhole.answering.vectors import Floats, norms
 from blockhole.errors import ConfigError, Count, checked
 from blockhole.queries.language import Hop, encode_entity
 from blockhole.queries.plans import Plan
@@ -100,7 +98,7 @@ class _Prefix(NamedTuple):
 
     path: tuple[int, ...]
     reached: NDArray[np.int32]
-    row: Tensor
+    row: Floats
 
 
 class _Scored(NamedTuple):
@@ -122,7 +120,7 @@ def _score_level(engine: Engine, prefixes: list[_Prefix], goal: int, top: int, d
         deadline.check()
         chunk = prefixes[first : first + _CHUNK]
         vector = engine.vectors.finish(_hops(engine, chunk))
-        evidence = (vector * candidate).sum(dim=1).numpy() / norms(vector)
+        evidence = (vector * candidate).sum(axis=1) / norms(vector)
         known = np.array([_meets(prefix, before, engine.graph.num_entities) for prefix in chunk]).reshape(-1)
         for i in np.lexsort((-evidence, ~known))[:top].tolist():
             prefix, relation = divmod(i, len(relations))
@@ -137,11 +135,11 @@ def _meets(prefix: _Prefix, before: list[NDArray[np.int32]], num_entities: int) 
     return [bool(reached[entities].any()) for entities in before]
 
 
-def _hops(engine: Engine, prefixes: list[_Prefix]) -> Tensor:
+def _hops(engine: Engine, prefixes: list[_Prefix]) -> Floats:
     """Every relation applied to every prefix, by prefix: [P · 2R, entity width]."""
     count = 2 * engine.graph.num_relations
-    rows = torch.stack([prefix.row for prefix in prefixes]).repeat_interleave(count, dim=0)
-    return engine.vectors.operators.hop(rows, torch.arange(count).repeat(len(prefixes)))
+    rows = np.repeat([prefix.row for prefix in prefixes], count, axis=0)
+    return engine.vectors.model.hop(rows, np.tile(np.arange(count), len(prefixes)))
 
 
 def _extend(engine: Engine, prefixes: list[_Prefix], deadline: Deadline) -> list[_Prefix]:

@@ -52,9 +52,9 @@ class DeviceSweep:
         self.device = torch.device(device)
         self._candidates = candidates
         self._size = engine.graph.num_entities
-        self._entity = engine.vectors.entity.to(self.device)
-        own = engine.candidates is engine.vectors.entity
-        self._table = self._entity if own else engine.candidates.to(self.device)
+        self._entity = torch.tensor(engine.vectors.entity).to(self.device)
+        plain = engine.vectors.model.plain_candidates
+        self._table = self._entity if plain else torch.tensor(engine.candidates).to(self.device)
         self._operators = copy.deepcopy(engine.vectors.operators).to(self.device)
         self._facts = EdgesOnDevice(engine.graph, self.device)
         self._held: dict[tuple[str, int], Tensor] = {}

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from blockhole.answering.answers import Answer, Answers, Status
 from blockhole.answering.calibration import Calibrated, Calibration, load_calibration
-from blockhole.answering.hops import LANES, Floats, Hops, Ids
+from blockhole.answering.hops import Hops, Ids
 from blockhole.answering.index import MANY, LoadedIndex, load_index
 from blockhole.answering.known import KnownFacts
 from blockhole.answering.search import UNLIMITED, Candidates, Deadline, Evidence, Search, Wanted
-from blockhole.answering.vectors import Vectors
+from blockhole.answering.vectors import Floats, Vectors
 from blockhole.errors import (
     BlockholeWarning,
     ConfigError,
@@ -32,8 +32,6 @@ from blockhole.errors import (
     counted,
 )
 from blockhole.graph.knowledge_graph import KnowledgeGraph
-from blockhole.machine import torch_threads
-from blockhole.models.contract import full_float32
 from blockhole.queries.language import Query, encode_chain, encode_entity, encode_tree, find_plan, parse
 from blockhole.queries.plans import Plan, chain_to
 from blockhole.runs.run import Run
@@ -135,7 +133,6 @@ class Engine:
         scale, curve, table = 1.0, None, None
         if calibrated is not None:
             scale, curve, table = calibrated.calibration.scale, calibrated.calibration.hop, calibrated.normalisers
-        self._scale = scale
         self.hops = Hops(vectors, self.candidates, self.known, scale, curve, table)
 
     @property
@@ -308,25 +305,23 @@ class Engine:
     def composed_scores(self, query: str | Query) -> Floats:
         """φ(s, r1/…/rk, o) of every entity o, by the composed vector of a path alone: [E]."""
         source, path = encode_chain(query, self.graph)
-        vector = self.vectors.query(source, path)
         everyone = np.arange(self.graph.num_entities)
-        scores: Floats = (self.vectors.candidates(everyone) @ vector[0]).numpy()
+        scores: Floats = self.vectors.candidates(everyone) @ self.vectors.query(source, path)[0]
         return scores
 
     def composed_shares(self, source: int, path: Sequence[int]) -> Floats:
         """log x of every entity by the composed vector of a path: its share among all, times the known answers; [E]."""
-        vector = self._scale * self.vectors.query(source, path)
-        with full_float32(), torch_threads(1):
-            score = (vector.float().repeat(LANES, 1) @ self.candidates.T)[0].double()
+        score = self.hops.composed(self.vectors.query(source, path))
+        score -= score.max()
         known = max(len(self.known.answers(source, path)), 1)
-        share: Floats = (score - score.logsumexp(dim=0)).numpy() + np.log(known)
-        return share
+        score += np.log(known) - np.log(np.exp(score).sum())
+        return score
 
     @checked
     def query_vector(self, query: str | Query) -> NDArray[np.float32]:
         """The vector whose inner products with exported vectors are the scores; shape [width]."""
         source, path = encode_chain(query, self.graph)
-        vector: NDArray[np.float32] = self.vectors.query(source, path)[0].float().numpy()
+        vector: NDArray[np.float32] = self.vectors.query(source, path)[0].astype(np.float32)
         return vector
 
 

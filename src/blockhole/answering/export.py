@@ -87,7 +87,7 @@ def _uncalibrated(run: Run | Path | str) -> Engine:
 
 def export_file(engine: Engine, kind: FileKind, path: Path) -> None:
     """Write the names and vectors of all entities to `path`, whole or not at all, and its sum to `path`.sha256."""
-    vectors: NDArray[np.float32] = engine.candidates.numpy()
+    vectors = engine.candidates
     with replacing(path, summed=True) as temporary:
         match kind:
             case "parquet":
@@ -187,7 +187,7 @@ def export_postgres(engine: Engine, address: str, table: str = TABLE, partitions
     which may lie on another disk or, as a foreign table, on another server. It is one transaction: readers see the old
     tables until the new ones are complete, and a failure leaves the old ones.
     """
-    vectors = engine.candidates.numpy()
+    vectors = engine.candidates
     _refuse_unwalkable(engine)
     if vectors.shape[1] > _WIDEST:
         raise ExportError(f"pgvector holds vectors of {_WIDEST:,} numbers at most; these have {vectors.shape[1]:,}.")
@@ -225,8 +225,8 @@ def _refuse_unwalkable(engine: Engine) -> None:
             f"{name} has parameters beside those of entities and relations ({others[0]}), for which a database has no "
             "table; export it to a file instead."
         )
-    restored = model.restore_row(engine.candidates)
-    if restored.shape != rows.shape or not torch.allclose(restored, rows, rtol=1e-5):
+    restored = model.restore_row(torch.from_numpy(engine.candidates)).numpy()
+    if restored.shape != rows.shape or not np.allclose(restored, rows, rtol=1e-5):
         raise ExportError(
             f"the candidate vectors of {name} do not hold the rows of its entities, from which a database walks; "
             "give it a restore_row that undoes its finish_candidate, or export it to a file instead."
@@ -349,7 +349,7 @@ class DatabaseQueries:
         if settings is None or not rows:
             raise ExportError(f"table {table} is not a complete export of a run; export it again.")
         self._relations = Vocabulary((name for name, inverse, _ in rows if not inverse), "relation")
-        relation = torch.tensor([parameters for _, _, parameters in rows])
+        relation = np.array([parameters for _, _, parameters in rows], dtype=np.float32)
         chosen = ModelSettings.model_validate(settings[0])
         self._operators = Vectors.of_operators(chosen, relation, len(self._relations))
 
@@ -382,8 +382,8 @@ class DatabaseQueries:
         ).fetchone()
         if found is None:
             raise UnknownName("entity", parsed.source)
-        row = self._operators.operators.restore_row(torch.tensor(found, dtype=torch.float64))
-        vector: NDArray[np.float32] = self._operators.walk(row, path)[0].float().numpy()
+        row = self._operators.operators.restore_row(torch.tensor(found, dtype=torch.float64)).numpy()
+        vector: NDArray[np.float32] = self._operators.walk(row, path)[0].astype(np.float32)
         return vector
 
     @contextmanager

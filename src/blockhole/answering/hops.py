@@ -12,18 +12,17 @@ a fact has p = 1. Read backwards, (o, r⁻¹, s) has the same probability. `cali
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
+from blockhole.answering.vectors import Floats as Floats
+from blockhole.answering.vectors import Table as Table
 from blockhole.answering.vectors import diverged
-from blockhole.machine import torch_threads
-from blockhole.models.contract import full_float32
+from blockhole.machine import one_blas_thread
 
 if TYPE_CHECKING:
     from blockhole.answering.calibration import Curve
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
     from blockhole.answering.vectors import Vectors
 
 Ids = NDArray[np.integer]
-Floats = NDArray[np.float64]
-Table = NDArray[np.float32]
 
 SURE = 0.9999
 """No prediction is surer than this: only a fact is certain."""
@@ -52,6 +49,8 @@ _CACHED = 2**17
 """Numbers of a table that stay in a processor's cache while rows are multiplied with them: 512 KiB."""
 _LARGEST_SAMPLE = 1024
 """Entities that a sampled normaliser runs over at most."""
+_TOGETHER = 2**23
+"""Numbers of candidates that are put together once for all rows of a relation: 32 MiB."""
 _AT_ONCE = 2**24
 """Scores in memory together."""
 
@@ -66,7 +65,7 @@ class Normalisers:
     """
 
     def __init__(
-        self, vectors: Vectors, candidates: Tensor, known: KnownFacts, scale: float, table: Table | None = None
+        self, vectors: Vectors, candidates: Table, known: KnownFacts, scale: float, table: Table | None = None
     ) -> None:
         self._vectors = vectors
         self._candidates = candidates
@@ -95,10 +94,10 @@ class Normalisers:
             return self._vectors.num_entities
         return min(max(affordable, _LEAST_SAMPLE), _LARGEST_SAMPLE)
 
+    @np.errstate(over="ignore", invalid="ignore")  # a run that has diverged is refused when its shares are asked for
     def sums(self, entities: Ids, relation: int, sample: int) -> Table:
         """The normalisers of some entities, over all entities or a `sample` of them: [N] → [N]."""
         chosen, left = self.sample(relation, sample)
-        weight = torch.from_numpy(left)
         score_of = self._scores_with(relation, chosen, len(entities))
         found = np.empty(len(entities), dtype=np.float32)
         size = max(1, min(4096, _AT_ONCE // max(len(chosen), 1)))
@@ -106,9 +105,10 @@ class Normalisers:
             part = entities[first : first + size]
             score = score_of(part)
             if len(chosen) < self._vectors.num_entities:
-                found[first : first + size] = self._with_facts(part, relation, score + weight, chosen)
+                score += left
+                found[first : first + size] = self._with_facts(part, relation, score, chosen)
             else:
-                found[first : first + size] = score.logsumexp(dim=1).numpy()
+                found[first : first + size] = log_sum_exp(score)
         return found
 
     def sample(self, relation: int, size: int) -> tuple[NDArray[np.int64], Table]:
@@ -124,46 +124,53 @@ class Normalisers:
         left = np.repeat(np.log(np.array([len(objects), len(others)]) / np.maximum(sizes, 1)), sizes)
         return np.concatenate(parts).astype(np.int64), left.astype(np.float32)
 
-    def _scores_with(self, relation: int, chosen: Ids, rows: int) -> Callable[[Ids], Tensor]:
+    def _scores_with(self, relation: int, chosen: Ids, rows: int) -> Callable[[Ids], Table]:
         """What gives α φ(s, r, o) of some s and every o of `chosen`: [N] → [N, C].
 
         One side has to be walked. Where the model can walk back, it is the smaller one.
         """
-        table = self._candidates.index_select(0, torch.from_numpy(chosen))
-        if self._vectors.operators.linear_in_relations and len(chosen) < rows:
-            entity = self._vectors.entity
-            hops = torch.full((len(chosen),), relation)
-            back = (self._scale * self._vectors.operators.hop_back(table.double(), hops)).float()
+        table = self._candidates if len(chosen) == len(self._candidates) else self._candidates[chosen]
+        if self._vectors.model.linear_in_relations and len(chosen) < rows:
+            entity, hops = self._vectors.entity, np.full(len(chosen), relation)
+            back = (self._scale * self._vectors.model.hop_back(table.astype(np.float64), hops)).astype(np.float32)
 
-            def score(part: Ids) -> Tensor:
-                with full_float32():
-                    return entity.index_select(0, torch.from_numpy(part.astype(np.int64))).float() @ back.T
+            def score(part: Ids) -> Table:
+                return entity[part].astype(np.float32) @ back.T
         else:
 
-            def score(part: Ids) -> Tensor:
+            def score(part: Ids) -> Table:
                 vector = self._scale * self._vectors.walk(self._vectors.rows(part), [relation])
-                with full_float32():
-                    return vector.float() @ table.T
+                return vector.astype(np.float32) @ table.T
 
         return score
 
-    def _with_facts(self, entities: Ids, relation: int, score: Tensor, chosen: Ids) -> Table:
+    def _with_facts(self, entities: Ids, relation: int, score: Table, chosen: Ids) -> Table:
         """The sums of a sample's weighted scores [N, S], in which the known objects stand for themselves."""
         row, target = self._known.facts_of(entities, relation)
         if not len(row):
-            return score.logsumexp(dim=1).numpy()
+            return log_sum_exp(score)
         place = np.full(self._vectors.num_entities, -1)
         place[chosen] = np.arange(len(chosen))
         drawn = place[target] >= 0
-        score[torch.from_numpy(row[drawn]), torch.from_numpy(place[target][drawn])] = -torch.inf
+        score[row[drawn], place[target][drawn]] = -np.inf
         with_facts, place_of = np.unique(row, return_inverse=True)
         vector = self._scale * self._vectors.walk(self._vectors.rows(entities[with_facts]), [relation])
-        own = (vector[torch.from_numpy(place_of)] * self._vectors.candidates(target)).sum(dim=1).float()
-        most = score.amax(dim=1)
-        most = most.scatter_reduce(0, torch.from_numpy(row), own, "amax")
-        total = (score - most[:, None]).exp().sum(dim=1)
-        total = total.index_add(0, torch.from_numpy(row), (own - most[torch.from_numpy(row)]).exp())
-        return (total.log() + most).numpy()
+        own = (vector[place_of] * self._vectors.candidates(target)).sum(axis=1).astype(np.float32)
+        most = score.max(axis=1)
+        np.maximum.at(most, row, own)
+        score -= most[:, None]
+        total = np.exp(score, out=score).sum(axis=1)
+        np.add.at(total, row, np.exp(own - most[row]))
+        found: Table = np.log(total) + most
+        return found
+
+
+def log_sum_exp(score: Table) -> Table:
+    """log Σ exp of each row, which is written over: [N, C] → [N]."""
+    most = score.max(axis=1)
+    score -= most[:, None]
+    found: Table = np.log(np.exp(score, out=score).sum(axis=1)) + most
+    return found
 
 
 @final
@@ -171,15 +178,19 @@ class Normalisers:
 class Columns:
     """The entities that rows of one relation lead to, all where none are named, and what is the same in every row.
 
+    Candidates that are few are put together in `table` once; many are where a row is computed, part by part.
     Shapes: table [C, width], behind [C] log n_b minus the normaliser of b, room [C] log η_o.
     """
 
     relation: int
     inverse: int
     entities: Ids | None
-    table: Tensor
+    table: Table | None
     behind: Table
     room: Table
+
+    def __len__(self) -> int:
+        return len(self.behind)
 
     @property
     def index(self) -> Ids | slice:
@@ -194,7 +205,7 @@ class Hops:
     def __init__(
         self,
         vectors: Vectors,
-        candidates: Tensor,
+        candidates: Table,
         known: KnownFacts,
         scale: float,
         curve: Curve | None,
@@ -243,9 +254,9 @@ class Hops:
         """What rows of a relation are computed with, for hops to some entities or to every one."""
         index = slice(None) if targets is None else targets
         inverse = self._known.graph.inverse(relation)
-        table = self._candidates
-        if targets is not None:  # which is several times as fast as brackets
-            table = table.index_select(0, torch.from_numpy(targets.astype(np.int64)))
+        table = self._candidates if targets is None else None
+        if targets is not None and len(targets) * self._candidates.shape[1] <= _TOGETHER:
+            table = self._candidates[targets]
         behind = self.known_counts(inverse)[index] - self.normalisers.of(inverse)[index]
         return Columns(relation, inverse, targets, table, behind, self.log_room(inverse)[index])
 
@@ -259,6 +270,7 @@ class Hops:
             value = self.curve.probability(value)
         return np.minimum(value, np.float32(SURE), out=value)
 
+    @np.errstate(over="ignore", invalid="ignore")
     def shares(self, sources: Ids, columns: Columns) -> Table:
         """x of the hop from each source to each column: [S, C].
 
@@ -281,41 +293,68 @@ class Hops:
         forward += np.float32(0.1 / self._vectors.num_entities)
         return forward
 
+    @np.errstate(over="ignore", invalid="ignore")
+    def composed(self, vector: Floats) -> Floats:
+        """α times the scores of one query vector with every candidate: [1, width] → [E]."""
+        lane = _upright(np.repeat(self.scale * vector, LANES, axis=0))
+        score = np.empty(len(self._candidates))
+        with one_blas_thread():
+            for first in range(0, len(score), _CACHED):
+                score[first : first + _CACHED] = (self._candidates[first : first + _CACHED] @ lane)[:, 0]
+        return score
+
     def _scores(self, sources: Ids, columns: Columns) -> tuple[Table, Table]:
         """α φ(s, r, o) and α φ(o, r⁻¹, s): [S, C], [S, C]."""
-        padded = np.concatenate([sources, np.repeat(sources[-1:], -len(sources) % LANES)])
-        lanes = [self._lane(padded[first : first + LANES], columns) for first in range(0, len(padded), LANES)]
-        forward, backward = (np.empty((len(padded), len(columns.table)), dtype=np.float32) for _ in range(2))
-        # A part of the table is multiplied with every lane while it is in the cache.
-        size = max(LANES, _CACHED // columns.table.shape[1] // LANES * LANES)
-        with full_float32(), torch_threads(1):  # products so small are over before other threads would have begun
-            for first in range(0, len(columns.table), size):
-                part = columns.table[first : first + size].T
-                for place, (ahead, behind) in enumerate(lanes):
-                    rows, own = slice(place * LANES, (place + 1) * LANES), slice(first, first + size)
-                    score = (ahead @ part).numpy()
-                    forward[rows, own] = score[:LANES]
-                    backward[rows, own] = score[-LANES:] if behind is None else behind[:, own]
-        return forward[: len(sources)], backward[: len(sources)]
+        count = len(sources)
+        padded = np.concatenate([sources, np.repeat(sources[-1:], -count % LANES)])
+        lanes = [self._lane(padded[first : first + LANES], columns) for first in range(0, count, LANES)]
+        forward, backward = (np.empty((count, len(columns)), dtype=np.float32) for _ in range(2))
+        with one_blas_thread():  # products so small are over before other threads would have begun
+            for own, part in self._parts(columns):
+                for place, (vectors, behind) in enumerate(lanes):
+                    rows = slice(place * LANES, min((place + 1) * LANES, count))
+                    used = rows.stop - rows.start
+                    score = part @ vectors  # twice as fast as the product that lies the other way
+                    forward[rows, own] = score[:, :used].T
+                    backward[rows, own] = score[:, -LANES:][:, :used].T if behind is None else behind[:used, own]
+        return forward, backward
 
-    def _lane(self, sources: Ids, columns: Columns) -> tuple[Tensor, Table | None]:
-        """What a table of candidates is multiplied with for the scores of a lane ahead, and then behind.
+    def _parts(self, columns: Columns) -> Iterator[tuple[slice, Table]]:
+        """The candidates of columns, in parts that stay in the cache while each lane is multiplied with them."""
+        size = max(LANES, _CACHED // self._candidates.shape[1] // LANES * LANES)
+        for first in range(0, len(columns), size):
+            own = slice(first, min(first + size, len(columns)))
+            if columns.table is not None:
+                yield own, columns.table[own]
+            else:
+                assert columns.entities is not None
+                yield own, self._candidates[columns.entities[own]]
+
+    def _lane(self, sources: Ids, columns: Columns) -> tuple[Table, Table | None]:
+        """What a table of candidates is multiplied with for the scores of a lane ahead, and then behind: [width, ·].
 
         Where the model says nothing of how to walk back, the scores behind come as they are.
         """
-        operators, start = self._vectors.operators, self._vectors.rows(sources)
+        model, start = self._vectors.model, self._vectors.rows(sources)
         forward = self.scale * self._vectors.walk(start, [columns.relation])
-        if operators.tied:
-            return forward.float(), None
-        if operators.linear_in_relations:
-            backward = self.scale * operators.hop_back(start, torch.full((len(sources),), columns.inverse))
-            return torch.cat([forward, backward]).float(), None
+        if model.tied:
+            return _upright(forward), None
+        if model.linear_in_relations:
+            backward = self.scale * model.hop_back(start, np.full(len(sources), columns.inverse))
+            return _upright(np.concatenate([forward, backward])), None
         # Every target asks for the sources.
         targets = np.arange(self._vectors.num_entities) if columns.entities is None else columns.entities
-        answer = (self.scale * self._vectors.candidates(sources)).float()
+        answer = _upright(self.scale * self._vectors.candidates(sources))
         asked = [
-            self._vectors.walk(self._vectors.rows(targets[first : first + _WALKED]), [columns.inverse]).float()
-            @ answer.T
+            self._vectors.walk(self._vectors.rows(targets[first : first + _WALKED]), [columns.inverse]).astype(
+                np.float32
+            )
+            @ answer
             for first in range(0, len(targets), _WALKED)
         ]
-        return forward.float(), torch.cat(asked).T.contiguous().numpy()
+        return _upright(forward), np.concatenate(asked).T
+
+
+def _upright(vectors: Floats) -> Table:
+    """Vectors as the columns of a matrix, rounded: [N, width] → [width, N]."""
+    return np.ascontiguousarray(vectors.astype(np.float32).T)

@@ -11,20 +11,16 @@ from shlex import quote
 from typing import Any, Literal, final
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
-from torch import Tensor
+from safetensors import SafetensorError
 
-from blockhole.answering.vectors import Vectors
+from blockhole.answering.vectors import Floats, Table, Vectors
 from blockhole.errors import BlockholeWarning, DamagedRun, MissingExtra, RunError, counted
 from blockhole.graph.knowledge_graph import KnowledgeGraph
-from blockhole.models.contract import at_norm_1
 from blockhole.queries.walks import sample_walks
 from blockhole.runs.checkpoint import weights_id
-from blockhole.runs.folder import read_derived
+from blockhole.runs.folder import map_safetensors, read_derived
 from blockhole.saving import READ_AT_ONCE, is_intact, replacing, sealed, sha256_of
 
 # Approximate indexes for millions of entities
@@ -56,10 +52,10 @@ class ApproximateIndex:
         self._index = index
 
     @classmethod
-    def build(cls, kind: ApproximateKind, vectors: Tensor, queries: Tensor) -> tuple[ApproximateIndex, float]:
+    def build(cls, kind: ApproximateKind, vectors: Table, queries: Floats) -> tuple[ApproximateIndex, float]:
         """An index wide enough for `queries` [N, width], and the recall of the true best ten it reaches on them."""
         faiss = _faiss()
-        rows = np.ascontiguousarray(vectors.numpy())
+        rows = np.ascontiguousarray(vectors)
         if kind == "hnsw":
             index = faiss.IndexHNSWFlat(rows.shape[1], _NEIGHBOURS, faiss.METRIC_INNER_PRODUCT)
             index.hnsw.efConstruction = _CONSTRUCTION
@@ -93,7 +89,7 @@ class ApproximateIndex:
         """Write the index."""
         _faiss().write_index(self._index, str(path))
 
-    def shortlist(self, query: Tensor, count: int, candidates: NDArray[np.int32] | None = None) -> NDArray[np.int64]:
+    def shortlist(self, query: Floats, count: int, candidates: NDArray[np.int32] | None = None) -> NDArray[np.int64]:
         """About the `count` best of `candidates` (None: of all) for a query [width] float64, best first."""
         faiss = _faiss()
         allowed = None
@@ -105,7 +101,9 @@ class ApproximateIndex:
             parameters = faiss.SearchParametersHNSW(efSearch=max(self.width, count), sel=allowed)
         else:
             parameters = faiss.SearchParametersIVF(nprobe=self.width, sel=allowed)
-        _, found = self._index.search(at_norm_1(query[None]).float().numpy(), count, params=parameters)
+        # Products keep their order under a factor, and float32 does not reach as far as float64.
+        scaled = (query[None] / (np.abs(query).max() or 1.0)).astype(np.float32)
+        _, found = self._index.search(scaled, count, params=parameters)
         entities: NDArray[np.int64] = found[0][found[0] >= 0]  # faiss fills up with -1 where it finds too few
         return entities
 
@@ -118,8 +116,9 @@ def _widths(kind: ApproximateKind, index: Any) -> Iterator[int]:
     yield widest
 
 
-def _exact_top(vectors: Tensor, query: Tensor) -> list[int]:
-    scores = torch.cat([part.double() @ query for part in torch.split(vectors, 2**14)]).numpy()
+def _exact_top(vectors: Table, query: Floats) -> list[int]:
+    parts = range(0, len(vectors), 2**14)
+    scores = np.concatenate([vectors[first : first + 2**14].astype(np.float64) @ query for first in parts])
     best: list[int] = np.argsort(-scores, kind="stable")[:_TOP].tolist()
     return best
 
@@ -160,12 +159,12 @@ class IndexRecord(BaseModel):
 class LoadedIndex:
     """What a folder holds: the whole matrix of candidates for an exact index, or an approximate one."""
 
-    exact: Tensor | None
+    exact: Table | None
     approximate: ApproximateIndex | None
 
     def copied(self) -> LoadedIndex:
         """The same with candidates of its own, no longer a view of a file; approximate ones stay as faiss maps them."""
-        exact = None if self.exact is None else self.exact.clone()
+        exact = None if self.exact is None else self.exact.copy()
         return LoadedIndex(exact, self.approximate)
 
 
@@ -178,9 +177,11 @@ def build_index(folder: Path, vectors: Vectors, graph: KnowledgeGraph, kind: Ind
     name = f"index-{kind}-{identity[:12]}.{'safetensors' if kind == 'exact' else 'faiss'}"
     candidates = vectors.all_candidates()
     if kind == "exact":
+        from safetensors.numpy import save
+
         record = IndexRecord(weights=identity, kind=kind, file=name)
         with replacing(folder / name) as temporary:
-            save_file({"candidates": candidates.contiguous()}, temporary)
+            temporary.write_bytes(save({"candidates": np.ascontiguousarray(candidates)}))
     else:
         walks = sample_walks(graph, _QUERIES, lengths=(1, 3), seed=seed)
         index, recall = ApproximateIndex.build(kind, candidates, vectors.queries(walks))
@@ -229,8 +230,7 @@ def load_index(folder: Path, vectors: Vectors) -> LoadedIndex | None:
 
 
 def _exact(path: Path) -> tuple[LoadedIndex, tuple[int, int]]:
-    with safe_open(path, framework="pt") as file:
-        candidates: Tensor = file.get_tensor("candidates")
+    candidates = map_safetensors(path).get("candidates", np.zeros((0, 0), dtype=np.float32))
     return LoadedIndex(candidates, None), (candidates.shape[0], candidates.shape[-1])
 
 

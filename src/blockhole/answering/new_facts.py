@@ -39,7 +39,7 @@ def with_facts(engine: Engine, facts: KnowledgeGraph, *, seed: int = 0) -> Engin
         placer.place(graph.entities[entity], _facts_about(entity, triples, engine.graph))
         for entity in range(engine.graph.num_entities, graph.num_entities)
     ]
-    vectors = engine.vectors.extended(torch.stack(rows)) if rows else engine.vectors
+    vectors = engine.vectors.extended(np.stack(rows)) if rows else engine.vectors
     return Engine(vectors, graph, engine.calibrated)
 
 
@@ -66,10 +66,10 @@ class _Placer:
         self._rng = np.random.default_rng(seed)
         self._samples: dict[int, NDArray[np.int64]] = {}
         rows = engine.vectors.entity
-        self._mean = rows.mean(dim=0).double()
-        self._spread = rows.std(dim=0, correction=0).double().clamp_min(1e-6)
+        self._mean = torch.from_numpy(rows.mean(axis=0, dtype=np.float64))
+        self._spread = torch.from_numpy(rows.std(axis=0, dtype=np.float64)).clamp_min(1e-6)
 
-    def place(self, name: str, facts: NDArray[np.int64]) -> Tensor:
+    def place(self, name: str, facts: NDArray[np.int64]) -> NDArray[np.float64]:
         """The row of an entity with the given facts (r, t) [N, 2]: [entity width]."""
         if not len(facts):
             raise DataError(
@@ -80,10 +80,10 @@ class _Placer:
         vectors, operators = self._engine.vectors, self._engine.vectors.operators
         inverses = np.array([self._engine.graph.inverse(relation) for relation in facts[:, 0].tolist()])
         relation = torch.from_numpy(facts[:, 0])
-        others = torch.stack([vectors.candidates(self._sample(r)) for r in facts[:, 0].tolist()])
-        answer = vectors.candidates(facts[:, 1])
-        asked = vectors.finish(operators.hop(vectors.rows(facts[:, 1]), torch.from_numpy(inverses)))
-        rivals = torch.stack([vectors.candidates(self._sample(r)) for r in inverses.tolist()])
+        others = torch.from_numpy(np.stack([vectors.candidates(self._sample(r)) for r in facts[:, 0].tolist()]))
+        answer = torch.from_numpy(vectors.candidates(facts[:, 1]))
+        asked = torch.from_numpy(vectors.finish(vectors.model.hop(vectors.rows(facts[:, 1]), inverses)))
+        rivals = torch.from_numpy(np.stack([vectors.candidates(self._sample(r)) for r in inverses.tolist()]))
         rival_score = torch.einsum("nw,ncw->nc", asked, rivals)
 
         def loss(point: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
@@ -97,7 +97,8 @@ class _Placer:
             return total.item(), gradient.numpy()
 
         found = minimize(loss, self._mean.numpy(), jac=True, method="L-BFGS-B", options={"maxiter": _STEPS})
-        return torch.from_numpy(found.x)
+        row: NDArray[np.float64] = found.x
+        return row
 
     def _sample(self, relation: int) -> NDArray[np.int64]:
         """A fixed sample of the entities that a relation takes, with repetition so that all are of one size."""

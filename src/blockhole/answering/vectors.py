@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import final
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from blockhole.errors import DamagedRun, RunError
+from blockhole.models.blocks import ArrayModel, BlockArrays
 from blockhole.models.catalogue import ModelSettings, build_model
-from blockhole.models.contract import Model
 from blockhole.queries.paths import PathQueries
-from blockhole.runs.checkpoint import load_best_weights
+from blockhole.runs.checkpoint import map_best_weights
 from blockhole.runs.run import Run
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from blockhole.models.contract import Model
+
+Floats = NDArray[np.float64]
+Table = NDArray[np.float32]
 
 _LANES = 8
 _NUMBERS = 2**15
@@ -31,23 +38,26 @@ class Vectors:
 
     The rows of a run on disk are a view of its weights file, so that opening one costs nothing and processes share
     its pages. Query vectors are walked in float64, as in evaluation: an answer's place among the others then depends
-    on the parameters alone. Shape of `entity`: [E, entity width].
+    on the parameters alone. Models of blocks are walked without torch. Shape of `entity`: [E, entity width].
     """
 
-    def __init__(self, settings: ModelSettings, entity: Tensor, operators: Model) -> None:
+    def __init__(
+        self, settings: ModelSettings, entity: Table, others: Mapping[str, NDArray[Any]], num_relations: int
+    ) -> None:
         self.settings = settings
         self.entity = entity
-        self._operators = operators
+        self._others = others
+        self._num_relations = num_relations
 
     @classmethod
     def of(cls, run: Run) -> Vectors:
         """The vectors of a run: those in its folder, or of its model where it is in memory only."""
         if run.folder is None:
             return cls.of_weights(run.config.model, run.model.state_dict(), len(run.relations))
-        weights = load_best_weights(run.folder, mapped=True)
+        weights = map_best_weights(run.folder)
         try:
             vectors = cls.of_weights(run.config.model, weights, len(run.relations))
-        except (KeyError, RuntimeError):  # a table is missing, or of another shape
+        except (KeyError, ValueError, RuntimeError):  # a table is missing, or of another shape
             vectors = None
         if vectors is None or vectors.num_entities != len(run.entities):
             raise DamagedRun(
@@ -57,97 +67,118 @@ class Vectors:
         return vectors
 
     @classmethod
-    def of_weights(cls, settings: ModelSettings, weights: dict[str, Tensor], num_relations: int) -> Vectors:
+    def of_weights(
+        cls, settings: ModelSettings, weights: Mapping[str, NDArray[Any] | Tensor], num_relations: int
+    ) -> Vectors:
         """The vectors of a model given by its saved parameters."""
-        # The operators need no entities: one row stands for them, so that none are drawn only to be replaced.
-        operators = build_model(settings, 1, num_relations, seed=0).double().eval().requires_grad_(False)
-        operators.load_state_dict({**weights, "entity": weights["entity"][:1]})
-        return cls(settings, weights["entity"].detach(), operators)
+        arrays = {name: np.asarray(table) for name, table in weights.items()}
+        vectors = cls(settings, arrays.pop("entity"), arrays, num_relations)
+        _ = vectors.model  # refuses tables of another shape
+        return vectors
 
     @classmethod
-    def of_operators(cls, settings: ModelSettings, relation: Tensor, num_relations: int) -> Vectors:
+    def of_operators(cls, settings: ModelSettings, relation: NDArray[Any], num_relations: int) -> Vectors:
         """The relations of a model [rows, relation width] without its entities: the rows to walk from are elsewhere."""
-        entity = build_model(settings, 1, num_relations, seed=0).entity.detach()
-        return cls.of_weights(settings, {"entity": entity, "relation": relation}, num_relations)
+        entity = build_model(settings, 1, num_relations, seed=0).entity
+        return cls.of_weights(settings, {"entity": entity.detach(), "relation": relation}, num_relations)
 
-    def extended(self, rows: Tensor) -> Vectors:
+    def extended(self, rows: Floats) -> Vectors:
         """The same with further entities, whose rows [count, entity width] follow the present ones."""
-        return Vectors(self.settings, torch.cat([self.entity, rows.to(self.entity.dtype)]), self._operators)
+        return self._with(np.concatenate([self.entity, rows.astype(self.entity.dtype)]))
 
     def copied(self) -> Vectors:
         """The same with rows of its own, no longer a view of a file."""
-        return Vectors(self.settings, self.entity.clone(), self._operators)
+        return self._with(self.entity.copy())
+
+    def _with(self, entity: Table) -> Vectors:
+        return Vectors(self.settings, entity, self._others, self._num_relations)
 
     @property
     def num_entities(self) -> int:
         """E."""
         return len(self.entity)
 
-    @property
+    @cached_property
     def width(self) -> int:
         """How many numbers a query vector and a candidate vector have."""
-        return self._operators.finish_candidate(self.entity[:1]).shape[1]
+        return int(self.model.finish_candidate(self.rows(np.array([0]))).shape[1])
 
-    @property
+    @cached_property
+    def model(self) -> ArrayModel:
+        """The model behind the hops, as hops over arrays; it holds no entities."""
+        geometry = self.settings.block_geometry
+        if geometry is None or set(self._others) != {"relation"}:
+            from blockhole.models.contract import TorchArrays
+
+            return TorchArrays(self.operators)
+        tied, relation = self.settings.inverses == "tied", self._others["relation"]
+        expected = ((1 if tied else 2) * self._num_relations, geometry.relation_width)
+        if relation.shape != expected or self.entity.shape[1:] != (geometry.entity_width,):
+            raise ValueError(f"the relations have shape {relation.shape}, not {expected}, or entities another width")
+        return BlockArrays(geometry, relation, self._num_relations, tied)
+
+    @cached_property
     def operators(self) -> Model:
-        """The model behind the hops, in float64; it holds no entities."""
-        return self._operators
+        """The same as a torch model in float64, for gradients and other devices; torch is loaded for it."""
+        import torch
 
-    def rows(self, entities: NDArray[np.integer]) -> Tensor:
+        # The operators need no entities: one row stands for them, so that none are drawn only to be replaced.
+        operators = build_model(self.settings, 1, self._num_relations, seed=0).double().eval().requires_grad_(False)
+        tables = {"entity": self.entity[:1], **self._others}
+        operators.load_state_dict({name: torch.tensor(table) for name, table in tables.items()})
+        return operators
+
+    def rows(self, entities: NDArray[np.integer]) -> Floats:
         """The parameters of entities in float64: [count, entity width]."""
-        return self.entity.index_select(0, torch.from_numpy(entities.astype(np.int64))).double()
+        rows: Floats = self.entity[entities].astype(np.float64)
+        return rows
 
-    def queries(self, queries: PathQueries) -> Tensor:
+    def queries(self, queries: PathQueries) -> Floats:
         """The vectors of path queries: [N, width] float64, each the same bit for bit whatever others come with it."""
         size = max(_LANES, _NUMBERS // self.entity.shape[1] // _LANES * _LANES)
         parts = [
             self._queries(queries, first, min(first + size, len(queries))) for first in range(0, len(queries), size)
         ]
-        if not parts:
-            return self.finish(self.rows(queries.source))
-        return parts[0] if len(parts) == 1 else torch.cat(parts)
+        return np.concatenate(parts) if parts else self.finish(self.rows(queries.source))
 
-    def _queries(self, queries: PathQueries, first: int, last: int) -> Tensor:
+    def _queries(self, queries: PathQueries, first: int, last: int) -> Floats:
         """The vectors of some queries, walked with the last of them repeated to whole lanes."""
         index = np.minimum(np.arange(first, last + (first - last) % _LANES), last - 1)
-        path, length = (torch.from_numpy(ids[index].astype(np.int64)) for ids in (queries.path, queries.length))
-        walked = self._operators.walk(self.rows(queries.source[index]), path, length)
-        return self.finish(walked)[: last - first]
+        rows = self.rows(queries.source[index])
+        return self.finish(self.model.walk(rows, queries.path[index], queries.length[index]))[: last - first]
 
-    def query(self, source: int, path: Sequence[int]) -> Tensor:
+    def query(self, source: int, path: Sequence[int]) -> Floats:
         """The vector of one query: [1, width] float64."""
         return self.queries(PathQueries.of_paths([source], [path]))
 
-    def walk(self, rows: Tensor, path: list[int]) -> Tensor:
+    def walk(self, rows: Floats, path: Sequence[int]) -> Floats:
         """The query vectors of one path from each of the given rows: [N, entity width] → [N, width]."""
-        paths = torch.tensor([path]).expand(len(rows), -1)
-        walked = self._operators.walk(rows, paths, torch.full((len(rows),), len(path)))
-        return self.finish(walked)
+        paths = np.broadcast_to(np.array(path, dtype=np.int64), (len(rows), len(path)))
+        return self.finish(self.model.walk(rows, paths, np.full(len(rows), len(path))))
 
-    def finish(self, rows: Tensor) -> Tensor:
+    def finish(self, rows: Floats) -> Floats:
         """The query vectors of rows that have been walked: [N, entity width] → [N, width]."""
-        return _finite(self._operators.finish_query(rows))
+        vector = self.model.finish_query(rows)
+        if not np.isfinite(vector).all():
+            raise diverged("the model's scores for this query")
+        return vector
 
-    def candidates(self, entities: NDArray[np.integer]) -> Tensor:
+    def candidates(self, entities: NDArray[np.integer]) -> Floats:
         """The candidate vectors of entities in float64: [count, width]."""
-        return self._operators.finish_candidate(self.rows(entities))
+        return self.model.finish_candidate(self.rows(entities))
 
-    def all_candidates(self) -> Tensor:
+    def all_candidates(self) -> Table:
         """The candidate vectors of all entities in float32: [E, width]; no copy where rows are taken as they are.
 
         Others are computed in float64 like those of `candidates`, so that they are rounded once.
         """
-        if type(self._operators).finish_candidate is Model.finish_candidate:
+        if self.model.plain_candidates:
             return self.entity
-        parts = torch.split(self.entity, _ROWS)
-        return torch.cat([self._operators.finish_candidate(part.double()).float() for part in parts])
-
-
-def _finite(vector: Tensor) -> Tensor:
-    """The query vectors, where they are numbers."""
-    if not np.isfinite(vector.numpy()).all():  # which is twice as fast as torch where there is one vector
-        raise diverged("the model's scores for this query")
-    return vector
+        table = np.empty((self.num_entities, self.width), dtype=np.float32)
+        for first in range(0, len(table), _ROWS):
+            part = self.entity[first : first + _ROWS].astype(np.float64)
+            table[first : first + _ROWS] = self.model.finish_candidate(part)
+        return table
 
 
 def diverged(what: str) -> RunError:
@@ -157,8 +188,8 @@ def diverged(what: str) -> RunError:
     )
 
 
-def norms(query: Tensor) -> NDArray[np.float64]:
+def norms(query: Floats) -> Floats:
     """The norm of each query vector, 1 for a vector of zeros: [N, width] → [N]."""
-    norm: NDArray[np.float64] = torch.linalg.vector_norm(query, dim=1).numpy()
+    norm: Floats = np.linalg.norm(query, axis=1)
     norm[norm == 0] = 1.0
     return norm

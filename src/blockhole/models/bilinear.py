@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from blockhole.compiled import numba_installed, triton_installed
+from blockhole.models.blocks import BlockGeometry
 from blockhole.models.circulant import adjoint, fourier_hop
-from blockhole.models.contract import BlockGeometry, Model, rows
+from blockhole.models.contract import Model, rows
 
 
 class BlockBilinear(Model, ABC):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, final
 
 from blockhole.models.bilinear import BlockBilinear
-from blockhole.models.contract import BlockGeometry
+from blockhole.models.blocks import BLOCK_MODELS, BlockGeometry
 
 
 @final
@@ -26,4 +26,4 @@ class BlockHolE(BlockBilinear):
     @classmethod
     def layout(cls, dim: int, blocks: int) -> BlockGeometry:
         """b×b blocks of m complex numbers each."""
-        return BlockGeometry(blocks=blocks, freqs=dim // blocks, parts=2)
+        return BLOCK_MODELS["blockhole"].layout(dim, blocks)

@@ -1,7 +1,8 @@
 """Which model to build, and how large: the one place where names become models.
 
 Nothing is registered: one dictionary says where the class of each name is, and a class says the rest of itself
-(`models/contract.py`). No class is loaded before it is asked for, so that this module does without torch.
+(`models/contract.py`), models of blocks also without torch (`models/blocks.py`). No class is loaded before it is asked
+for, so that this module does without torch.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Literal, Self, final
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from blockhole.errors import ConfigError, nearest_or_all
+from blockhole.models.blocks import BLOCK_MODELS, BlockGeometry, BlockModel
 
 if TYPE_CHECKING:
     from blockhole.models.contract import Model
@@ -76,7 +78,7 @@ class ModelSettings(BaseModel):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if self.kind.sized_by_blocks:
+        if self.nature.sized_by_blocks:
             _ = self.block_shape  # raises what does not fit
         elif self.blocks is not None or self.block_size is not None:
             raise ConfigError(f"blocks and block size belong to blockhole, not to {self.name}; give its size with dim.")
@@ -86,6 +88,19 @@ class ModelSettings(BaseModel):
     def kind(self) -> type[Model]:
         """The class of the model, which says what it can do."""
         return find_model(self.name)
+
+    @property
+    def nature(self) -> type[Model] | BlockModel:
+        """What says what the model can do: its class, or for models of blocks what needs no torch."""
+        return BLOCK_MODELS.get(self.name) or self.kind
+
+    @property
+    def block_geometry(self) -> BlockGeometry | None:
+        """How rows of a model of blocks are read; None for all others."""
+        model = BLOCK_MODELS.get(self.name)
+        if model is None:
+            return None
+        return model.layout(self.dimension, self.block_shape[0] if model.sized_by_blocks else 1)
 
     @property
     def block_shape(self) -> tuple[int, int]:
@@ -101,7 +116,7 @@ class ModelSettings(BaseModel):
     @property
     def dimension(self) -> int:
         """n: b·m for a model with blocks, else dim."""
-        if self.kind.sized_by_blocks:
+        if self.nature.sized_by_blocks:
             blocks, block_size = self.block_shape
             return blocks * block_size
         return self.dim or DEFAULT_DIM

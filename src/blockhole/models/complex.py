@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import final
 
 from blockhole.models.bilinear import BlockBilinear
-from blockhole.models.contract import BlockGeometry
+from blockhole.models.blocks import BLOCK_MODELS, BlockGeometry
 
 
 @final
@@ -22,4 +22,4 @@ class ComplEx(BlockBilinear):
     @classmethod
     def layout(cls, dim: int, blocks: int) -> BlockGeometry:
         """One block of n complex numbers."""
-        return BlockGeometry(blocks=1, freqs=dim, parts=2)
+        return BLOCK_MODELS["complex"].layout(dim, blocks)

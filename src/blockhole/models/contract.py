@@ -10,8 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from math import sqrt
-from typing import Any, ClassVar, Literal, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 import torch
@@ -19,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from blockhole.errors import UndefinedPath
+from blockhole.models.blocks import ArrayModel, BlockGeometry, Floats, Ids
 
 
 @final
@@ -30,55 +30,6 @@ class Widths:
     relation_width: int
     relation_scale: float | None = None
     """Standard deviation of a relation's initial numbers, where none is asked for; absent: that of the entities."""
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class BlockGeometry:
-    """How a stored row is read: an entity as [part, block, freq], a relation as [part, block, block, freq].
-
-    `parts` is 2 for complex numbers (all real parts, then all imaginary parts) and 1 for real ones. With (b,
-    m, parts): BlockHolE is (b, m, 2), ComplEx (1, n, 2), DistMult (1, n, 1) and RESCAL (n, 1, 1), so that one
-    kernel serves them all: q'[j, f] = Σ_i q[i, f] · W[i, j, f].
-    """
-
-    blocks: int
-    freqs: int
-    parts: Literal[1, 2]
-
-    def __post_init__(self) -> None:
-        if self.blocks < 1 or self.freqs < 1:
-            raise ValueError(f"b and m must be at least 1, not b={self.blocks}, m={self.freqs}")
-
-    @property
-    def dimension(self) -> int:
-        """n = b·m, the dimension of the (real or complex) space of entities."""
-        return self.blocks * self.freqs
-
-    @property
-    def entity_width(self) -> int:
-        """Real numbers per entity: parts·b·m."""
-        return self.parts * self.dimension
-
-    @property
-    def relation_width(self) -> int:
-        """Real numbers per relation: parts·b²·m."""
-        return self.parts * self.blocks * self.dimension
-
-    @property
-    def relation_scale(self) -> float:
-        """1/√(parts·b): entries of modulus about 1/√b, so that a hop keeps the expected norm of a vector."""
-        return 1 / sqrt(self.parts * self.blocks)
-
-    @property
-    def entity_shape(self) -> tuple[int, int, int]:
-        """[part, block, freq]."""
-        return self.parts, self.blocks, self.freqs
-
-    @property
-    def relation_shape(self) -> tuple[int, int, int, int]:
-        """[part, block i, block j, freq]."""
-        return self.parts, self.blocks, self.blocks, self.freqs
 
 
 class Model(nn.Module, ABC):
@@ -260,6 +211,49 @@ class Model(nn.Module, ABC):
                 f"{type(self).__name__} scores single relations, not a path of {hops} hops: {self.why_no_paths}; "
                 "use blockhole for paths."
             )
+
+
+# As hops over arrays, for those who ask a trained model
+
+
+@final
+class TorchArrays(ArrayModel):
+    """Any model by its own torch code; it is in float64, and holds no entities."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self.tied = model.tied
+        self.linear_in_relations = model.linear_in_relations
+        self.plain_candidates = type(model).finish_candidate is Model.finish_candidate
+
+    def hop(self, vector: Floats, relation: Ids) -> Floats:
+        """As the model hops."""
+        return _array(self._model.hop(*_tensors(vector, relation)))
+
+    def hop_back(self, vector: Floats, relation: Ids) -> Floats:
+        """As the model hops back."""
+        return _array(self._model.hop_back(*_tensors(vector, relation)))
+
+    def walk(self, vector: Floats, path: Ids, length: Ids) -> Floats:
+        """As the model walks; one whose paths have no score refuses them."""
+        return _array(self._model.walk(*_tensors(vector, path, length)))
+
+    def finish_query(self, vector: Floats) -> Floats:
+        """As the model finishes queries."""
+        return _array(self._model.finish_query(*_tensors(vector)))
+
+    def finish_candidate(self, vector: Floats) -> Floats:
+        """As the model finishes candidates."""
+        return _array(self._model.finish_candidate(*_tensors(vector)))
+
+
+def _tensors(vector: Floats, *ids: Ids) -> list[Tensor]:
+    return [torch.from_numpy(vector), *(torch.from_numpy(each.astype(np.int64)) for each in ids)]
+
+
+def _array(tensor: Tensor) -> Floats:
+    array: Floats = tensor.numpy()
+    return array
 
 
 # Scores in float32, for those who only need to know which ones float64 must decide

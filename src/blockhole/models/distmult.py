@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import final
 
 from blockhole.models.bilinear import BlockBilinear
-from blockhole.models.contract import BlockGeometry
+from blockhole.models.blocks import BLOCK_MODELS, BlockGeometry
 
 
 @final
@@ -21,4 +21,4 @@ class DistMult(BlockBilinear):
     @classmethod
     def layout(cls, dim: int, blocks: int) -> BlockGeometry:
         """One block of n real numbers."""
-        return BlockGeometry(blocks=1, freqs=dim, parts=1)
+        return BLOCK_MODELS["distmult"].layout(dim, blocks)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from blockhole.compiled import FAST, njit
-from blockhole.models.contract import BlockGeometry
+from blockhole.models.blocks import BlockGeometry
 
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int64]

@@ -16,8 +16,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from blockhole.models.blocks import BlockGeometry
 from blockhole.models.circulant import adjoint
-from blockhole.models.contract import BlockGeometry
 
 MOST_RELATIONS = 256
 """Beyond, the occurrences of every relation in every row would be more work than the matrices they spare."""

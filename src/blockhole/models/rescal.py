@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from blockhole.models.bilinear import BlockBilinear
-from blockhole.models.contract import BlockGeometry
+from blockhole.models.blocks import BLOCK_MODELS, BlockGeometry
 
 
 @final
@@ -24,7 +24,7 @@ class RESCAL(BlockBilinear):
     @classmethod
     def layout(cls, dim: int, blocks: int) -> BlockGeometry:
         """n×n blocks of one real number each."""
-        return BlockGeometry(blocks=dim, freqs=1, parts=1)
+        return BLOCK_MODELS["rescal"].layout(dim, blocks)
 
     def hop(self, vector: Tensor, relation: Tensor) -> Tensor:
         """q R_r; without kernels or loops of ours as a batched matrix product, faster here than a sum over blocks."""

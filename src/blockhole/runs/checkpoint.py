@@ -19,18 +19,31 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from shlex import quote
-from typing import TypeVar, final
+from typing import TYPE_CHECKING, Any, TypeVar, final
 from uuid import uuid4
 
-import torch
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
-from torch import Tensor
 
 from blockhole.errors import DamagedRun, NotARun, RunError, Unwritable, why
-from blockhole.runs.folder import FACTS, NEXT, VOCABULARY, check_sum
-from blockhole.saving import READ_AT_ONCE, read_sealed, remedy, sealed, sha256_of, sync, write_failure, write_in_place
+from blockhole.runs.folder import FACTS, NEXT, VOCABULARY, check_sum, map_safetensors
+from blockhole.saving import (
+    READ_AT_ONCE,
+    read_sealed,
+    remedy,
+    sealed,
+    sha256_of,
+    sync,
+    write_failure,
+    write_in_place,
+)
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    Tensors = dict[str, Tensor]
 
 STATE = "state.json"
 WEIGHTS = "weights.safetensors"
@@ -39,8 +52,9 @@ BEST = "best.safetensors"
 SHARDS = "shards"
 FORMAT = 1
 
-Tensors = dict[str, Tensor]
+Arrays = dict[str, NDArray[Any]]
 _Read = TypeVar("_Read")
+_Array = TypeVar("_Array", "Tensor", NDArray[Any])
 
 
 @final
@@ -194,14 +208,23 @@ def load_checkpoint(folder: Path) -> Checkpoint:
     return _read_consistently(folder, read)
 
 
-def load_best_weights(folder: Path, *, mapped: bool = False) -> Tensors:
-    """The weights that answer for the run: of the best validation figure, or the average, or else the last ones.
-
-    They are views of their file. Where they stay so, `mapped`, a large file is not read through only to check it.
-    """
+def load_best_weights(folder: Path) -> Tensors:
+    """The weights that answer for the run: of the best validation figure, or the average, or else the last ones."""
 
     def read(record: Record) -> Tensors:
-        return _read_tensors(folder, BEST if _has_best(record) else WEIGHTS, record, READ_AT_ONCE if mapped else None)
+        return _read_tensors(folder, BEST if _has_best(record) else WEIGHTS, record)
+
+    return _read_consistently(folder, read)
+
+
+def map_best_weights(folder: Path) -> Arrays:
+    """The same as views of their file, without torch; a large file is not read through only to check it."""
+
+    def read(record: Record) -> Arrays:
+        name = BEST if _has_best(record) else WEIGHTS
+        if record.shards is not None:
+            return {key: tensor.numpy() for key, tensor in _read_tensors(folder, name, record).items()}
+        return _read_file(folder, name, record, map_safetensors, READ_AT_ONCE)
 
     return _read_consistently(folder, read)
 
@@ -287,6 +310,8 @@ def _unchanging_sums(folder: Path, before: Record | None) -> dict[str, str]:
 
 def _write_tensors(path: Path, tensors: Mapping[str, Tensor], identity: str) -> str:
     """Write a tensor file; its SHA-256 sum."""
+    from safetensors.torch import save
+
     on_cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     # safetensors' own file writer goes through a hidden file that only the owner may read and a kill leaves behind.
     content = save(on_cpu, metadata={"checkpoint": identity})
@@ -298,21 +323,30 @@ def _has_best(record: Record) -> bool:
     return BEST in record.files or (record.shards is not None and record.training.best_epoch is not None)
 
 
-def _read_tensors(folder: Path, name: str, record: Record, at_most: int | None = None) -> Tensors:
-    """The file that belongs to `record`: renamed already, still under its .next name, or in shards.
-
-    One of more than `at_most` bytes is not read through: its sum is believed, and that its numbers are finite.
-    """
+def _read_tensors(folder: Path, name: str, record: Record) -> Tensors:
+    """The tensors that belong to `record`, of a file or of shards."""
     if record.shards is not None:
         from blockhole.runs.shards import read_shards
 
         return read_shards(folder / SHARDS / record.shards, Path(name).stem)
+    from safetensors.torch import load_file
+
+    return _read_file(folder, name, record, load_file)
+
+
+def _read_file(
+    folder: Path, name: str, record: Record, load: Callable[[Path], dict[str, _Array]], at_most: int | None = None
+) -> dict[str, _Array]:
+    """The file that belongs to `record`: renamed already, or still under its .next name.
+
+    One of more than `at_most` bytes is not read through: its sum is believed, and that its numbers are finite.
+    """
     identity, damage = _identity(folder, name, record), None
     for path in (folder / name, folder / (name + NEXT)):
         try:
-            with safe_open(path, framework="pt") as file:
+            with safe_open(path, framework="np") as file:
                 if (file.metadata() or {}).get("checkpoint") == identity:
-                    tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 — not a dictionary
+                    tensors = load(path)
                     if at_most is None or path.stat().st_size <= at_most:
                         check_sum(path, record.sha256.get(name))
                         if name != OPTIMIZER:
@@ -326,9 +360,9 @@ def _read_tensors(folder: Path, name: str, record: Record, at_most: int | None =
     raise DamagedRun(f"{folder / name} {damage}; restore the folder from a copy, or train again into another folder.")
 
 
-def _refuse_infinite(path: Path, tensors: Tensors) -> None:
+def _refuse_infinite(path: Path, tensors: Mapping[str, Tensor | NDArray[Any]]) -> None:
     for name, tensor in tensors.items():
-        if tensor.numel() and not torch.isfinite(torch.stack(torch.aminmax(tensor))).all():
+        if 0 not in tensor.shape and not np.isfinite([float(tensor.min()), float(tensor.max())]).all():
             raise DamagedRun(
                 f"{path}: the saved {name} holds numbers that are not finite; restore the folder from a copy, "
                 "or train again into another folder."

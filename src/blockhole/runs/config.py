@@ -238,10 +238,10 @@ class TrainConfig(Section):
     def _check(self) -> TrainConfig:
         linear = {"loss.relation_weight": self.loss.relation_weight, "penalty.dura_back": self.penalty.dura_back}
         for key, weight in linear.items():
-            if weight and not self.model.kind.linear_in_relations:
+            if weight and not self.model.nature.linear_in_relations:
                 names = ", ".join(sorted(name for name in MODELS if find_model(name).linear_in_relations))
                 raise ValueError(f"{key} needs one of the models {names}, not {self.model.name}")
-        if self.loss.query_dropout and self.model.kind.distance:
+        if self.loss.query_dropout and self.model.nature.distance:
             raise ValueError(
                 f"loss.query_dropout needs scores that are inner products; {self.model.name}'s are distances"
             )

@@ -10,8 +10,10 @@ import json
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from blockhole.errors import ConfigError, DamagedRun, why
@@ -132,6 +134,30 @@ def read_derived(path: Path, kind: type[_Record], remedy: str) -> _Record | None
         raise DamagedRun(f"{path} cannot be read ({failure.strerror}); {remedy}") from None
     except ValueError:
         raise DamagedRun(f"{path} is damaged: it is not what was saved; {remedy}") from None
+
+
+_KINDS = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "I64": np.int64, "I32": np.int32, "U8": np.uint8}
+
+
+def map_safetensors(path: Path) -> dict[str, NDArray[Any]]:
+    """The arrays of a safetensors file as views of it, without torch; what is written to them stays in this process.
+
+    The package itself reads them as copies, or as views for torch alone.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    with safe_open(path, framework="np"):  # refuses a file whose header is not true of it
+        stored = np.asarray(np.memmap(path, dtype=np.uint8, mode="c"))
+    first = 8 + int.from_bytes(stored[:8].tobytes(), "little")
+    header = json.loads(stored[8:first].tobytes())
+    arrays = {}
+    for name, entry in header.items():
+        if name != "__metadata__":
+            if entry["dtype"] not in _KINDS:
+                raise SafetensorError(f"its {name} holds numbers of the kind {entry['dtype']}")
+            begin, end = entry["data_offsets"]
+            arrays[name] = stored[first + begin : first + end].view(_KINDS[entry["dtype"]]).reshape(entry["shape"])
+    return arrays
 
 
 def check_sum(path: Path, sha256: str | None) -> None:

@@ -12,16 +12,21 @@ from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from shlex import quote
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
-import torch
-from torch import Tensor
-
-from blockhole.errors import BlockholeWarning, ConfigError, DamagedRun, NotARun, RunError, checked, counted
+from blockhole.errors import (
+    BlockholeWarning,
+    ConfigError,
+    DamagedRun,
+    NotARun,
+    RunError,
+    check_argument,
+    checked,
+    counted,
+)
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.models.catalogue import build_model
-from blockhole.models.contract import Model
 from blockhole.runs.checkpoint import (
     SHARDS,
     STATE,
@@ -44,6 +49,11 @@ from blockhole.runs.folder import (
 )
 from blockhole.runs.tracking import MLFLOW, TENSORBOARD, read_metrics
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from blockhole.models.contract import Model
+
 
 @final
 class Run:
@@ -52,7 +62,6 @@ class Run:
     `complete` is False when training was interrupted and can be resumed.
     """
 
-    @checked
     def __init__(
         self,
         config: TrainConfig,
@@ -64,6 +73,15 @@ class Run:
         graph: KnowledgeGraph | None = None,
         folder: Path | None = None,
     ) -> None:
+        given = (config, TrainConfig), (entities, Vocabulary), (relations, Vocabulary), (state, TrainingState)
+        for name, (value, kind) in zip(("config", "entities", "relations", "state"), given, strict=True):
+            check_argument(name, value, kind)
+        check_argument("graph", graph, KnowledgeGraph | None)
+        check_argument("folder", folder, Path | None)
+        if model is not None:
+            from blockhole.models.contract import Model
+
+            check_argument("model", model, Model)
         if (model is None or graph is None) and folder is None:
             raise ValueError("a run has a model and a graph, or a folder to load them from")
         self.config = config
@@ -184,6 +202,8 @@ def resumed_config(folder: Path, asked: Mapping[str, Any]) -> TrainConfig:
 
 def load_weights(model: Model, weights: dict[str, Tensor], folder: Path) -> None:
     """Copy saved weights into a model of the same shapes."""
+    import torch
+
     check_weights(model.state_dict(), weights, folder)
     with torch.no_grad():
         model.load_state_dict(weights)

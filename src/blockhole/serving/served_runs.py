@@ -50,7 +50,7 @@ class ServedRun:
             entities=engine.graph.num_entities,
             relations=engine.graph.num_relations,
             facts=len(engine.graph),
-            parameters=operators.parameter_count() + entity[1:].numel(),
+            parameters=operators.parameter_count() + entity[1:].size,
             epochs=run.state.epoch,
             calibrated=engine.calibration is not None,
             loaded=datetime.now(UTC).isoformat(timespec="seconds"),
