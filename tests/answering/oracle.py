@@ -31,13 +31,26 @@ class Oracle:
     def share(self, s: int, r: int, o: int) -> float:
         """x of a hop."""
         inverse = self.graph.inverse(r)
-        return (
+        even = 0.1 / self.E
+        ends = (
             0.5
             * (self._n(s, r) * self._softmax(s, r, o) + self._n(o, inverse) * self._softmax(o, inverse, s))
             * self._room(s, r)
             * self._room(o, inverse)
-            + 0.1 / self.E
         )
+        return (ends + even) * self._kind(o, r)
+
+    def _kind(self, o: int, r: int) -> float:
+        """κ of an entity as an object of r."""
+        if any((s, r, o) in self.facts for s in range(self.E)):
+            return 1.0
+        taken = {object_ for _, relation, object_ in self.facts if relation == r}
+        likeness = 0.0
+        for kind in {relation for s, relation, _ in self.facts if s == o}:
+            members = {s for s, relation, _ in self.facts if relation == kind}
+            likeness = max(likeness, len(members & taken) / len(members))
+        c = 0.3 if self.calibration is None else self.calibration.kind
+        return c * (likeness + 1e-3)
 
     def hop(self, r: int) -> np.ndarray:
         """p of every pair: [E, E]."""
@@ -56,8 +69,10 @@ class Oracle:
     def _curve(self, x: float) -> float:
         if self.calibration is not None:
             curve = self.calibration.hop
-            low, top = min(log(x), log(0.05)), max(log(x) - log(0.05), 0.0)
-            x = 1 / (1 + exp(-(curve.slope * low + curve.top_slope * top + curve.intercept)))
+            tail, top = min(log(x) - curve.low, 0.0), max(log(x) - log(0.05), 0.0)
+            middle = min(max(log(x), curve.low), log(0.05))
+            logit = curve.low_slope * tail + curve.slope * middle + curve.top_slope * top + curve.intercept
+            x = 1 / (1 + exp(-logit))
         return min(x, 0.9999)
 
     def _softmax(self, s: int, r: int, o: int) -> float:

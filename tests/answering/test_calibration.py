@@ -59,7 +59,9 @@ def test_weights_are_not_less_than_they_may_be() -> None:
 def test_curves_never_fall(slope: float, intercept: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
     share = np.sort(np.exp(rng.normal(-5, 8, size=50))).astype(np.float32)
-    value = Curve(slope=slope, top_slope=slope / 2, intercept=intercept).probability(share)
+    value = Curve(low=-6.0, low_slope=2 * slope, slope=slope, top_slope=slope / 2, intercept=intercept).probability(
+        share
+    )
     assert (np.diff(value) >= -1e-6).all()
     assert ((value >= 0) & (value <= 1)).all()
     witness, log_share = np.sort(rng.random(50)), np.sort(rng.normal(-4, 3, size=50))

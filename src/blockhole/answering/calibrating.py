@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from itertools import pairwise, repeat
 from pathlib import Path
-from typing import NamedTuple, final
+from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from blockhole.answering.calibration import (
+    BEND,
     Calibrated,
     Calibration,
     ChainCurve,
     Curve,
-    bent,
     fit_logistic,
     log_odds,
     save_calibration,
 )
 from blockhole.answering.device import DeviceSweep
 from blockhole.answering.engine import Encoded, Engine
-from blockhole.answering.hops import Floats, Hops
+from blockhole.answering.hops import KIND, Floats, Hops
 from blockhole.answering.known import KnownFacts
 from blockhole.answering.search import UNLIMITED, Search, Wanted
 from blockhole.answering.vectors import Vectors
@@ -133,26 +133,33 @@ def fit(vectors: Vectors, data: DataSet, *, seed: Seed = 0, device: torch.device
     rng = np.random.default_rng(seed)
     asked = asked.take(rng.permutation(len(asked))[:_ASKED])
     scale = _fit_scale(vectors, known, asked.take(slice(0, _SCALED)))
-    # The curve of a hop is fitted on shares, for which any will do until then.
-    calibration = Calibration(scale=scale, hop=_ANY, chains={}, facts=len(asked), brier=0.0, sampling_error=0.0)
+    # What follows is fitted on shares, for which any curve will do.
+    calibration = Calibration(
+        scale=scale, kind=KIND, hop=_ANY, chains={}, facts=len(asked), brier=0.0, sampling_error=0.0
+    )
     table, error = _normalisers(Engine(vectors, known.graph, Calibrated(calibration, None)), rng, device)
-    hops = Engine(vectors, known.graph, Calibrated(calibration, table)).hops
-    pairs = _pairs(hops, known, asked, data.split.graph("train", "valid"))
+    hops, truth = Engine(vectors, known.graph, Calibrated(calibration, table)).hops, data.split.graph("train", "valid")
+    pairs = _pairs(hops, known, asked, truth, "taken", rng)
+    others = _pairs(hops, known, asked.take(slice(0, _ASKED_OF_ALL)), truth, "others", rng)
     held_out = pairs.question % 10 < 10 * _HELD_OUT
-    fitted = {
-        "hop": _fit_curve(pairs, np.ones(len(held_out), dtype=bool)),
-        "brier": _brier(_fit_curve(pairs, ~held_out), pairs, held_out),
-        "sampling_error": error,
-    }
-    calibration = calibration.model_copy(update=fitted)
+    curve = _fit_curve(pairs)
+    calibration = calibration.model_copy(
+        update={
+            "kind": _fit_kind(others, curve),
+            "hop": curve,
+            "brier": _brier(_fit_curve(pairs.take(~held_out)), pairs, held_out),
+            "sampling_error": error,
+        }
+    )
     chains = _fit_chains(Engine(vectors, known.graph, Calibrated(calibration, table)), data, seed, device)
     return Calibrated(calibration.model_copy(update={"chains": chains}), table)
 
 
-_ANY = Curve(slope=1.0, top_slope=1.0, intercept=0.0)
+_ANY = Curve(low=-1.0, low_slope=1.0, slope=1.0, top_slope=1.0, intercept=0.0)
 ENOUGH = 10
 """Validation facts without which there is no calibration."""
 _ASKED = 2000
+_ASKED_OF_ALL = 250
 _SCALED = 256
 _HELD_OUT = 0.3
 _BEST = 20
@@ -238,23 +245,44 @@ _ON_GPU = 4096
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Pairs:
-    """The likeliest objects that (s, r) does not have in train, of those that r takes: what people are shown.
+    """Objects that (s, r) does not have in train: the `best` twenty of each, and some others, each for `weight` many.
 
-    Entities that r never takes are left out: there are many more of them, hardly any is an answer, and a curve that
-    was fitted on them too would say far too little of all others. `share` is x. Shapes [N].
+    `share` is x. Shapes [N].
     """
 
     question: NDArray[np.int64]
     share: NDArray[np.float32]
     label: NDArray[np.bool_]
+    best: NDArray[np.bool_]
+    weight: Floats
+
+    def take(self, which: NDArray[np.bool_]) -> Pairs:
+        """Some of them."""
+        return Pairs(*(getattr(self, each.name)[which] for each in fields(self)))
 
 
-def _pairs(hops: Hops, known: KnownFacts, asked: PathQueries, truth: KnowledgeGraph) -> Pairs:
-    question, shares, labels = [], [], []
+def _pairs(
+    hops: Hops,
+    known: KnownFacts,
+    asked: PathQueries,
+    truth: KnowledgeGraph,
+    which: Literal["taken", "others"],
+    rng: np.random.Generator,
+) -> Pairs:
+    """Pairs of the questions asked, with objects that the relation takes in train, or with all others.
+
+    The two are kept apart: of the others there are many more, hardly any is an answer, and a curve that was fitted on
+    both would say far too little of those that a relation takes.
+    """
+    found: list[tuple[NDArray[Any], ...]] = []
     true, place = KnownFacts(truth), np.full(known.graph.num_entities, -1)
     for relation in np.unique(asked.path[:, 0]).tolist():
         questions, objects = np.flatnonzero(asked.path[:, 0] == relation), known.candidates(relation)
-        columns, count = hops.columns(relation, objects), min(_BEST, len(objects))
+        if which == "others":
+            objects = np.setdiff1d(np.arange(known.graph.num_entities), objects, assume_unique=True)
+        if not len(objects):
+            continue
+        columns = hops.columns(relation, objects)
         place[:] = -1
         place[objects] = np.arange(len(objects))
         size = max(1, _AT_ONCE // len(objects))
@@ -262,27 +290,83 @@ def _pairs(hops: Hops, known: KnownFacts, asked: PathQueries, truth: KnowledgeGr
             rows = questions[first : first + size]
             source = asked.source[rows]
             share, label = hops.shares(source, columns), np.zeros((len(rows), len(objects)), dtype=bool)
-            row, target = true.facts_of(source, relation)
-            label[row[place[target] >= 0], place[target][place[target] >= 0]] = True
-            row, target = known.facts_of(source, relation)
-            share[row, place[target]] = 0.0
-            best = np.argpartition(-share, count - 1, axis=1)[:, :count]
-            said = np.take_along_axis(share, best, axis=1)
-            kept = said > 0
-            question.append(np.repeat(rows, kept.sum(axis=1)))
-            shares.append(said[kept])
-            labels.append(np.take_along_axis(label, best, axis=1)[kept])
-    return Pairs(np.concatenate(question), np.concatenate(shares), np.concatenate(labels))
+            for facts, of in ((true, label), (known, share)):
+                row, target = facts.facts_of(source, relation)
+                row, target = row[place[target] >= 0], place[target][place[target] >= 0]
+                of[row, target] = facts is true
+            for question, own, is_true in zip(rows, share, label, strict=True):
+                chosen, best, weight = _drawn(own, is_true, rng)
+                found.append((np.full(len(chosen), question), own[chosen], is_true[chosen], best, weight))
+    empty = np.zeros(0, np.int64), np.zeros(0, np.float32), *[np.zeros(0, bool)] * 2, np.zeros(0)
+    return Pairs(*map(np.concatenate, zip(empty, *found, strict=True)))
 
 
-def _fit_curve(pairs: Pairs, which: NDArray[np.bool_]) -> Curve:
-    features = bent(np.log(pairs.share[which]).astype(np.float64))
-    (slope, top), intercept = fit_logistic(features, pairs.label[which], (_LEAST, _LEAST))
-    return Curve(slope=slope, top_slope=top, intercept=intercept)
+def _drawn(
+    share: NDArray[np.float32], label: NDArray[np.bool_], rng: np.random.Generator
+) -> tuple[NDArray[np.intp], NDArray[np.bool_], Floats]:
+    """Of one question the best objects, the true ones among all others, and some that stand for the rest.
+
+    What is known has share 0 and is left out.
+    """
+    count = min(_BEST, len(share))
+    best = np.argpartition(-share, count - 1)[:count]
+    rest = share > 0
+    rest[best] = False
+    true, false = np.flatnonzero(rest & label), np.flatnonzero(rest & ~label)
+    drawn = rng.choice(false, min(_BEST, len(false)), replace=False)
+    best = best[share[best] > 0]
+    sizes = len(best), len(true), len(drawn)
+    weight = np.repeat([1.0, 1.0, len(false) / max(len(drawn), 1)], sizes)
+    return np.concatenate([best, true, drawn]), np.repeat([True, False, False], sizes), weight
+
+
+def _fit_kind(others: Pairs, curve: Curve) -> float:
+    """c: how much an object counts that is new to a relation, so that as many are probable as are true."""
+
+    def excess(log_kind: float) -> float:
+        share = others.share * np.float32(np.exp(log_kind) / KIND)
+        return float(others.weight @ (curve.probability(share) - others.label))
+
+    return float(np.exp(_root(excess, *np.log(_KINDS)))) if len(others.share) else KIND
+
+
+_KINDS = (1e-4, 1.0)
+
+
+def _root(rising: Callable[[float], float], low: float, high: float) -> float:
+    """Where a function that never falls changes its sign, or the end that is nearer to it."""
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (low, middle) if rising(middle) > 0 else (middle, high)
+    return (low + high) / 2
+
+
+def _fit_curve(pairs: Pairs) -> Curve:
+    """The middle and the top by the likelihood of the best; below them, as much in all as is true."""
+    log_share, best = np.log(pairs.share).astype(np.float64), pairs.best
+    rest = pairs.take(~best)
+    least = np.full(pairs.question.max(initial=0) + 1, np.inf)  # of the best of each question
+    np.minimum.at(least, pairs.question[best], log_share[best])
+    low = np.median(least[np.isfinite(least)]) if len(rest.share) else least.min()
+    low = min(float(low), float(BEND))
+    features = np.column_stack([np.clip(log_share, low, BEND), np.maximum(log_share - BEND, 0.0)])
+    (slope, top), intercept = fit_logistic(features[best], pairs.label[best], (_LEAST, _LEAST))
+    curve = Curve(low=low, low_slope=slope, slope=slope, top_slope=top, intercept=intercept)
+    if not len(rest.share):
+        return curve
+
+    def lack(low_slope: float) -> float:
+        bent = curve.model_copy(update={"low_slope": low_slope})
+        return float(rest.weight @ (rest.label - bent.probability(rest.share)))
+
+    return curve.model_copy(update={"low_slope": _root(lack, _LEAST, _STEEPEST)})
+
+
+_STEEPEST = 4.0
 
 
 def _brier(curve: Curve, pairs: Pairs, which: NDArray[np.bool_]) -> float:
-    shown = which if which.any() else ~which
+    shown = pairs.best & (which if which.any() else ~which)
     return float(np.mean((curve.probability(pairs.share[shown]) - pairs.label[shown]) ** 2))
 
 
@@ -293,8 +377,8 @@ def _fit_chains(engine: Engine, data: DataSet, seed: int, device: torch.device |
     truth, found = KnownFacts(data.split.graph("train", "valid")), {}
     for length in (2, 3):
         chains = _unfinished_chains(engine.known, truth, length, seed)
-        best = _best_witnesses(engine, chains, device)
-        pairs = np.concatenate([np.zeros((0, 3)), *(map(_chain_pairs, repeat(engine), repeat(truth), chains, best))])
+        said = _said_of_chains(engine, chains, device)
+        pairs = np.concatenate([np.zeros((0, 3)), *(map(_chain_pairs, repeat(engine), repeat(truth), chains, said))])
         label = pairs[:, 2] > 0
         if min(label.sum(), (~label).sum()) >= ENOUGH:
             (witness, share), intercept = fit_logistic(pairs[:, :2], label, (_LEAST, 0.0))
@@ -328,25 +412,30 @@ _WALKS = 80
 _TOP = 20
 
 
-def _best_witnesses(engine: Engine, chains: Sequence[Chain], device: torch.device | None) -> Iterator[Floats | None]:
-    """The value of every entity by the best witness alone, for each path; None where the search is too costly.
+def _said_of_chains(
+    engine: Engine, chains: Sequence[Chain], device: torch.device | None
+) -> Iterator[tuple[Floats, Floats] | None]:
+    """The value of every entity by the best witness alone, and its log share by the composed vector, for each path.
 
-    On a processor they are those of the likeliest twenty; others have the best witness that was met on the way: to be
-    sure that there is none better would take ten times as long, and would hardly change a curve.
+    There is nothing where the search is too costly. On a processor the values are those of the likeliest twenty; others
+    have the best witness that was met on the way: to be sure that there is none better would take ten times as long,
+    and would hardly change a curve.
     """
-    if not chains:
-        return
-    if device is not None and device.type == "cuda":
-        ids = np.array([(source, *path) for source, path in chains])
-        yield from DeviceSweep(engine, device, "typed").values(Plan.of_chain(*chains[0]).steps, ids).cpu().numpy()
+    if chains and device is not None and device.type == "cuda":
+        sweep, ids = DeviceSweep(engine, device, "typed"), np.array([(source, *path) for source, path in chains])
+        values = sweep.values(Plan.of_chain(*chains[0]).steps, ids).cpu().numpy()
+        known = torch.tensor([len(engine.known.answers(*chain)) for chain in chains], device=device)
+        yield from zip(values, sweep.composed_shares(ids, known).cpu().numpy(), strict=True)
         return
     for source, path in chains:
         among = _predictable(engine, source, path)
         search = Search(engine, Plan.of_chain(source, path), "typed", UNLIMITED)
         try:
-            yield search.settle(Wanted(among, _TOP, np.zeros(0, dtype=np.int64))).low
+            value = search.settle(Wanted(among, _TOP, np.zeros(0, dtype=np.int64))).low
         except QueryTooCostly:
             yield None
+        else:
+            yield value, engine.composed_shares(source, path)
 
 
 def _predictable(engine: Engine, source: int, path: list[int]) -> NDArray[np.bool_]:
@@ -357,13 +446,13 @@ def _predictable(engine: Engine, source: int, path: list[int]) -> NDArray[np.boo
     return among
 
 
-def _chain_pairs(engine: Engine, truth: KnownFacts, chain: Chain, witness: Floats | None) -> Floats:
+def _chain_pairs(engine: Engine, truth: KnownFacts, chain: Chain, said: tuple[Floats, Floats] | None) -> Floats:
     """Log-odds of the best witness, log share and truth of the likeliest predicted answers by either: [N, 3]."""
     source, path = chain
     among = np.flatnonzero(_predictable(engine, source, path))
-    if witness is None or not len(among):
+    if said is None or not len(among):
         return np.zeros((0, 3))
-    share = engine.composed_shares(source, path)
+    witness, share = said
     likely = [among[np.argsort(-by[among], kind="stable")[:_TOP]] for by in (share, witness)]
     chosen = np.union1d(*likely)
     label = np.isin(chosen, truth.answers(source, path))

@@ -27,23 +27,21 @@ BEND = np.float32(np.log(0.05))
 """log K, where the curve of a hop bends."""
 
 
-def bent(log_share: Floats) -> Floats:
-    """What the curve of a hop weighs: log x up to its bend, and beyond: [N] → [N, 2]."""
-    return np.column_stack([np.minimum(log_share, BEND), np.maximum(log_share - BEND, 0.0)])
-
-
 class _Stored(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 @final
 class Curve(_Stored):
-    """The probability of a hop by its share x: a logistic curve in log x with one bend, which never falls.
+    """The probability of a hop by its share x: a logistic curve in log x with two bends, which never falls.
 
-    p = 1 / (1 + exp(-(slope · min(log x, log K) + top_slope · max(log x - log K, 0) + intercept))). Models are often
-    too sure of their best answers, and beyond K = 1/20 a larger share then says less than before.
+    p = 1 / (1 + exp(-(low_slope · min(log x - log L, 0) + slope · min(max(log x, log L), log K) + top_slope ·
+    max(log x - log K, 0) + intercept))). Models are often too sure of their best answers, and beyond K = 1/20 a larger
+    share then says less than before. Below L are the many that nobody is shown, and that are hardly ever true.
     """
 
+    low: float = Field(description="log L, where the curve bends among the entities that are hardly ever true")
+    low_slope: float = Field(ge=0)
     slope: float = Field(ge=0)
     top_slope: float = Field(ge=0)
     intercept: float
@@ -52,9 +50,11 @@ class Curve(_Stored):
         """Shape [N] → [N]."""
         odds = np.log(np.maximum(share, np.float32(_LEAST)))
         above = np.maximum(odds - BEND, np.float32(0))
-        np.minimum(odds, BEND, out=odds)
+        below = np.minimum(odds - np.float32(self.low), np.float32(0))
+        np.clip(odds, np.float32(self.low), BEND, out=odds)
         odds *= np.float32(-self.slope)
         odds -= np.float32(self.top_slope) * above
+        odds -= np.float32(self.low_slope) * below
         odds -= np.float32(self.intercept)
         np.exp(np.minimum(odds, np.float32(80), out=odds), out=odds)
         odds += np.float32(1)
@@ -95,6 +95,7 @@ class Calibration(_Stored):
     """From scores to probabilities: α, the curve of a hop, and where paths have scores, those of composed vectors."""
 
     scale: float = Field(gt=0, description="α, which scores are multiplied with before the softmax")
+    kind: float = Field(ge=0, le=1, description="c, how much an entity counts of a kind that a relation does not take")
     hop: Curve
     chains: dict[int, ChainCurve] = Field(description="by number of hops; longer paths take the longest's")
     facts: int = Field(ge=1, description="validation facts that it was fitted on")

@@ -142,9 +142,10 @@ class DeviceSweep:
             entities, table = None, self._table
         behind = self._hold("count", inverse, hops.known_counts) - self._hold("norm", inverse, hops.normalisers.of)
         room = self._hold("room", inverse, hops.log_room)
+        kind = self._hold("kind", relation, hops.log_kind).exp()
         if entities is not None:
-            behind, room = behind[entities], room[entities]
-        return _Columns(relation, inverse, entities, table, behind, room)
+            behind, room, kind = behind[entities], room[entities], kind[entities]
+        return _Columns(relation, inverse, entities, table, behind, room, kind)
 
     def _rows(self, sources: Tensor, columns: _Columns) -> Tensor:
         """p of the hop from each source to each column: [S, C]; the formula of `hops`."""
@@ -154,7 +155,7 @@ class DeviceSweep:
         forward, backward = self._scores(sources, columns)
         share = _exp(forward.add_((ahead[sources] + room)[:, None]).add_(columns.room))
         share += _exp(backward.add_(columns.behind + columns.room).add_(room[:, None]))
-        share = share.mul_(0.5).add_(0.1 / self._size)
+        share = share.mul_(0.5).add_(0.1 / self._size).mul_(columns.kind)
         return _probability(share, hops.curve).clamp_max_(SURE)
 
     def _scores(self, sources: Tensor, columns: _Columns) -> tuple[Tensor, Tensor]:
@@ -259,6 +260,7 @@ class _Columns(NamedTuple):
     table: Tensor
     behind: Tensor
     room: Tensor
+    kind: Tensor
 
 
 def _pieces(rows: int, width: int, device: torch.device) -> tuple[Tensor, ...]:
@@ -278,9 +280,10 @@ def _probability(share: Tensor, curve: Curve | None) -> Tensor:
     if curve is None:
         return share
     odds = share.log_()
-    above = (odds - float(BEND)).clamp_min_(0)
-    odds.clamp_max_(float(BEND)).mul_(curve.slope).add_(above, alpha=curve.top_slope).add_(curve.intercept)
-    return odds.sigmoid_()
+    bend = float(BEND)
+    above, below = (odds - bend).clamp_min_(0), (odds - curve.low).clamp_max_(0)
+    odds.clamp_(curve.low, bend).mul_(curve.slope).add_(curve.intercept)
+    return odds.add_(above, alpha=curve.top_slope).add_(below, alpha=curve.low_slope).sigmoid_()
 
 
 @final

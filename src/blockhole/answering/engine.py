@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from blockhole.answering.answers import Answer, Answers, Status
 from blockhole.answering.calibration import Calibrated, Calibration, load_calibration
-from blockhole.answering.hops import Hops, Ids
+from blockhole.answering.hops import KIND, Hops, Ids
 from blockhole.answering.index import MANY, LoadedIndex, load_index
 from blockhole.answering.known import KnownFacts
 from blockhole.answering.search import UNLIMITED, Candidates, Deadline, Evidence, Search, Wanted
@@ -130,10 +130,11 @@ class Engine:
         kept = None if loaded is None else loaded.exact
         self.candidates = vectors.all_candidates() if kept is None else kept
         self.approximate = loaded.approximate if loaded else None
-        scale, curve, table = 1.0, None, None
+        scale, curve, table, kind = 1.0, None, None, KIND
         if calibrated is not None:
-            scale, curve, table = calibrated.calibration.scale, calibrated.calibration.hop, calibrated.normalisers
-        self.hops = Hops(vectors, self.candidates, self.known, scale, curve, table)
+            calibration, table = calibrated.calibration, calibrated.normalisers
+            scale, curve, kind = calibration.scale, calibration.hop, calibration.kind
+        self.hops = Hops(vectors, self.candidates, self.known, scale, curve, table, kind)
 
     @property
     def calibration(self) -> Calibration | None:

@@ -5,15 +5,17 @@ among all subjects of (r, o), which the inverse relation gives. n_f and n_b are 
 η_o is how often an entity with as many known subjects of r as o has more of them, η_s the same of the objects of s: a
 child whose father is known has room for no other. Then
 
-    x = ½ (n_f f + n_b b) η_s η_o + 1 / 10 E
-and the curve of `calibration` makes a probability p(s, r, o) of x;
-a fact has p = 1. Read backwards, (o, r⁻¹, s) has the same probability. `calibrating` fits α and the curve.
+    x = (½ (n_f f + n_b b) η_s η_o + 1 / 10 E) κ_o
+where κ_o says whether o is of a kind that r takes, and the curve of `calibration` makes a probability p(s, r, o)
+of x; a fact has p = 1. Read backwards, (o, r⁻¹, s) has the same x but for κ: what a
+question starts from is taken to be of the right kind. `calibrating` fits α, κ and
+the curve.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, final
 
 import numpy as np
@@ -44,6 +46,10 @@ _FULL = 0.05
 """A count is a limit where fewer than this share of those that reach it pass it; all other counts leave room."""
 HIGHEST = np.float32(60)
 """The largest logarithm of a share, for a sampled normaliser may be much too small; float32 ends at 88."""
+KIND = 0.3
+"""c, where no calibration has fitted it."""
+_UNLIKE = 1e-3
+"""ε: how much of an entity counts that is like none which a relation takes."""
 _WALKED = 4096
 _CACHED = 2**17
 """Numbers of a table that stay in a processor's cache while rows are multiplied with them: 512 KiB."""
@@ -179,7 +185,7 @@ class Columns:
     """The entities that rows of one relation lead to, all where none are named, and what is the same in every row.
 
     Candidates that are few are put together in `table` once; many are where a row is computed, part by part.
-    Shapes: table [C, width], behind [C] log n_b minus the normaliser of b, room [C] log η_o.
+    Shapes: table [C, width], behind [C] log n_b minus the normaliser of b, room [C] log η_o, kind [C] log κ_o.
     """
 
     relation: int
@@ -188,6 +194,7 @@ class Columns:
     table: Table | None
     behind: Table
     room: Table
+    kind: Table
 
     def __len__(self) -> int:
         return len(self.behind)
@@ -210,9 +217,12 @@ class Hops:
         scale: float,
         curve: Curve | None,
         table: Table | None = None,
+        kind: float = KIND,
     ) -> None:
         self._vectors = vectors
         self._known = known
+        self._kind = kind
+        self._kinds: dict[int, Table] = {}
         self.scale = scale
         self.curve = curve
         self._candidates = candidates
@@ -250,6 +260,24 @@ class Hops:
             self._room[relation] = room
         return self._room[relation]
 
+    def log_kind(self, relation: int) -> Table:
+        """log κ of every o: whether it is of a kind that r takes; [E].
+
+        κ is 1 where r takes o in the graph. Elsewhere it is c (a + ε), where a is the largest share that r takes of the
+        entities of one of o's kinds: of those that have a capital, say, hardly any is someone's father.
+        """
+        if relation not in self._kinds:
+            adjacency, count = self._known.graph.adjacency, self._vectors.num_entities
+            shares = self._known.kind_shares(self._known.graph.inverse(relation))[adjacency.group_relation]
+            likeness = np.zeros(count, dtype=np.float32)
+            with_facts = np.flatnonzero(np.diff(adjacency.group_start))
+            if len(with_facts):
+                likeness[with_facts] = np.maximum.reduceat(shares, adjacency.group_start[:-1][with_facts])
+            kind = np.log(np.float32(self._kind) * (likeness + np.float32(_UNLIKE)))
+            kind[self._known.candidates(relation)] = 0.0
+            self._kinds[relation] = kind
+        return self._kinds[relation]
+
     def columns(self, relation: int, targets: Ids | None = None) -> Columns:
         """What rows of a relation are computed with, for hops to some entities or to every one."""
         index = slice(None) if targets is None else targets
@@ -258,7 +286,9 @@ class Hops:
         if targets is not None and len(targets) * self._candidates.shape[1] <= _TOGETHER:
             table = self._candidates[targets]
         behind = self.known_counts(inverse)[index] - self.normalisers.of(inverse)[index]
-        return Columns(relation, inverse, targets, table, behind, self.log_room(inverse)[index])
+        return Columns(
+            relation, inverse, targets, table, behind, self.log_room(inverse)[index], self.log_kind(relation)[index]
+        )
 
     def values(self, sources: Ids, columns: Columns) -> Table:
         """p of the hop from each source to each column, facts as if they were none: [S, C].
@@ -269,6 +299,13 @@ class Hops:
         if self.curve is not None:
             value = self.curve.probability(value)
         return np.minimum(value, np.float32(SURE), out=value)
+
+    def into(self, target: int, relation: int) -> Table:
+        """p of the hop from every entity to one, facts as if they were none: [E]; a row of the inverse, but for κ."""
+        columns = self.columns(self._known.graph.inverse(relation))
+        own = np.full_like(columns.kind, self.log_kind(relation)[target])
+        row: Table = self.values(np.array([target]), replace(columns, kind=own))[0]
+        return row
 
     @np.errstate(over="ignore", invalid="ignore")
     def shares(self, sources: Ids, columns: Columns) -> Table:
@@ -291,6 +328,7 @@ class Hops:
         forward += backward
         forward *= np.float32(0.5)
         forward += np.float32(0.1 / self._vectors.num_entities)
+        forward *= np.exp(columns.kind)
         return forward
 
     @np.errstate(over="ignore", invalid="ignore")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, final
+from typing import Literal, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +27,6 @@ from blockhole.queries.exact import (
 from blockhole.queries.language import Hop, Query, encode_entity, encode_tree, parse, write_name
 from blockhole.queries.paths import PathQueries
 from blockhole.queries.plans import Both, Either, Follow, Plan, Start
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 _FEW = 64
 """Queries whose answers are found without compiled loops."""
@@ -81,6 +78,21 @@ class KnownFacts:
         # Compiled loops take longer to load than a few queries to answer.
         compiled = None if len(queries) > _FEW else False
         return answer_sets(self.graph, queries, batch_size, edges=self.edges, compiled=compiled)
+
+    def kind_shares(self, kind: int) -> NDArray[np.float32]:
+        """Of the entities of each kind, the share that is of `kind` too: [2R]; one is of kind r if r leaves it."""
+        adjacency = self.graph.adjacency
+        members = np.zeros(self.graph.num_entities, dtype=bool)
+        members[self.candidates(self.graph.inverse(kind))] = True
+        of_members = adjacency.group_relation[np.repeat(members, np.diff(adjacency.group_start))]
+        both = np.bincount(of_members, minlength=2 * self.graph.num_relations)
+        shares: NDArray[np.float32] = (both / np.maximum(self.kind_sizes, 1)).astype(np.float32)
+        return shares
+
+    @cached_property
+    def kind_sizes(self) -> NDArray[np.int64]:
+        """How many entities are of each kind: [2R]."""
+        return np.bincount(self.graph.adjacency.group_relation, minlength=2 * self.graph.num_relations)
 
     @cached_property
     def _typed(self) -> TypedCandidates:
@@ -237,7 +249,7 @@ class NextRelations:
         return self._ordered(np.arange(count), np.zeros(count, dtype=bool))
 
     def _ordered(self, relations: NDArray[np.intp], known: NDArray[np.bool_]) -> list[NextRelation]:
-        entities = self._entities[relations]
+        entities = self._known.kind_sizes[relations]
         order = np.lexsort((relations, -entities, ~known[relations]))
         return [NextRelation(int(relations[i]), bool(known[relations[i]]), int(entities[i])) for i in order]
 
@@ -251,24 +263,6 @@ class NextRelations:
     def _together_with(self, kinds: NDArray[np.integer]) -> NDArray[np.bool_]:
         """The relations that leave an entity of one of these kinds: [2R]."""
         sensible = np.zeros(2 * self._graph.num_relations, dtype=bool)
-        for kind in kinds.tolist():
-            first, last = self._shared.indptr[kind : kind + 2]
-            sensible[self._shared.indices[first:last]] = True
+        members = [self._known.candidates(self._graph.inverse(kind)) for kind in kinds.tolist()]
+        sensible[self._leaving(np.concatenate([np.zeros(0, dtype=np.int32), *members]))] = True
         return sensible
-
-    @cached_property
-    def _entities(self) -> NDArray[np.int64]:
-        """How many entities each relation leaves: [2R]."""
-        return np.bincount(self._graph.adjacency.group_relation, minlength=2 * self._graph.num_relations)
-
-    @cached_property
-    def _shared(self) -> csr_array:
-        """How many entities two relations both leave: [2R, 2R]."""
-        from scipy.sparse import csr_array
-
-        adjacency, graph = self._graph.adjacency, self._graph
-        leaves = csr_array(
-            (np.ones(len(adjacency.group_relation), dtype=np.int64), adjacency.group_relation, adjacency.group_start),
-            shape=(graph.num_entities, 2 * graph.num_relations),
-        )
-        return csr_array(leaves.T @ leaves)

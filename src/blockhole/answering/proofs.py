@@ -153,7 +153,7 @@ class _Prover:
         """
         engine, bound = self._engine, self._search.bounds[of].high
         inverse = engine.graph.inverse(relation)
-        hop = engine.hops.values(np.array([entity]), engine.hops.columns(inverse))[0].astype(np.float64)
+        hop = engine.hops.into(entity, relation).astype(np.float64)
         hop[engine.known.targets(np.array([entity]), inverse)] = 1.0
         most = np.where(bound >= PLAUSIBLE, bound * hop, 0.0)
         witnesses = np.flatnonzero(most >= PLAUSIBLE)
