@@ -1,10 +1,10 @@
-"""How fast answers come, on one core: single, in batches, explained, from a cold start, and over a million entities.
+"""How fast answers come, on one core: single, in batches, explained, and from a cold start.
 
-    python -m benchmarks.bench_ask [--parts warm,batch,explain,cold,million,hnsw]
+    python -m benchmarks.bench_ask [--parts warm,batch,explain,cold]
 
 prints one JSON object. The model has FB13's size (75,043 entities, 13 relations, b = 2, m = 25) and random weights, the
-graph FB13's number of random facts: speed does not depend on what they say. The million entities of the index stand in
-10,000 clusters, as trained ones would. Times are medians by the wall; on a busy machine look at those of the processor.
+graph FB13's number of random facts: speed does not depend on what they say. Times are medians
+by the wall; on a busy machine look at those of the processor. `bench_million` has a million entities.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from blockhole.training.steppers import AutogradStepper
 
 ENTITIES, RELATIONS, FACTS = 75_043, 13, 316_232
 SETTINGS = ModelSettings(name="blockhole", blocks=2, block_size=25)
-PARTS = ("warm", "batch", "explain", "cold", "million", "hnsw")
+PARTS = ("warm", "batch", "explain", "cold")
 
 
 def random_graph(entities: int = ENTITIES, seed: int = 0) -> KnowledgeGraph:
@@ -150,46 +150,9 @@ def cold(model: Model, graph: KnowledgeGraph, query: Query) -> dict[str, float]:
     return {"cold_ask_s": round(min(t for t, _ in times), 3), "cold_ask_cpu_s": round(min(t for _, t in times), 3)}
 
 
-def clustered(count: int, width: int, seed: int = 0) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    centres = rng.normal(size=(count // 100, width)).astype(np.float32)
-    rows = centres[rng.integers(len(centres), size=count)]
-    rows += 0.5 * rng.standard_normal(rows.shape, dtype=np.float32)
-    return rows * np.float32(0.3)
-
-
-def million() -> dict[str, float]:
-    """One hop over a million entities, all of them candidates, every row computed whole."""
-    graph = random_graph(1_000_000)
-    model = build_model(SETTINGS, graph.num_entities, RELATIONS, seed=0)
-    engine = Engine(Vectors.of_weights(SETTINGS, dict(model.state_dict()), RELATIONS), graph, calibration())
-    queries = spelled(graph, sample_walks(graph, 50, lengths=(1, 1), seed=0))
-    for relation in range(2 * RELATIONS):
-        engine.hops.normalisers.of(relation)  # made when first asked for, once for a run
-    return milliseconds("million_exact_top10", lambda i: engine.ask(queries[i], candidates="all"), len(queries))
-
-
-def hnsw() -> dict[str, float]:
-    from blockhole.answering.index import ApproximateIndex
-
-    vectors = clustered(1_000_000, 100)
-    rng = np.random.default_rng(1)
-    near = vectors[rng.integers(len(vectors), size=200)].astype(np.float64)
-    queries = near + 0.15 * rng.normal(size=near.shape)
-    began, used = perf_counter(), process_time()
-    index, recall = ApproximateIndex.build("hnsw", vectors, queries)
-    report: dict[str, float] = {
-        "million_hnsw_build_s": round(perf_counter() - began, 1),
-        "million_hnsw_build_cpu_s": round(process_time() - used, 1),
-        "million_hnsw_recall_at_10": recall,
-        "million_hnsw_ef_search": index.width,
-    }
-    return report | milliseconds("million_hnsw_top10", lambda i: index.shortlist(queries[i], 10), 200)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--parts", default="warm,batch,explain,cold,million")
+    parser.add_argument("--parts", default=",".join(PARTS))
     parts = set(parser.parse_args().parts.split(","))
     if parts - set(PARTS):
         parser.error(f"the parts are {', '.join(PARTS)}")
@@ -197,23 +160,18 @@ def main() -> None:
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     torch.set_num_threads(1)
     report: dict[str, float] = {}
-    if parts & {"warm", "batch", "explain", "cold"}:
-        graph = random_graph()
-        model = build_model(SETTINGS, ENTITIES, RELATIONS, seed=0)
-        engine = Engine(Vectors.of_weights(SETTINGS, dict(model.state_dict()), RELATIONS), graph, calibration())
-        queries = spelled(graph, sample_walks(graph, 4000, lengths=(1, 3), seed=0))
-        if "warm" in parts:
-            report |= warm(engine, queries)
-        if "batch" in parts:
-            report |= batch(engine, queries)
-        if "explain" in parts:
-            report |= explained(engine, queries)
-        if "cold" in parts:
-            report |= cold(model, graph, queries[0])
-    if "million" in parts:
-        report |= million()
-    if "hnsw" in parts:
-        report |= hnsw()
+    graph = random_graph()
+    model = build_model(SETTINGS, ENTITIES, RELATIONS, seed=0)
+    engine = Engine(Vectors.of_weights(SETTINGS, dict(model.state_dict()), RELATIONS), graph, calibration())
+    queries = spelled(graph, sample_walks(graph, 4000, lengths=(1, 3), seed=0))
+    if "warm" in parts:
+        report |= warm(engine, queries)
+    if "batch" in parts:
+        report |= batch(engine, queries)
+    if "explain" in parts:
+        report |= explained(engine, queries)
+    if "cold" in parts:
+        report |= cold(model, graph, queries[0])
     print(json.dumps(report))
 
 

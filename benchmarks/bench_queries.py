@@ -15,7 +15,7 @@ import os
 from time import perf_counter
 
 import numpy as np
-import torch
+from numpy.typing import NDArray
 
 from blockhole.answering.calibrating import data_of
 from blockhole.answering.engine import Engine
@@ -28,13 +28,17 @@ from blockhole.runs.run import Run
 CHECKED = 3
 
 
-def predicted(engine: Engine, plan: Plan, candidates: Candidates, settled: int) -> np.ndarray:
-    """The values of the ten best predicted answers, by a search that settles so many."""
+def predicted(
+    engine: Engine, plan: Plan, candidates: Candidates, settled: int
+) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    """The values of the ten best predicted answers, and which they are, by a search that settles so many."""
     among = np.ones(engine.graph.num_entities, dtype=bool)
     known = engine.known.plan_answers(plan)
     among[known] = False
     low = Search(engine, plan, candidates, UNLIMITED).settle(Wanted(among, settled, known[:0])).low
-    return np.sort(low[among])[::-1][:10]
+    places = np.flatnonzero(among & (low > 0))
+    best = places[np.argsort(-low[places], kind="stable")[:10]]
+    return low[best], best
 
 
 def measure(engine: Engine, plans: list[Plan], candidates: Candidates) -> dict[str, float]:
@@ -43,14 +47,14 @@ def measure(engine: Engine, plans: list[Plan], candidates: Candidates) -> dict[s
     for place, plan in enumerate([plans[0], *plans]):
         start = perf_counter()
         try:
-            best = predicted(engine, plan, candidates, 10)
+            best, _ = predicted(engine, plan, candidates, 10)
         except QueryTooCostly:
             costly += 1
             continue
         seconds.append(1000 * (perf_counter() - start))
         if 0 < place <= CHECKED:
             try:
-                unequal += not np.array_equal(best, predicted(engine, plan, candidates, len(engine.graph.entities)))
+                unequal += not np.array_equal(best, predicted(engine, plan, candidates, len(engine.graph.entities))[0])
             except QueryTooCostly:
                 continue
     return {
@@ -73,7 +77,6 @@ def main() -> None:
     given = parser.parse_args()
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    torch.set_num_threads(1)
     run = Run.open(given.run)
     data = data_of(run) if given.data is None else load(given.data)
     engine = Engine.open(run, graph=data.split.graph("train"), calibrated=True)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from blockhole.answering.engine import Engine
 from blockhole.answering.hops import Columns, Hops
-from blockhole.answering.search import PLAUSIBLE, Candidates, Deadline
+from blockhole.answering.search import PLAUSIBLE, Candidates, Deadline, nth_largest
 from blockhole.errors import OutOfTime, QueryTooCostly
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
@@ -251,3 +251,14 @@ def test_an_anchor_may_be_excluded_and_a_name_may_be_an_answer() -> None:
     assert isinstance(joined.root, Intersection)
     assert isinstance(joined.root.parts[1], Anchor)
     assert isinstance(joined.root.parts[0], Projection)
+
+
+@given(
+    values=st.lists(st.sampled_from([0.0, 0.0, 0.0, 0.1, 0.25, 0.5, 1.0]) | st.floats(0, 1), max_size=60),
+    n=st.integers(1, 12),
+)
+def test_a_place_among_values_is_that_of_their_order(values: list[float], n: int) -> None:
+    ordered = sorted(values, reverse=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("blockhole.answering.search._BLOCK", 4)
+        assert nth_largest(np.array(values), n) == (ordered[n - 1] if n <= len(ordered) else 0.0)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from blockhole.files.readers import UnseenEntities, read_graph, read_split
@@ -240,3 +241,20 @@ def test_what_stands_behind_a_path_is_not_looked_at() -> None:
     graph = make_graph([(0, 0, 1)], 2, 1)
     queries = PathQueries(*(np.array(values, dtype=np.int32) for values in ([0], [[0, 99]], [1], [1])))
     assert holds(graph, queries).tolist() == [True]
+
+
+@given(graph=graphs(), few=st.booleans(), data=st.data())
+def test_edges_from_some_sources_are_those_of_the_graph(graph: KnowledgeGraph, few: bool, data: st.DataObject) -> None:
+    """Whether the sources are sought among the relation's, which takes few of them, or marked."""
+    everyone, edges = list(range(graph.num_entities)), edges_by_relation(graph)
+    sources = np.array(sorted(data.draw(st.sets(st.sampled_from(everyone)) if everyone else st.just(set()))), dtype=int)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exact, "_SOUGHT", 0 if few else 10_000)
+        for relation in range(2 * graph.num_relations):
+            source, target = edges.edges(relation)
+            own = np.isin(source, sources)
+            if few and not own.size:
+                continue  # nothing to seek in
+            found = exact.edges_from(edges, sources, relation)
+            np.testing.assert_array_equal(found[0], source[own])
+            np.testing.assert_array_equal(found[1], target[own])

@@ -17,7 +17,7 @@ from blockhole.answering.calibration import Calibrated, Calibration, load_calibr
 from blockhole.answering.hops import KIND, Hops, Ids
 from blockhole.answering.index import MANY, LoadedIndex, load_index
 from blockhole.answering.known import KnownFacts
-from blockhole.answering.search import UNLIMITED, Candidates, Deadline, Evidence, Search, Wanted
+from blockhole.answering.search import UNLIMITED, Candidates, Deadline, Evidence, Search, Wanted, nth_largest
 from blockhole.answering.vectors import Floats, Vectors
 from blockhole.errors import (
     BlockholeWarning,
@@ -238,8 +238,7 @@ class Engine:
     def _ordered(self, entities: Ids, value: Floats, part: slice) -> list[int]:
         """A part of some entities in order of their values, equal ones in order of their names."""
         if len(entities) > part.stop:
-            least = np.partition(value[entities], -part.stop)[-part.stop]
-            entities = entities[value[entities] >= least]
+            entities = entities[value[entities] >= nth_largest(value[entities], part.stop)]
         return sorted(entities.tolist(), key=lambda each: (-value[each], self.graph.entities[each]))[part]
 
     def _named(self, entity: int, value: float, status: Status) -> Answer:

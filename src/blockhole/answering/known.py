@@ -20,6 +20,7 @@ from blockhole.queries.exact import (
     TypedCandidates,
     answer_sets,
     answers,
+    edges_from,
     plan_answers,
     targets,
     typed_candidates,
@@ -56,6 +57,10 @@ class KnownFacts:
     def targets(self, sources: NDArray[np.integer], relation: int) -> NDArray[np.int32]:
         """Every entity that an edge of `relation` leads to from one of `sources`, ascending and distinct."""
         return targets(self.edges, self.graph.num_entities, sources, relation)
+
+    def edges_from(self, sources: NDArray[np.integer], relation: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """The edges of a relation from `sources`, which ascend: their sources and their targets; [F], [F]."""
+        return edges_from(self.edges, sources, relation)
 
     def facts_of(self, sources: NDArray[np.integer], relation: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The facts of a relation from distinct `sources`: the place of each source, and the object; [F], [F]."""

@@ -40,6 +40,7 @@ PLAUSIBLE = 1e-3
 """An entity less probable than this is no witness of anything."""
 _FIRST, _MOST = 8, 64
 """Rows that are opened together: a few at first, more as a search goes on."""
+_BLOCK = 4096
 _NUMBERS = 2**26
 """Numbers in the rows that one search may hold: 256 MiB."""
 
@@ -102,8 +103,10 @@ class Search:
 
     def settle(self, wanted: Wanted) -> Bounds:
         """The bounds of the query's answers, which are equal for all that is wanted."""
+        if wanted.top and not self.bounds:
+            self._open_named()
         self._evaluate(0)
-        while self._unsettled(wanted).any():
+        while self._unsettled(wanted):
             self._deadline.check()
             changed = self._refine(len(self._plan.steps) - 1)
             if changed is None:
@@ -111,6 +114,14 @@ class Search:
             self._evaluate(changed)
         self._deadline.check()
         return self.bounds[-1]
+
+    def _open_named(self) -> None:
+        """Open what the query names: the best answers are never known without these rows."""
+        for place, follows in self._follows.items():
+            step = self._plan.steps[place]
+            start = self._plan.steps[step.of] if isinstance(step, Follow) else step
+            if isinstance(start, Start):
+                self._numbers += follows.open(np.array([self._plan.ids[start.slot]]))
 
     def value_at(self, place: int, entity: int) -> float:
         """The value of a step at one entity, once anything has been settled."""
@@ -131,17 +142,16 @@ class Search:
             else:
                 self.bounds.append(combined(step, self._plan.ids, self.bounds, self._engine.graph.num_entities))
 
-    def _unsettled(self, wanted: Wanted) -> NDArray[np.bool_]:
-        """Whose values have to be known better: [E]."""
+    def _unsettled(self, wanted: Wanted) -> bool:
+        """Whether a value has to be known better."""
         low, high = self.bounds[-1]
-        open_ = high > low
-        unsettled = np.zeros(len(low), dtype=bool)
-        unsettled[wanted.each] = open_[wanted.each]
-        if wanted.top:
-            among = low[wanted.among]
-            least = np.partition(among, -wanted.top)[-wanted.top] if len(among) > wanted.top else 0.0
-            unsettled |= wanted.among & open_ & (high >= least)
-        return unsettled
+        if high is low:
+            return False
+        if (high[wanted.each] > low[wanted.each]).any():
+            return True
+        unknown = np.flatnonzero(high > low) if wanted.top else wanted.each[:0]
+        unknown = unknown[wanted.among[unknown]]
+        return len(unknown) > 0 and bool((high[unknown] >= nth_largest(low[wanted.among], wanted.top)).any())
 
     def _refine(self, place: int) -> int | None:
         """Open the rows that bound a step most, of this step or of one that it is made of, and say of which."""
@@ -167,7 +177,7 @@ class Search:
 
     def _slack(self, place: int) -> float:
         low, high = self.bounds[place]
-        return float((high - low).max(initial=0.0))
+        return 0.0 if high is low else float((high - low).max(initial=0.0))
 
 
 @final
@@ -188,8 +198,7 @@ class _Follows:
         """The `count` most probable entities that are plausible and not opened, best first, ties by id."""
         left = np.flatnonzero((high >= PLAUSIBLE) & ~self._is_open)
         if len(left) > count:
-            least = np.partition(high[left], -count)[-count]
-            left = left[high[left] >= least]
+            left = left[high[left] >= nth_largest(high[left], count)]
         return left[np.argsort(-high[left], kind="stable")][:count]
 
     def open(self, entities: Ids) -> int:
@@ -204,11 +213,12 @@ class _Follows:
 
     def bounds(self, before: Bounds) -> Bounds:
         """The bounds of the step, of those of the step that the hop starts at."""
-        facts = self._engine.known.edges.edges(self._relation)
+        plausible = np.flatnonzero(before.high >= PLAUSIBLE)
+        facts = self._engine.known.edges_from(plausible, self._relation)
         low = self._low.update(before.low, facts, self._opened)
         high = low if before.high is before.low else self._high.update(before.high, facts, self._opened)
-        left = before.high[~self._is_open].max(initial=0.0)
-        if left >= PLAUSIBLE:
+        left = before.high[plausible[~self._is_open[plausible]]].max(initial=0.0)
+        if left:
             index = slice(None) if self._targets is None else self._targets
             high = high.copy()
             high[index] = np.maximum(high[index], left * SURE)
@@ -274,10 +284,10 @@ class Evidence:
         Without a plausible witness there is nothing to raise, or else every entity would become one for the next hop.
         """
         raised = witness.copy()
-        index = slice(None) if self._allowed is None else self._allowed
-        own = witness[index]
-        said = self._curve.probability(own, self._share)
-        raised[index] = np.where(own >= PLAUSIBLE, np.maximum(own, said), own)
+        own = witness if self._allowed is None else witness[self._allowed]
+        there = np.flatnonzero(own >= PLAUSIBLE)
+        said = self._curve.probability(own[there], self._share[there])
+        raised[there if self._allowed is None else self._allowed[there]] = np.maximum(own[there], said)
         return raised
 
 
@@ -311,6 +321,19 @@ def parts_of(step: Step) -> tuple[int, ...]:
             return (*keep, *drop)
         case Either(of):
             return of
+
+
+def nth_largest(values: Floats, n: int) -> float:
+    """The n-th largest of values that are not negative; 0 where there are fewer. Shape [N].
+
+    Most entities have the value 0, and finding a place among equal numbers is what partitions take longest for.
+    """
+    whole = len(values) // _BLOCK * _BLOCK
+    if whole >= n * _BLOCK:  # n blocks hold a number as large as their maxima, so smaller ones do not matter
+        most = values[:whole].reshape(-1, _BLOCK).max(axis=1)
+        values = values[values >= np.partition(most, -n)[-n]]
+    values = values[values > 0]
+    return float(np.partition(values, -n)[-n]) if len(values) >= n else 0.0
 
 
 def _product(factors: list[Floats]) -> Floats:
