@@ -176,6 +176,10 @@ def main() -> None:
         report |= {"index_build_s": round(perf_counter() - began, 1), "index_recall": record.recall}
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    if not given.exact:
+        import faiss
+
+        faiss.omp_set_num_threads(1)
     engine = Engine.open(run, calibrated=True)
     approximate, engine.approximate = engine.approximate, None
     for relation in range(2 * RELATIONS):

@@ -26,16 +26,20 @@ from blockhole.graph.vocabulary import Vocabulary
 from blockhole.queries.paths import PathQueries
 from blockhole.runs.run import Run, is_run
 
-_HELD_OUT = 500
+_MOST_HELD_OUT = 500
 _FEWEST_FACTS = 3
 
 
 def hold_out(split: SplitGraph, seed: int) -> tuple[SplitGraph, KnowledgeGraph, KnowledgeGraph]:
-    """The split without 500 entities of three facts or more; half of their facts to place them by, half to ask for."""
+    """The split without 500 entities of three facts or more, or a tenth of them where that is less.
+
+    Half of their facts are to place them by, half to ask for.
+    """
     facts = np.unique(split.train, axis=0)
     rng = np.random.default_rng(seed)
     degree = np.bincount(facts[:, [0, 2]].ravel(), minlength=len(split.entities))
-    held = rng.choice(np.flatnonzero(degree >= _FEWEST_FACTS), _HELD_OUT, replace=False)
+    eligible = np.flatnonzero(degree >= _FEWEST_FACTS)
+    held = rng.choice(eligible, min(_MOST_HELD_OUT, max(1, len(eligible) // 10)), replace=False)
     is_held = np.isin(np.arange(len(split.entities)), held)
     touches = is_held[facts[:, [0, 2]]]
     order = np.concatenate([np.flatnonzero(~is_held), held])
@@ -49,13 +53,13 @@ def hold_out(split: SplitGraph, seed: int) -> tuple[SplitGraph, KnowledgeGraph, 
     kept = renumber(facts[~touches.any(axis=1)])
     own = renumber(facts[touches.sum(axis=1) == 1])  # facts between two new entities place neither
     shuffled = own[rng.permutation(len(own))]
-    entity = np.where(shuffled[:, 0] >= len(order) - _HELD_OUT, shuffled[:, 0], shuffled[:, 2])
+    entity = np.where(shuffled[:, 0] >= len(order) - len(held), shuffled[:, 0], shuffled[:, 2])
     by_entity = np.argsort(entity, kind="stable")
     ordered = entity[by_entity]
     place = np.arange(len(ordered)) - np.searchsorted(ordered, ordered)
     given = np.empty(len(own), dtype=bool)
     given[by_entity] = place % 2 == 0
-    known = Vocabulary(names.names[: len(order) - _HELD_OUT])
+    known = Vocabulary(names.names[: len(order) - len(held)])
     reduced = SplitGraph(known, split.relations, train=kept)
     return (
         reduced,
@@ -66,18 +70,21 @@ def hold_out(split: SplitGraph, seed: int) -> tuple[SplitGraph, KnowledgeGraph, 
 
 def mean_quantile(engine: Engine, asked: NDArray[np.int32], truth: KnowledgeGraph) -> tuple[float, int]:
     """MQ in per cent of facts [T, 3], a tie counting half, and how many have negatives."""
-    candidates = truth_of(truth)
-    queries = PathQueries.from_triples(asked)
-    vectors = engine.vectors.queries(queries)
+    typed = truth_of(truth)
     quantiles = []
-    for i, (source, relation, target) in enumerate(asked.tolist()):
-        answers = truth.adjacency.neighbours(source, relation)
-        negatives = np.setdiff1d(candidates.candidates(relation), answers)
-        if len(negatives):
-            scores = (engine.vectors.candidates(np.append(negatives, target)) @ vectors[i]).numpy()
-            lead = scores[-1] - scores[:-1]
-            slack = TOLERANCE * np.abs(scores).max()
-            quantiles.append(np.mean((lead > slack) + 0.5 * (np.abs(lead) <= slack)))
+    for relation in np.unique(asked[:, 1]).tolist():
+        candidates = typed.candidates(relation)
+        table = engine.vectors.candidates(candidates)  # once for all facts of a relation, of which WN11 has thousands
+        own = asked[asked[:, 1] == relation]
+        for (source, _, target), vector in zip(
+            own.tolist(), engine.vectors.queries(PathQueries.from_triples(own)), strict=True
+        ):
+            scores = table @ vector
+            negative = ~np.isin(candidates, truth.adjacency.neighbours(source, relation))
+            if negative.any():
+                lead = scores[candidates == target] - scores[negative]
+                slack = TOLERANCE * np.abs(scores).max()
+                quantiles.append(np.mean((lead > slack) + 0.5 * (np.abs(lead) <= slack)))
     return 100 * float(np.mean(quantiles)), len(quantiles)
 
 
@@ -111,7 +118,7 @@ def main() -> None:
         "new_entities": len(given.entities) - len(reduced.entities),
         "facts_given": len(given),
         "facts_asked": counted,
-        "milliseconds_per_entity": round(1000 * seconds / _HELD_OUT, 3),
+        "milliseconds_per_entity": round(1000 * seconds / (len(given.entities) - len(reduced.entities)), 3),
         "mq_asking_about_new_entities": round(about, 2),
         "mq_new_entities_as_answers": round(leading, 2),
         "chance": 50.0,

@@ -72,7 +72,7 @@ def test_the_promised_recall_is_reached(kind: ApproximateKind) -> None:
     for query in queries:
         scores = vectors.astype(np.float64) @ query
         best = set(np.argsort(-scores)[:10].tolist())
-        found += len(best & set(index.shortlist(query, 10).tolist()))
+        found += len(best & set(index.shortlists(query[None], 10)[0].tolist()))
     assert found / 600 == pytest.approx(recall)
 
 
@@ -82,9 +82,10 @@ def test_an_approximate_index_keeps_to_the_candidates(kind: ApproximateKind) -> 
     vectors = rng.normal(size=(2000, 8)).astype("f4")
     index, _ = ApproximateIndex.build(kind, vectors, rng.normal(size=(5, 8)))
     allowed = np.flatnonzero(rng.random(2000) < 0.2).astype(np.int32)
-    found = index.shortlist(rng.normal(size=8), 10, allowed)
-    assert 0 < len(found) <= 10
-    assert np.isin(found, allowed).all()
+    found = index.shortlists(rng.normal(size=(3, 8)), 10, allowed)
+    assert found.shape == (3, 10)
+    assert (found >= 0).any(axis=1).all()
+    assert np.isin(found[found >= 0], allowed).all()
 
 
 def test_only_large_candidate_sets_are_searched_approximately(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,9 +94,9 @@ def test_only_large_candidate_sets_are_searched_approximately(monkeypatch: pytes
     asked: list[int] = []
 
     class Spy:
-        def shortlist(self, query: np.ndarray, count: int, candidates: np.ndarray | None = None) -> np.ndarray:
+        def shortlists(self, queries: np.ndarray, count: int, candidates: np.ndarray | None = None) -> np.ndarray:
             asked.append(30 if candidates is None else len(candidates))
-            return np.array([4, 2])
+            return np.repeat([[4, 2, -1]], len(queries), axis=0)
 
     exactly = engine.ask("e1/r0", top=3)
     monkeypatch.setattr(engine, "approximate", Spy())

@@ -190,7 +190,7 @@ def _search_index(folder: Path) -> None:
     if loaded is None:
         return
     if loaded.approximate is not None:
-        loaded.approximate.shortlist(np.ones(24), 5)
+        loaded.approximate.shortlists(np.ones((1, 24)), 5)
     if loaded.exact is not None:
         loaded.exact @ np.ones(24)
 

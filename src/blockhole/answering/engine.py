@@ -299,7 +299,8 @@ class Engine:
             return columns
         allowed = None if columns is None else columns.astype(np.int32)
         vectors = self.vectors.walk(self.vectors.rows(sources), [relation])
-        return np.unique(np.concatenate([self.approximate.shortlist(each, _PROPOSED, allowed) for each in vectors]))
+        found = np.unique(self.approximate.shortlists(vectors, _PROPOSED, allowed))
+        return found[found >= 0]
 
     @checked
     def composed_scores(self, query: str | Query) -> Floats:

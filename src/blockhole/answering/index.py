@@ -65,11 +65,12 @@ class ApproximateIndex:
             index = faiss.IndexIVFFlat(coarse, rows.shape[1], lists, faiss.METRIC_INNER_PRODUCT)
             index.train(rows)
         index.add(rows)
-        best = [set(_exact_top(vectors, query)) for query in queries]
+        best = [_exact_top(vectors, query) for query in queries]
         for width in _widths(kind, index):
             built = cls(kind, index, width)
-            found = [len(best[i] & set(built.shortlist(query, _TOP).tolist())) for i, query in enumerate(queries)]
-            recall = sum(found) / max(sum(map(len, best)), 1)
+            found = built.shortlists(queries, _TOP)
+            met = sum(len(np.intersect1d(own, true)) for own, true in zip(found, best, strict=True))
+            recall = met / max(sum(map(len, best)), 1)
             if recall >= TARGET_RECALL:
                 break
         return built, recall
@@ -89,8 +90,11 @@ class ApproximateIndex:
         """Write the index."""
         _faiss().write_index(self._index, str(path))
 
-    def shortlist(self, query: Floats, count: int, candidates: NDArray[np.int32] | None = None) -> NDArray[np.int64]:
-        """About the `count` best of `candidates` (None: of all) for a query [width] float64, best first."""
+    def shortlists(self, queries: Floats, count: int, candidates: NDArray[np.int32] | None = None) -> NDArray[np.int64]:
+        """About the `count` best of `candidates` (None: of all) for each query: [N, width] float64 → [N, count].
+
+        Best first; -1 fills up a row for which too few are found.
+        """
         faiss = _faiss()
         allowed = None
         if candidates is not None:
@@ -102,10 +106,10 @@ class ApproximateIndex:
         else:
             parameters = faiss.SearchParametersIVF(nprobe=self.width, sel=allowed)
         # Products keep their order under a factor, and float32 does not reach as far as float64.
-        scaled = (query[None] / (np.abs(query).max() or 1.0)).astype(np.float32)
-        _, found = self._index.search(scaled, count, params=parameters)
-        entities: NDArray[np.int64] = found[0][found[0] >= 0]  # faiss fills up with -1 where it finds too few
-        return entities
+        most = np.abs(queries).max(axis=1, keepdims=True)
+        scaled = (queries / np.where(most > 0, most, 1.0)).astype(np.float32)
+        found: NDArray[np.int64] = self._index.search(scaled, count, params=parameters)[1]
+        return found
 
 
 def _widths(kind: ApproximateKind, index: Any) -> Iterator[int]:

@@ -22,6 +22,7 @@ from blockhole.answering.engine import Engine
 from blockhole.answering.known import graph_with_facts
 from blockhole.errors import DataError
 from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.machine import torch_threads
 
 _SAMPLE = 512
 _STEPS = 30
@@ -35,10 +36,11 @@ def with_facts(engine: Engine, facts: KnowledgeGraph, *, seed: int = 0) -> Engin
     graph = graph_with_facts(engine.graph, facts)
     triples = graph.triples[len(engine.graph) :]
     placer = _Placer(engine, seed)
-    rows = [
-        placer.place(graph.entities[entity], _facts_about(entity, triples, engine.graph))
-        for entity in range(engine.graph.num_entities, graph.num_entities)
-    ]
+    with torch_threads(1):  # the products of one row are over before other threads would have begun
+        rows = [
+            placer.place(graph.entities[entity], _facts_about(entity, triples, engine.graph))
+            for entity in range(engine.graph.num_entities, graph.num_entities)
+        ]
     vectors = engine.vectors.extended(np.stack(rows)) if rows else engine.vectors
     return Engine(vectors, graph, engine.calibrated)
 
