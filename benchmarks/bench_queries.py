@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from blockhole.answering.calibrating import data_of
 from blockhole.answering.engine import Engine
-from blockhole.answering.search import UNLIMITED, Candidates, Search, Wanted
+from blockhole.answering.search import UNLIMITED, Candidates, Search, Wanted, nth_largest
 from blockhole.data.dataset import load
 from blockhole.errors import QueryTooCostly
 from blockhole.queries.plans import Plan
@@ -36,7 +36,7 @@ def predicted(
     known = engine.known.plan_answers(plan)
     among[known] = False
     low = Search(engine, plan, candidates, UNLIMITED).settle(Wanted(among, settled, known[:0])).low
-    places = np.flatnonzero(among & (low > 0))
+    places = np.flatnonzero(among & (low >= max(nth_largest(low[among], 10), np.finfo(np.float64).tiny)))
     best = places[np.argsort(-low[places], kind="stable")[:10]]
     return low[best], best
 

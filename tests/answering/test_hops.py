@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blockhole.answering.hops import Hops, Normalisers
+from blockhole.machine import _openblas, one_blas_thread
 from tests.answering.oracle import Oracle
 from tests.answering.toys import make_engine
 
@@ -72,3 +73,19 @@ def test_normalisers_that_were_kept_are_used_and_those_of_new_entities_added() -
     assert (kept.of(2)[:28] == 3.0).all()
     fresh = Normalisers(engine.vectors, engine.candidates, engine.known, 1.0)
     np.testing.assert_allclose(kept.of(2)[28:], fresh.of(2)[28:], rtol=1e-6)
+
+
+def test_products_take_one_thread_until_the_last_who_wanted_that_has_ended() -> None:
+    blas = _openblas()
+    if blas is None:
+        pytest.skip("this NumPy multiplies by other means than OpenBLAS")
+    before = blas["get"]()
+    try:
+        blas["set"](2)
+        with one_blas_thread():
+            with one_blas_thread():
+                assert blas["get"]() == 1
+            assert blas["get"]() == 1
+        assert blas["get"]() == 2
+    finally:
+        blas["set"](before)
