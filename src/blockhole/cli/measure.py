@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import exp
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -174,6 +175,7 @@ def calibrate(
     data: Annotated[str | None, typer.Option(help="Data with validation facts (default: the data of the run).")] = None,
     test: Annotated[bool, typer.Option("--test", help="Also measure the probabilities on test queries.")] = False,
     plots: Annotated[Path | None, typer.Option(help="Folder for the reliability diagram of --test.")] = None,
+    device: DeviceOption = "auto",
     seed: Annotated[int, typer.Option(min=0, help="Seed for drawing queries and candidates.")] = 0,
     json: JsonFlag = False,
 ) -> None:
@@ -181,7 +183,7 @@ def calibrate(
     from blockhole.answering.calibrating import measure_calibration
 
     _check_outputs(None, plots)
-    calibration = blockhole.calibrate(run, data, seed=seed)
+    calibration = blockhole.calibrate(run, data, seed=seed, device=device)
     report: dict[str, Any] = {"run": str(run), **calibration.model_dump(mode="json")}
     if test or plots is not None:
         measured = measure_calibration(run, data, seed=seed)
@@ -214,10 +216,10 @@ def _draw_reliability(measured: Reliability, folder: Path) -> list[Path]:
 def _print_calibration(report: dict[str, Any]) -> None:
     hop = report["hop"]
     stdout().print(
-        f"p = 1 / (1 + exp(-({hop['slope']:.3f} log x + {hop['intercept']:.3f}))) of a hop's share x up to 0.05, "
-        f"with a slope of {hop['top_slope']:.3f} beyond, by scores times "
-        f"{report['scale']:.3f}; fitted on {counted(report['facts'], 'question')} of validation facts, "
-        f"Brier score {report['brier']:.4f}"
+        f"p = 1 / (1 + exp(-({hop['slope']:.3f} log x + {hop['intercept']:.3f}))) of a hop's share x from "
+        f"{exp(hop['low']):.2g} to 0.05, with a slope of {hop['low_slope']:.3f} below and {hop['top_slope']:.3f} beyond, "
+        f"by scores times {report['scale']:.3f}; an object that is new to a relation counts at most {report['kind']:.3f}; "
+        f"fitted on {counted(report['facts'], 'question')} of validation facts, Brier score {report['brier']:.4f}"
     )
     for hops, part in report["chains"].items():
         stdout().print(
