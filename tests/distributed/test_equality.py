@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.distributed.combinations import COMBINATIONS
+from tests.distributed.combinations import COMBINATIONS, batches
 from tests.distributed.equality_worker import ALONE, MESHES
 from tests.distributed.scripts import run_script
 
@@ -29,7 +29,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
 def test_a_mesh_trains_what_one_process_does(found: Found, combination: str, mesh: str) -> None:
     expected, got = found[ALONE], found[mesh]
     names = [name for name in expected if name.startswith(f"{combination}/")]
-    assert len(expected[f"{combination}/losses"]) == COMBINATIONS[combination].steps
+    assert len(expected[f"{combination}/losses"]) == len(batches(COMBINATIONS[combination]))
     assert {name for name in got if name.startswith(f"{combination}/")} == set(names)
     for name in names:
         tolerance = 1e-5 if name.endswith("/losses") else 1e-4
