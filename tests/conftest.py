@@ -35,21 +35,19 @@ SLOW = {"distributed", "docs", "examples", "experiments", "explorer", "journey",
 """Folders of tests that start servers, browsers, process groups or installations."""
 FIRST = (
     "distributed",
-    "journey",
     "examples",
     "docs",
     "training",
     "explorer",
+    "journey",
     "answering",
     "experiments",
     "serving",
     "cli",
-    "evaluation",
-    "packaging",
 )
 """Folders by how long their longest files take: were one of these the last, a worker would end long after the others.
 
-Packaging comes well after the journey, which compiles the loops of the installed wheel: two workers would do so twice.
+The journey comes when loops are compiled, which the installed wheel takes along.
 """
 
 
