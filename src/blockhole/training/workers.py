@@ -5,10 +5,8 @@ The tensors of torch.distributed take as long to import as half of torch: `joine
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, final
 
@@ -26,44 +24,10 @@ from blockhole.models.contract import Model
 from blockhole.runs.config import TrainConfig
 from blockhole.runs.tracking import Tracker
 from blockhole.runs.writer import RunWriter, Writer
+from blockhole.training.distributed.launch import launched
 from blockhole.training.learner import Learner, Validation, give_mean_to_unseen
 from blockhole.training.positives import Sharing
 from blockhole.training.steppers import Stepper, build_stepper
-
-# How torchrun says that it has started this process, and which of its processes it is.
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """Process `rank` of `processes`, `local_rank` of `local_processes` on this host."""
-
-    rank: int
-    processes: int
-    local_rank: int
-    local_processes: int
-
-
-def launched() -> Launch | None:
-    """The launch this process belongs to; absent where no launcher has started it."""
-    environment = os.environ
-    if not {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= environment.keys():
-        return None
-    return Launch(
-        rank=int(environment["RANK"]),
-        processes=int(environment["WORLD_SIZE"]),
-        local_rank=int(environment.get("LOCAL_RANK", "0")),
-        local_processes=int(environment.get("LOCAL_WORLD_SIZE", "1")),
-    )
-
-
-def speaks() -> bool:
-    """Whether this process is the one of its launch that prints."""
-    launch = launched()
-    return launch is None or launch.rank == 0
-
-
-# What one process does, and several do together.
 
 
 class Workers(Protocol):

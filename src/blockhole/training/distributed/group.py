@@ -34,12 +34,12 @@ from blockhole.models.contract import Model
 from blockhole.runs.config import TrainConfig
 from blockhole.runs.tracking import Tracker
 from blockhole.runs.writer import Writer
+from blockhole.training.distributed.launch import Launch
 from blockhole.training.distributed.mesh import EntityMesh, MeshShape, inside
 from blockhole.training.distributed.sharded import ShardedStepper, build_sharded_model
 from blockhole.training.distributed.sharded_writer import ShardedRunWriter
 from blockhole.training.learner import Learner, Validation, set_other_rows, sum_of_rows
 from blockhole.training.steppers import Stepper
-from blockhole.training.workers import Launch
 
 SPEAKS_WITHIN = timedelta(seconds=5)
 """How long a process that failed waits for process 0 to say so, before it speaks itself."""
