@@ -11,6 +11,9 @@ ifneq ($(wildcard ../shared/data),)
 export BLOCKHOLE_DATA ?= $(abspath ../shared/data)
 endif
 
+# Bytecode is kept whatever the environment says: hundreds of processes would compile the same modules again.
+export PYTHONDONTWRITEBYTECODE =
+
 .PHONY: help install demo test test-all test-quick package notebooks coverage mutation fuzz kills siege lint format docs reference bench bench-serve peers screenshots clean
 help:
 	@echo "make demo     install, then train on the bundled family graph and ask the paper's two queries"

@@ -17,6 +17,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.answering.toys import train_clockwork
 from tests.family import train_family
 from tests.packaging.wheel import Installation, build, install, installed
 from tests.sweep import WHOLE
@@ -30,23 +31,36 @@ settings.register_profile(
 settings.load_profile("untimed")
 
 TESTS = Path(__file__).parent
-TAKE_LONG = ("distributed", "journey", "docs", "examples", "experiments", "explorer", "packaging", "serving")
-"""Folders of tests that start servers, browsers, process groups or installations, the longest first.
+SLOW = {"distributed", "docs", "examples", "experiments", "explorer", "journey", "packaging", "serving"}
+"""Folders of tests that start servers, browsers, process groups or installations."""
+FIRST = (
+    "distributed",
+    "examples",
+    "docs",
+    "training",
+    "explorer",
+    "journey",
+    "answering",
+    "experiments",
+    "serving",
+    "cli",
+)
+"""Folders by how long their longest files take: were one of these the last, a worker would end long after the others.
 
-Packaging comes well after the journey, which compiles the loops of the installed wheel: two workers would do so twice.
+The journey comes when loops are compiled, which the installed wheel takes along.
 """
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Mark what takes long."""
-    folder, *_ = item.path.relative_to(TESTS).parts
-    if folder in TAKE_LONG:
+    if _folder(item) in SLOW:
         item.add_marker(pytest.mark.slow)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let what takes long begin first."""
-    items.sort(key=lambda item: _place(item.path.relative_to(TESTS).parts[0]))
+    place = {folder: place for place, folder in enumerate(FIRST)}
+    items.sort(key=lambda item: place.get(_folder(item), len(FIRST)))
 
 
 def pytest_collection_finish() -> None:
@@ -54,8 +68,8 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def _place(folder: str) -> int:
-    return TAKE_LONG.index(folder) if folder in TAKE_LONG else len(TAKE_LONG)
+def _folder(item: pytest.Item) -> str:
+    return item.path.relative_to(TESTS).parts[0]
 
 
 @pytest.fixture(scope="session")
@@ -84,6 +98,12 @@ def installation(distributions: Path, tmp_path_factory: pytest.TempPathFactory) 
 def family_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The run that `FAMILY` makes; read it only."""
     return made_once(tmp_path_factory, "family", train_family) / "run"
+
+
+@pytest.fixture(scope="session")
+def clockwork(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run over numbers, trained and calibrated; read it only."""
+    return made_once(tmp_path_factory, "clockwork", train_clockwork) / "run"
 
 
 @pytest.fixture

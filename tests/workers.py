@@ -10,7 +10,7 @@ import pytest
 from filelock import FileLock
 
 
-def made_once(tmp_path_factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
+def made_once(tmp_path_factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
     """An empty folder that `make` has filled, in whichever worker came first."""
     own = tmp_path_factory.getbasetemp()
     root = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own

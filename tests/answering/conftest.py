@@ -1,4 +1,4 @@
-"""One trained run for all tests of the answers."""
+"""The trained run that answers are asked of, to be changed."""
 
 from __future__ import annotations
 
@@ -6,16 +6,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-
-from tests.answering.toys import train_clockwork
-
-
-@pytest.fixture(scope="session")
-def clockwork(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a trained and calibrated run; read it only."""
-    folder = tmp_path_factory.mktemp("clockwork")
-    train_clockwork(folder)
-    return folder / "run"
 
 
 @pytest.fixture

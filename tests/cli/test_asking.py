@@ -18,7 +18,7 @@ from blockhole.cli.main import main
 from blockhole.cli.prompt import Completer, history_file
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
-from tests.answering.toys import make_engine, train_clockwork
+from tests.answering.toys import make_engine
 from tests.outcomes import Command, command
 
 QUERY = '"number 3"/next/double'
@@ -30,10 +30,8 @@ def blockhole(capsys: pytest.CaptureFixture[str]) -> Command:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("asking")
-    train_clockwork(folder)
-    return folder / "run"
+def run(clockwork: Path) -> Path:
+    return clockwork
 
 
 @pytest.fixture

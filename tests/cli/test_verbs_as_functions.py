@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -15,7 +16,6 @@ import torch
 import blockhole
 from blockhole.cli.main import main
 from blockhole.errors import ConfigError, EvaluationError, ExportError, RunError
-from tests.answering.toys import train_clockwork
 
 QUERY = '"number 3"/next/double'
 TIMING = {"seconds", "queries_per_second", "peak_rss_mb", "milliseconds"}
@@ -24,10 +24,10 @@ Printed = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(clockwork: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two runs over the same facts."""
     folder = tmp_path_factory.mktemp("library")
-    train_clockwork(folder)
+    shutil.copytree(clockwork, folder / "run")
     settings = {"training.epochs": 1, "training.threads": 1, "training.seed": 1}
     blockhole.train(blockhole.Run.open(folder / "run").config.data, settings=settings, out=folder / "other")
     return folder

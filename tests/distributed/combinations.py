@@ -19,17 +19,17 @@ from tests.sweep import WHOLE
 from tests.training.worlds import config, random_queries, random_split
 
 LOSSES = ("logistic", "softmax", "sampled_softmax")
-STEPS, FEW_STEPS = (100, 20) if WHOLE else (30, 10)
 ENTITIES, RELATIONS, POSITIVES, BATCH = 23, 3, 42, 9
+EPOCHS, OPTION_EPOCHS = (20, 4) if WHOLE else (2, 1)
 
 
 @final
 @dataclass(frozen=True)
 class Combination:
-    """Settings to train with for so many steps; `unseen` entities, the last ones, take no part."""
+    """Settings to train with for so many epochs; `unseen` entities, the last ones, take no part."""
 
     name: str
-    steps: int
+    epochs: int
     settings: dict[str, Any] = field(default_factory=dict)
     unseen: int = 0
 
@@ -72,15 +72,17 @@ COMBINATIONS = {
     combination.name: combination
     for combination in (
         *(
-            Combination(f"{model}, {loss}", STEPS, {**_sized(model), "loss__kind": loss})
+            Combination(f"{model}, {loss}", EPOCHS, {**_sized(model), "loss__kind": loss})
             for i, model in enumerate(MODELS)
             for loss in (LOSSES if WHOLE else LOSSES[i % len(LOSSES) :][:1])
         ),
-        *(Combination(name, FEW_STEPS, settings) for name, settings in _options().items()),
-        *(Combination(f"unseen entities, {loss}", FEW_STEPS, {"loss__kind": loss}, unseen=6) for loss in LOSSES),
-        Combination("unseen entities, rare targets", FEW_STEPS, {"loss__kind": "softmax", "loss__rare_weight": 0.1}, 6),
+        *(Combination(name, OPTION_EPOCHS, settings) for name, settings in _options().items()),
+        *(Combination(f"unseen entities, {loss}", OPTION_EPOCHS, {"loss__kind": loss}, unseen=6) for loss in LOSSES),
         Combination(
-            "unseen entities, masked", FEW_STEPS, {"loss__kind": "softmax", "loss__mask_known_answers": True}, 6
+            "unseen entities, rare targets", OPTION_EPOCHS, {"loss__kind": "softmax", "loss__rare_weight": 0.1}, 6
+        ),
+        Combination(
+            "unseen entities, masked", OPTION_EPOCHS, {"loss__kind": "softmax", "loss__mask_known_answers": True}, 6
         ),
     )
 }
@@ -94,7 +96,7 @@ def split(combination: Combination) -> SplitGraph:
 
 
 def batches(combination: Combination) -> list[Batch]:
-    """The batches of all steps; some are smaller than a mesh has parts of the data."""
+    """The batches of all epochs; in each some are smaller than a mesh has parts of the data."""
     hops = 1 if combination.settings.get("model__name") == "simple" or "relation" in combination.name else 2
     known = random_split(ENTITIES - combination.unseen, RELATIONS)
     positives = PathQueries.concatenate(
@@ -102,11 +104,8 @@ def batches(combination: Combination) -> list[Batch]:
     )
     by_relation = combination.name == "typed sample"
     order = EpochOrder(positives, BATCH, seed=0, device=torch.device("cpu"), by_last_relation=by_relation)
-    found: list[Batch] = []
-    while len(found) < combination.steps:
-        plan = order.plan(len(found))
-        found += [plan.batch(index) for index in range(len(plan))]
-    return found[: combination.steps]
+    plans = [order.plan(epoch) for epoch in range(combination.epochs)]
+    return [plan.batch(index) for plan in plans for index in range(len(plan))]
 
 
 def seen(combination: Combination) -> NDArray[np.int64] | None:

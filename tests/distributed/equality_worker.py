@@ -31,16 +31,20 @@ def whole(value: torch.Tensor) -> np.ndarray:
     return (value.full_tensor() if isinstance(value, DTensor) else value).detach().numpy()
 
 
+def initial_model(combination: Combination) -> Model:
+    data = split(combination)
+    return build_model(combination.config().model, len(data.entities), len(data.relations), seed=0)
+
+
 def train(combination: Combination, mesh: EntityMesh | None) -> dict[str, np.ndarray]:
     data, config = split(combination), combination.config()
-    sizes = (len(data.entities), len(data.relations))
     model: Model
     stepper: Stepper
     if mesh is None:
-        model = build_model(config.model, *sizes, seed=0)
+        model = initial_model(combination)
         stepper = AutogradStepper(model, config, data.graph("train"), seen(combination))
     else:
-        model = build_sharded_model(config.model, *sizes, 0, mesh)
+        model = build_sharded_model(config.model, len(data.entities), len(data.relations), 0, mesh)
         stepper = ShardedStepper(model, config, data.graph("train"), mesh, seen(combination))
     losses = [stepper.step(batch).item() for batch in batches(combination)]
     tables = {**dict(model.named_parameters()), **stepper.optimizer_state()}

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -109,8 +112,8 @@ def test_a_killed_search_goes_on_where_it_was(town: Path, tmp_path: Path) -> Non
         cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
-        _wait(lambda: search.file.exists() and _is_study(search) and len(trials(search, "COMPLETE")) >= 1)
-        _wait(lambda: len(trials(search, "RUNNING")) == 1 or process.poll() is not None)
+        _wait(lambda: _states(search)["COMPLETE"] >= 1)
+        _wait(lambda: _states(search)["RUNNING"] == 1 or process.poll() is not None)
         assert process.poll() is None, "the search was over before it could be killed"
         children = _children(process.pid)
     finally:
@@ -196,13 +199,15 @@ def test_without_optuna_the_search_says_what_to_install(
         make_search(town, tmp_path / "grid.db").run(1, silent)
 
 
-def _is_study(search: GridSearch) -> bool:
-    """Whether the search has come to queue its points."""
-    import sqlite3
-
-    with sqlite3.connect(search.file) as connection:
-        tables = {name for (name,) in connection.execute("select name from sqlite_master")}
-        return "trials" in tables and connection.execute("select count(*) from trials").fetchone()[0] == 4
+def _states(search: GridSearch) -> Counter[str]:
+    """How many points are in which state, once all are queued; asked of the file, in a hundredth of Optuna's time."""
+    if not search.file.exists():
+        return Counter()
+    with closing(sqlite3.connect(search.file)) as connection:
+        if not connection.execute("select 1 from sqlite_master where name = 'trials'").fetchone():
+            return Counter()
+        states = Counter(state for (state,) in connection.execute("select state from trials"))
+    return states if states.total() == 4 else Counter()
 
 
 def _children(parent: int) -> list[int]:

@@ -12,6 +12,7 @@ from urllib.parse import urlencode, urlsplit
 from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Playwright, Route, expect
 
 Theme = Literal["light", "dark"]
+THEMES: tuple[Theme, ...] = ("light", "dark")
 
 PATIENCE = 30_000
 """Milliseconds that anything may take: a busy machine is no failure."""
@@ -71,6 +72,10 @@ class Visit:
     @property
     def answers(self) -> Locator:
         return self.page.locator(".answer")
+
+    @property
+    def is_dark(self) -> bool:
+        return bool(self.page.evaluate("parseInt(getComputedStyle(document.body).backgroundColor.slice(4)) < 100"))
 
     @property
     def alert(self) -> Locator:

@@ -9,14 +9,16 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 from tests.explorer.browser import CHROMIUM, Visit, launch, visiting
-from tests.explorer.world import make_runs
+from tests.explorer.world import NAMES, make_runs
 from tests.serving.processes import serving
+from tests.workers import made_once
 
 
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """The folders of the runs of `world`."""
-    return make_runs(tmp_path_factory.mktemp("explorer"))
+    folder = made_once(tmp_path_factory, "explorer", make_runs)
+    return [folder / name for name in NAMES]
 
 
 @pytest.fixture(scope="session")
@@ -27,7 +29,7 @@ def url(runs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 # For the tests of this folder: its event loop must not outlive them, or others could start none of their own.
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     if CHROMIUM is None:
         pytest.skip("there is no chromium on this machine")

@@ -4,42 +4,40 @@ from __future__ import annotations
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
-from tests.explorer.browser import Theme, Visit, visiting
+from tests.explorer.browser import THEMES, Visit
 from tests.explorer.test_views import PLACES
 
 
 def assert_accessible(visit: Visit) -> None:
-    visit.settle()
-    results = Axe().run(visit.page)
-    assert results.violations_count == 0, results.generate_report()
+    """In the colours of both systems: the page takes those of another while it is open."""
+    for theme in THEMES:
+        visit.page.emulate_media(color_scheme=theme)
+        visit.settle()
+        assert visit.is_dark == (theme == "dark")
+        results = Axe().run(visit.page)
+        assert results.violations_count == 0, f"{theme}\n{results.generate_report()}"
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("name", PLACES)
-def test_views(browser: Browser, url: str, name: str, theme: Theme) -> None:
-    with visiting(browser, url, theme=theme) as visit:
-        visit.open(**PLACES[name])
-        assert_accessible(visit)
+def test_views(visit: Visit, name: str) -> None:
+    visit.open(**PLACES[name])
+    assert_accessible(visit)
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_suggestions(browser: Browser, url: str, theme: Theme) -> None:
-    with visiting(browser, url, theme=theme) as visit:
-        visit.open().box.fill('"number 7"/')
-        expect(visit.options.first).to_be_visible()
-        visit.box.press("ArrowDown")
-        assert_accessible(visit)
+def test_suggestions(visit: Visit) -> None:
+    visit.open().box.fill('"number 7"/')
+    expect(visit.options.first).to_be_visible()
+    visit.box.press("ArrowDown")
+    assert_accessible(visit)
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_mistakes(browser: Browser, url: str, theme: Theme) -> None:
-    with visiting(browser, url, theme=theme) as visit:
-        visit.refused = {"ask"}
-        visit.open(q='"number 7"/nextt')
-        expect(visit.alert).to_be_visible()
-        assert_accessible(visit)
+def test_mistakes(visit: Visit) -> None:
+    visit.refused = {"ask"}
+    visit.open(q='"number 7"/nextt')
+    expect(visit.alert).to_be_visible()
+    assert_accessible(visit)
 
 
 def test_the_drawing_is_also_told_in_words(visit: Visit) -> None:

@@ -7,7 +7,7 @@ import json
 import pytest
 from playwright.sync_api import Browser, Route, expect
 
-from tests.explorer.browser import TWO_FRAMES, Theme, Visit, visiting
+from tests.explorer.browser import THEMES, TWO_FRAMES, Theme, Visit, visiting
 from tests.explorer.world import BOLD, HUB, IMAGE, LONG, SCRIPT, SPOKES
 
 QUERY = '"number 7"/next/double'
@@ -178,20 +178,17 @@ def test_nothing_is_wider_than_a_narrow_screen(browser: Browser, url: str, width
             assert visit.page.evaluate(OUTSIDE) == [], name
 
 
-@pytest.mark.parametrize("system", ["light", "dark"])
+@pytest.mark.parametrize("system", THEMES)
 def test_colours_follow_the_system_until_chosen_and_are_remembered(browser: Browser, url: str, system: Theme) -> None:
-    def is_dark(visit: Visit) -> bool:
-        return bool(visit.page.evaluate("parseInt(getComputedStyle(document.body).backgroundColor.slice(4)) < 100"))
-
     with visiting(browser, url, theme=system) as visit:
         visit.open()
         button = visit.page.get_by_role("button", name="Dark colours")
-        assert is_dark(visit) == (system == "dark")
+        assert visit.is_dark == (system == "dark")
         expect(button).to_have_attribute("aria-pressed", str(system == "dark").lower())
         button.click()
-        assert is_dark(visit) == (system == "light")
+        assert visit.is_dark == (system == "light")
         visit.page.reload()
-        assert is_dark(visit) == (system == "light")
+        assert visit.is_dark == (system == "light")
         expect(button).to_have_attribute("aria-pressed", str(system == "light").lower())
 
 

@@ -18,8 +18,11 @@ BOLD = "is <b>like</b>"
 SPOKES = 130
 
 
-def make_runs(folder: Path) -> list[Path]:
-    """The folders of three runs over one graph: blockhole, complex, and `bare`, which has no calibration."""
+NAMES = ("blockhole", "complex", "bare")
+
+
+def make_runs(folder: Path) -> None:
+    """The folders of three runs over one graph, in `folder`: blockhole, complex, and bare, which has no calibration."""
     data = write_clockwork(folder / "data")
     facts = [
         ("number 1", BOLD, SCRIPT),
@@ -30,17 +33,13 @@ def make_runs(folder: Path) -> list[Path]:
     ]
     with (data / "train.tsv").open("a", encoding="utf-8") as file:
         file.writelines("\t".join(fact) + "\n" for fact in facts)
-    runs = [
-        _train(data, folder / "blockhole", "blockhole", {"model.blocks": 2, "model.block_size": 8}),
-        _train(data, folder / "complex", "complex", {"model.dim": 16}),
-    ]
-    bare = folder / "bare"
-    shutil.copytree(runs[0], bare)
-    (bare / "calibration.json").unlink()
-    return [*runs, bare]
+    _train(data, folder / "blockhole", "blockhole", {"model.blocks": 2, "model.block_size": 8})
+    _train(data, folder / "complex", "complex", {"model.dim": 16})
+    shutil.copytree(folder / "blockhole", folder / "bare")
+    (folder / "bare" / "calibration.json").unlink()
 
 
-def _train(data: Path, out: Path, model: str, size: dict[str, int]) -> Path:
+def _train(data: Path, out: Path, model: str, size: dict[str, int]) -> None:
     train(
         str(data),
         model=model,
@@ -55,4 +54,3 @@ def _train(data: Path, out: Path, model: str, size: dict[str, int]) -> Path:
         },
         out=out,
     )
-    return out

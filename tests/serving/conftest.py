@@ -17,11 +17,9 @@ from tests.serving.processes import ServerProcess, serving
 
 
 @pytest.fixture(scope="session")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(clockwork: Path) -> Path:
     """The folder of a trained and calibrated run; read it only."""
-    folder = tmp_path_factory.mktemp("served")
-    train_clockwork(folder)
-    return folder / "run"
+    return clockwork
 
 
 @pytest.fixture(scope="session")

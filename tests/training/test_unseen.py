@@ -26,8 +26,6 @@ from blockhole.training.steppers import AutogradStepper, Stepper, build_stepper
 
 from .worlds import config, random_queries, random_split, tiny_model
 
-pytestmark = pytest.mark.filterwarnings("ignore:.* and a calibration needs:blockhole.errors.BlockholeWarning")
-
 SMALL = random_split(entities=9)
 """A graph in which every entity has a fact."""
 

@@ -61,7 +61,7 @@ def train(
     """
     from blockhole.cli.progress import TrainingBar
     from blockhole.runs.config import parse_assignment
-    from blockhole.training.distributed.group import speaks
+    from blockhole.training.distributed.launch import speaks
 
     flags = {
         "training.on": on,

@@ -5,7 +5,9 @@ when the set is large beside what the relation can reach, over the relation's ta
 the set (direction-optimising search, Beamer et al. 2012): from half of FB13's people to `gender` that is a glance at
 two entities instead of 50,000 look-ups.
 
-Paths come as int64, as relations are computed with: else each function is compiled for both kinds of integers.
+What a first call compiles is kept small. Paths come as int64, as relations are computed with, and the size of a set
+is computed from the beginning: else functions are compiled for both kinds of integers, and for the constant 1. Numbers
+are copied one by one: where slices are, Numba compiles the text of an error, which takes as long as half of this file.
 """
 
 from __future__ import annotations
@@ -88,6 +90,14 @@ def grows_less(edges: Edges, relation: int, count: int, other: int, others: int)
 
 
 @njit
+def _begin(entity: int, members: NDArray[np.int32], flags: NDArray[np.bool_]) -> int:
+    """Make a set, whose flags are all down, hold one entity; the number of its members."""
+    count = 0
+    members[count], flags[entity] = entity, True
+    return count + 1
+
+
+@njit
 def _hop(
     edges: Edges,
     relation: int,
@@ -142,11 +152,24 @@ def _write_ascending(
 ) -> None:
     """Write the set in ascending order to out[start : start + count]; `out` has room for one more."""
     if is_sparse(count, flags):
-        out[start : start + count] = np.sort(members[:count])
+        for i in range(count):
+            out[start + i] = members[i]
+        out[start : start + count].sort()
         return
     for entity in range(len(flags)):
         out[start] = entity  # without a branch: an entity that is not in the set is overwritten by the next one
         start += flags[entity]
+
+
+@njit
+def _with_room(out: NDArray[np.int32], start: int, count: int) -> NDArray[np.int32]:
+    """`out`, or a longer copy of its first `start` numbers, with room for more than `count` others."""
+    if start + count < len(out):
+        return out
+    grown = np.empty(2 * (start + count), dtype=np.int32)
+    for i in range(start):
+        grown[i] = out[i]
+    return grown
 
 
 @njit
@@ -160,7 +183,7 @@ def answer_rows(
     indptr = np.zeros(len(source) + 1, dtype=np.int64)
     out = np.empty(1024, dtype=np.int32)
     for row in range(len(source)):
-        members[0], flags[source[row]], count = source[row], True, 1
+        count = _begin(source[row], members, flags)
         for hop in range(length[row]):
             found = _hop(edges, path[row, hop], members, count, flags, next_members, next_flags)
             _lower_flags(flags, members, count)
@@ -168,10 +191,7 @@ def answer_rows(
             if count == 0:
                 break
         start = indptr[row]
-        if start + count >= len(out):
-            grown = np.empty(2 * (start + count), dtype=np.int32)
-            grown[:start] = out[:start]
-            out = grown
+        out = _with_room(out, start, count)
         _write_ascending(flags, members, count, out, start)
         _lower_flags(flags, members, count)
         indptr[row + 1] = start + count
@@ -206,8 +226,7 @@ def rows_hold(
     goal_flags, goal_members = np.zeros(entities, dtype=np.bool_), np.empty(entities, dtype=np.int32)
     holds = np.zeros(len(source), dtype=np.bool_)
     for row in range(len(source)):
-        members[0], flags[source[row]], count = source[row], True, 1
-        goal_members[0], goal_flags[target[row]], goals = target[row], True, 1
+        count, goals = _begin(source[row], members, flags), _begin(target[row], goal_members, goal_flags)
         first, last = 0, length[row]
         while True:
             forward, backward = path[row, first], _inverse(edges, path[row, last - 1])
@@ -356,10 +375,7 @@ def plan_rows(edges: Edges, program: Program, ids: NDArray[np.int64]) -> tuple[N
                 sets[step] = room[:count].copy()
         found = sets[len(program.kind) - 1]
         start = indptr[row]
-        if start + len(found) >= len(out):
-            grown = np.empty(2 * (start + len(found)), dtype=np.int32)
-            grown[:start] = out[:start]
-            out = grown
+        out = _with_room(out, start, len(found))
         _raise_flags(flags, found)
         _write_ascending(flags, found, len(found), out, start)
         _lower_flags(flags, found, len(found))

@@ -1,4 +1,7 @@
-"""Who trains: one process, or several that hold parts of one model. The loop and `fitting` ask it what differs."""
+"""Who trains: one process, or several that hold parts of one model. The loop and `fitting` ask it what differs.
+
+The tensors of torch.distributed take as long to import as half of torch: `joined` imports them for several alone.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from blockhole.models.contract import Model
 from blockhole.runs.config import TrainConfig
 from blockhole.runs.tracking import Tracker
 from blockhole.runs.writer import RunWriter, Writer
-from blockhole.training.distributed.group import launched
+from blockhole.training.distributed.launch import launched
 from blockhole.training.learner import Learner, Validation, give_mean_to_unseen
 from blockhole.training.positives import Sharing
 from blockhole.training.steppers import Stepper, build_stepper

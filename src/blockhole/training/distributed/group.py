@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import signal
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from time import monotonic, sleep
@@ -36,47 +34,12 @@ from blockhole.models.contract import Model
 from blockhole.runs.config import TrainConfig
 from blockhole.runs.tracking import Tracker
 from blockhole.runs.writer import Writer
+from blockhole.training.distributed.launch import Launch
 from blockhole.training.distributed.mesh import EntityMesh, MeshShape, inside
 from blockhole.training.distributed.sharded import ShardedStepper, build_sharded_model
 from blockhole.training.distributed.sharded_writer import ShardedRunWriter
 from blockhole.training.learner import Learner, Validation, set_other_rows, sum_of_rows
 from blockhole.training.steppers import Stepper
-
-# How torchrun says that it has started this process, and which of its processes it is.
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """Process `rank` of `processes`, `local_rank` of `local_processes` on this host."""
-
-    rank: int
-    processes: int
-    local_rank: int
-    local_processes: int
-
-
-def launched() -> Launch | None:
-    """The launch this process belongs to; absent where no launcher has started it."""
-    environment = os.environ
-    if not {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= environment.keys():
-        return None
-    return Launch(
-        rank=int(environment["RANK"]),
-        processes=int(environment["WORLD_SIZE"]),
-        local_rank=int(environment.get("LOCAL_RANK", "0")),
-        local_processes=int(environment.get("LOCAL_WORLD_SIZE", "1")),
-    )
-
-
-def speaks() -> bool:
-    """Whether this process is the one of its launch that prints."""
-    launch = launched()
-    return launch is None or launch.rank == 0
-
-
-# The processes of one launch: how they meet, fail together, agree, and divide the work.
-
 
 SPEAKS_WITHIN = timedelta(seconds=5)
 """How long a process that failed waits for process 0 to say so, before it speaks itself."""
