@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 FAST = {"reassoc", "nsz", "contract", "arcp", "afn"}
 """All that lets sums be reordered and products fused, but not "no NaN": a diverged loss has to show."""
@@ -55,7 +55,7 @@ def njit(
     *,
     parallel: bool = False,
     fastmath: bool | set[str] = False,
-    inline: bool = False,
+    inline: Literal["never", "always"] = "never",
     cache: bool = True,
 ) -> Callable[[_Function], _Function]: ...
 
@@ -66,18 +66,17 @@ def njit(
     *,
     parallel: bool = False,
     fastmath: bool | set[str] = False,
-    inline: bool = False,
+    inline: Literal["never", "always"] = "never",
     cache: bool = True,
 ) -> Any:
     """Compile a loop to machine code at its first call, cached on disk, without the interpreter lock.
 
-    `inline` makes it part of the machine code of its callers, where what they know to be constant is.
     The lock is released so that plain Python threads can run such loops side by side.
     """
     from numba import njit as numba_njit
 
     compile_loop = numba_njit(
-        cache=cache, nogil=True, parallel=parallel, fastmath=fastmath, forceinline=inline, error_model="numpy"
+        cache=cache, nogil=True, parallel=parallel, fastmath=fastmath, inline=inline, error_model="numpy"
     )
     return compile_loop if function is None else compile_loop(function)
 

@@ -198,7 +198,7 @@ def compile_step(parts: int, blocks: int, freqs: int) -> FusedStep:
     return step
 
 
-@njit(fastmath=FAST, inline=True)
+@njit(fastmath=FAST, inline="always")
 def walk(chunk: int, batch: Rows, tables: Tables, work: Work, parts: int, blocks: int, freqs: int) -> None:
     """One chunk of the rows: their query vectors, scores and loss, and the gradients along their paths."""
     width = parts * blocks * freqs
@@ -257,7 +257,7 @@ def walk(chunk: int, batch: Rows, tables: Tables, work: Work, parts: int, blocks
             copy(work.source_gradients[x], here, flat)
 
 
-@njit(fastmath=FAST, inline=True)
+@njit(fastmath=FAST, inline="always")
 def update_entities(
     piece: int, order: Keys, positives: int, tables: Tables, work: Work, rule: Rule, width: int
 ) -> None:
@@ -301,7 +301,7 @@ def update_entities(
         adagrad(entity[row], gradient, total[row], rule, flat)
 
 
-@njit(fastmath=FAST, inline=True)
+@njit(fastmath=FAST, inline="always")
 def update_relations(piece: int, tables: Tables, work: Work, rule: Rule, width: int) -> None:
     """The gradients and steps of a few relations: the chunks' sums, added in order."""
     relation, sums = tables.relation, work.relation_sums
@@ -329,7 +329,7 @@ def update_relations(piece: int, tables: Tables, work: Work, rule: Rule, width: 
 # Rows and hops.
 
 
-@njit(fastmath=FAST, inline=True)
+@njit(fastmath=FAST, inline="always")
 def dot(a: Floats, b: Floats, width: int) -> np.float32:
     """⟨a, b⟩."""
     total = ZERO
@@ -338,21 +338,21 @@ def dot(a: Floats, b: Floats, width: int) -> np.float32:
     return total
 
 
-@njit(fastmath=FAST, inline=True)
+@njit(fastmath=FAST, inline="always")
 def add_scaled(out: Floats, scale: np.float32, vector: Floats, width: int) -> None:
     """out += scale · vector."""
     for x in range(width):
         out[x] += scale * vector[x]
 
 
-@njit(fastmath=FAST, inline=True)
+@njit(fastmath=FAST, inline="always")
 def copy(out: Floats, vector: Floats, width: int) -> None:
     """out = vector."""
     for x in range(width):
         out[x] = vector[x]
 
 
-@njit(fastmath=FAST, inline=True)
+@njit(fastmath=FAST, inline="always")
 def multiply_row(vector: Floats, matrix: Floats, out: Floats, n: int) -> None:
     """A hop of real numbers at m = 1, a row times a matrix [n·n]; four rows at once, or storing the sums would rule."""
     for j in range(n):
@@ -367,7 +367,7 @@ def multiply_row(vector: Floats, matrix: Floats, out: Floats, n: int) -> None:
         add_scaled(out, vector[i], matrix[i * n : (i + 1) * n], n)
 
 
-@njit(fastmath=FAST, inline=True)
+@njit(fastmath=FAST, inline="always")
 def hop(vector: Floats, relation: Floats, out: Floats, parts: int, blocks: int, freqs: int) -> None:
     """q'[j, f] = Σ_i q[i, f] · W[i, j, f]; vectors [part·b·m], relation [part·b·b·m]."""
     n = blocks * freqs
@@ -389,7 +389,7 @@ def hop(vector: Floats, relation: Floats, out: Floats, parts: int, blocks: int, 
                 out[n + j * freqs + f] = im
 
 
-@njit(fastmath=FAST, inline=True)
+@njit(fastmath=FAST, inline="always")
 def hop_back(gradient: Floats, relation: Floats, out: Floats, parts: int, blocks: int, freqs: int) -> None:
     """d[i, f] = Σ_j d'[j, f] · conj W[i, j, f]: the gradient through one hop."""
     n = blocks * freqs
@@ -412,7 +412,7 @@ def hop_back(gradient: Floats, relation: Floats, out: Floats, parts: int, blocks
                 out[n + i * freqs + f] = im
 
 
-@njit(fastmath=FAST, inline=True)
+@njit(fastmath=FAST, inline="always")
 def add_outer(vector: Floats, gradient: Floats, out: Floats, parts: int, blocks: int, freqs: int) -> None:
     """out[i, j, f] += conj q[i, f] · d'[j, f]: the gradient of one hop's relation."""
     n = blocks * freqs
@@ -437,7 +437,7 @@ def add_outer(vector: Floats, gradient: Floats, out: Floats, parts: int, blocks:
 # The loss.
 
 
-@njit(fastmath=FAST, inline=True)
+@njit(fastmath=FAST, inline="always")
 def exp_negative(x: np.float32) -> np.float32:
     """exp(-x) for x ≥ 0 to 2e-7, in operations that vectorise: 2^i by its bits, 2^f by a polynomial."""
     t = np.float32(min(x, np.float32(80.0))) * np.float32(-1.44269504)
@@ -479,7 +479,7 @@ def logistic(margin: Floats, scale: np.float32) -> np.float32:
 # Adagrad, of a fused step and of the rows that autograd has gradients for.
 
 
-@njit(fastmath=FAST, inline=True)
+@njit(fastmath=FAST, inline="always")
 def adagrad(row: Floats, gradient: Floats, total: Floats, rule: Rule, width: int) -> None:
     """G += g², θ -= η g / (√G + ε); row-wise (one total a row): G += mean g²."""
     if len(total) == 1:
@@ -509,7 +509,7 @@ DIGIT_BITS = 11
 """Most bits of a row that one pass looks at: 2048 counters fit the nearest cache."""
 
 
-@njit(inline=True)
+@njit(inline="always")
 def slot_bits(slots: int) -> np.uint64:
     """How many bits the slots of a row take: its objects 0 … slots - 1, and `slots` for its source."""
     bits = np.uint64(0)
@@ -523,7 +523,7 @@ def count_occurrences(rows: int, positives: int, slots: int) -> int:
     return positives * (slots + 1) + (rows - positives) * 2
 
 
-@njit(inline=True)
+@njit(inline="always")
 def count_bits(num_entities: int) -> int:
     """How many bits the ids of entities take."""
     bits = 1
@@ -532,7 +532,7 @@ def count_bits(num_entities: int) -> int:
     return bits
 
 
-@njit(inline=True)
+@njit(inline="always")
 def count_passes(num_entities: int) -> int:
     """How many passes sort that many bits."""
     return (count_bits(num_entities) + DIGIT_BITS - 1) // DIGIT_BITS
@@ -579,7 +579,7 @@ def sort_occurrences(batch: Rows, keys: Keys, spare: Keys, num_entities: int) ->
 
 HALF = np.uint64(32)
 
-bits_at = cast("Callable[[np.uint64], np.uint64]", njit(inline=True)(split_mix))
+bits_at = cast("Callable[[np.uint64], np.uint64]", njit(inline="always")(split_mix))
 """SplitMix64 of one counter; from another file, but a formula that never changes."""
 
 
@@ -610,7 +610,7 @@ def ids_within(ids: Ids, limit: int) -> bool:
 # Threads that share the pieces of a step.
 
 
-@njit(inline=True)
+@njit(inline="always")
 def reaches(progress: Progress, at: int, wanted: int) -> bool:
     """Whether progress[at] gets as far as `wanted` while this thread waits."""
     for _ in range(SPINS):  # noqa: SIM110  Numba compiles no generator here
