@@ -259,14 +259,17 @@ def test_a_split_is_not_a_graph(tmp_path: Path) -> None:
     [
         ({"a": ["x"], "b": ["y"]}, "2 columns (a, b) instead of 3; write columns source, relation and target."),
         (
-            {"a": ["x", "y"], "b": ["r", None], "c": ["z", "z"]},
+            {"s": ["x", "y"], "p": ["r", None], "o": ["z", "z"]},
             "the relation of row 2 is empty; give it a name or delete the row.",
         ),
         (
             {"source": ["x"], "relation": ["r"], "target": ["y"], "label": [2]},
             "label '2' of row 1 is neither 1 nor -1; write 1 for a fact and -1 for a false one.",
         ),
-        ({"a": [], "b": [], "c": []}, "the file holds no facts; write one fact per line, or leave the file out."),
+        (
+            {"source": [], "type": [], "target": []},
+            "the file holds no facts; write one fact per line, or leave the file out.",
+        ),
     ],
 )
 def test_bad_parquet(tmp_path: Path, table: dict[str, list[object]], expected: str) -> None:
@@ -279,7 +282,7 @@ def test_bad_parquet(tmp_path: Path, table: dict[str, list[object]], expected: s
 
 def test_parquet_of_lists(tmp_path: Path) -> None:
     path = tmp_path / "f.parquet"
-    pl.DataFrame({"a": [[1]], "b": ["r"], "c": ["d"]}).write_parquet(path)
+    pl.DataFrame({"s": [[1]], "p": ["r"], "o": ["d"]}).write_parquet(path)
     with pytest.raises(MalformedFile, match="not a Parquet file of names"):
         read_graph(path)
 

@@ -159,7 +159,7 @@ class Engine:
         """
         if not isinstance(run, Run):
             run = Run.open(run)
-        vectors, loaded, kept = Vectors.of(run), None, None
+        vectors, loaded, kept = Vectors.of(run), None, run.calibrated
         if run.folder is not None:
             try:
                 loaded = load_index(run.folder, vectors)

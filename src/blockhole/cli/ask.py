@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 import blockhole
-from blockhole.cli.options import QueryArgument, RunArgument, TableOption, TopOption
+from blockhole.cli.options import ColumnsOption, LiteralsOption, QueryArgument, RunArgument, TableOption, TopOption
 from blockhole.cli.output import JsonFlag, plain_table, print_answers, print_json, print_whole, stderr, stdout
 from blockhole.errors import counted
 
@@ -42,6 +42,7 @@ def ask(
     facts: Annotated[
         Path | None, typer.Option("--facts", help="File of additional facts, which may be about new entities.")
     ] = None,
+    columns: ColumnsOption = None,
     json: JsonFlag = False,
 ) -> None:
     """Print the answers to a query: those that follow from facts, then the best that the model predicts.
@@ -67,7 +68,7 @@ def ask(
     if facts is not None:
         from blockhole.answering.new_facts import with_facts
 
-        engine = with_facts(engine, blockhole.read_graph(facts))
+        engine = with_facts(engine, blockhole.read_graph(facts, columns=columns))
     if file is not None and out is not None:
         _answer_file(engine, read_queries(file, engine), out, top, candidates, only, json)
     elif query is not None:
@@ -206,6 +207,8 @@ def answers(
     facts: Annotated[
         Path | None, typer.Option("--facts", help="File of additional facts, which are known too.")
     ] = None,
+    columns: ColumnsOption = None,
+    literals: LiteralsOption = None,
     json: JsonFlag = False,
 ) -> None:
     """Print every entity that answers a query over known facts, one per line, sorted by name.
@@ -214,7 +217,10 @@ def answers(
     relation or the other. Sets of answers are joined by & | and ! (and, or, not), in parentheses where needed:
     (a/r & !b/s)/t. A name with spaces or marks goes in double quotes or < >.
     """
-    found = blockhole.answers(data, query, known=known, facts=None if facts is None else blockhole.read_graph(facts))
+    more = None if facts is None else blockhole.read_graph(facts, columns=columns, literals=literals)
+    told = columns is not None or literals is not None
+    where = blockhole.load(data, columns=columns, literals=literals) if told else data
+    found = blockhole.answers(where, query, known=known, facts=more)
     if json:
         names = {"answers": found.entities, "count": len(found.entities)}
         print_json({"query": found.query, **names, "known": found.known, "negation": found.negation})

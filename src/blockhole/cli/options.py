@@ -10,4 +10,18 @@ import typer
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")]
 QueryArgument = Annotated[str, typer.Argument(help="Such as William/^fatherOf/brotherOf/fatherOf.")]
 TopOption = Annotated[int, typer.Option(help="How many answers.")]
+ColumnsOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="S,R,O",
+        help="Columns of source, relation and target: names, or numbers from 1 (default: told by the header).",
+    ),
+]
+LiteralsOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="keep|drop|IRI,…",
+        help="RDF literals: keep all, drop all, or keep the objects of these (default: keep).",
+    ),
+]
 TableOption = Annotated[str, typer.Option(help="Table of the database.")]

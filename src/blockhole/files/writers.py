@@ -9,10 +9,11 @@ from typing import IO, TYPE_CHECKING, Annotated
 import numpy as np
 
 from blockhole.errors import DataError, checked
+from blockhole.files.columns import ColumnNames, Literals
 from blockhole.files.formats import WRITABLE, FileFormat, Layout, format_of, open_compressed
 from blockhole.files.rdf import node_terms, relation_terms
 from blockhole.files.readers import read_split
-from blockhole.files.tables import is_header, name_facts
+from blockhole.files.tables import SAMPLE, name_facts, reads_as_facts
 from blockhole.graph.knowledge_graph import KnowledgeGraph, SplitGraph
 from blockhole.saving import replacing
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 
 ROWS = 1_000_000
+_FIRST = SAMPLE // 6  # no row is shorter
 BYTE_ORDER_MARK = "\ufeff"  # at the start of a file it belongs to no name
 _MAKE_ONE = "one split, or several together, is a graph: split.graph('train', 'valid', 'test')"
 
@@ -88,16 +90,19 @@ def _write_delimited(graph: KnowledgeGraph, temporary: Path, path: Path, file_fo
 
 
 def _write_rows(facts: pl.DataFrame, file: IO[bytes], layout: Layout) -> None:
-    # TSV goes without a header, as is usual for graphs, unless the start of the first fact would be misread.
-    header = layout is Layout.CSV or any(
-        is_header(first) or first[0].startswith(BYTE_ORDER_MARK) for first in facts[:1].iter_rows()
-    )
-    facts.write_csv(
-        file,
-        include_header=header,
-        separator="," if layout is Layout.CSV else "\t",
-        quote_style="always" if layout is Layout.CSV else "never",
-    )
+    import polars as pl
+
+    if layout is Layout.CSV:
+        facts.write_csv(file, include_header=True, separator=",", quote_style="always")
+        return
+    # TSV goes without a header, as is usual for graphs. Labels tell a first fact that reads like one from a header, and
+    # a byte order mark one that belongs to a name.
+    first = facts[:_FIRST].write_csv(include_header=False, separator="\t", quote_style="never")
+    if "label" not in facts.columns and not reads_as_facts(first.encode()):
+        facts = facts.with_columns(label=pl.lit(1))
+    if first.startswith(BYTE_ORDER_MARK):
+        file.write(BYTE_ORDER_MARK.encode())
+    facts.write_csv(file, include_header=False, separator="\t", quote_style="never")
 
 
 def _refuse_control_characters(names: Sequence[str], path: Path) -> None:
@@ -124,15 +129,17 @@ def _write_ntriples(graph: KnowledgeGraph, temporary: Path, file_format: FileFor
             )
 
 
-def convert(source: Path, destination: Path) -> dict[str, object]:
-    """Write the facts of `source` to the file `destination`, in the format of its suffix.
+def convert(
+    source: Path, destination: Path, *, columns: ColumnNames | None = None, literals: Literals | None = None
+) -> dict[str, object]:
+    """Write the facts of `source`, read as `read_split` does, to the file `destination`, in the format of its suffix.
 
     The facts of a folder are those of its train, valid and test files, in this order; facts labelled -1 are left out.
     """
     file_format = writable_format(destination)
     if destination.exists() and source.exists() and destination.samefile(source):
         raise DataError(f"{destination}: is the file to convert; name another one to write.")
-    graph = read_split(source).graph("train", "valid", "test")
+    graph = read_split(source, columns=columns, literals=literals).graph("train", "valid", "test")
     write_graph(graph, destination)
     return {
         "source": str(source),

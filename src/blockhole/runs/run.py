@@ -89,6 +89,7 @@ class Run:
         self.relations = relations
         self.state = state
         self.folder = folder
+        self.calibrated: Any = None  # of a run in memory; those in folders keep theirs in a file
         self._given_model = model
         self._given_graph = graph
 
@@ -128,6 +129,13 @@ class Run:
         epochs = self.config.training.epochs
         merged = self.folder is not None and (self.folder / PARTS).is_file()
         return merged or self.state.stopped_early or (epochs is not None and self.state.epoch >= epochs)
+
+    def load_data(self) -> DataSet | None:
+        """The data set it was trained on, read again as it was then; None for a graph in memory."""
+        from blockhole.data.dataset import load  # asking needs no data
+
+        config = self.config
+        return None if config.data is None else load(config.data, columns=config.columns, literals=config.literals)
 
     def metrics(self) -> list[dict[str, float | int | str | None]]:
         """The figures of each epoch and validation, in order; none for a run that is only in memory."""
