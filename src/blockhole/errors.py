@@ -218,6 +218,14 @@ def listed(words: Sequence[str], last: str = "or") -> str:
     return f"{', '.join(before)} {last} {end}" if before else end
 
 
+def html_table(title: str, rows: Mapping[str, str]) -> str:
+    """What an object is, as a notebook shows it: a title over rows of a name and a value."""
+    from html import escape
+
+    cells = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows.items())
+    return f"<table><caption>{escape(title)}</caption>{cells}</table>"
+
+
 _WHOLE, _NUMBER, _TEXT = "a whole number", "a number", "text"
 _KINDS = {
     "int": _WHOLE,

@@ -23,6 +23,7 @@ from blockhole.errors import (
     check_argument,
     checked,
     counted,
+    html_table,
 )
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
@@ -52,6 +53,7 @@ from blockhole.runs.tracking import MLFLOW, TENSORBOARD, read_metrics
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from blockhole.data.dataset import DataSet
     from blockhole.models.contract import Model
 
 
@@ -144,6 +146,22 @@ class Run:
     def __repr__(self) -> str:
         place = str(self.folder) if self.folder else "memory"
         return f"Run({self.config.model.name} in {place}, {self.state})"
+
+    def _repr_html_(self) -> str:
+        """A small table, for notebooks."""
+        state = self.state
+        words = {
+            "model": self.config.model.name,
+            "facts": self.config.data or "in memory",
+            "entities": f"{len(self.entities):,}",
+            "relations": f"{len(self.relations):,}",
+            "trained": f"{state}{'' if self.complete else ', can be resumed'}",
+            "loss": "none yet" if state.loss is None else f"{state.loss:.4f}",
+            "folder": "only in memory" if self.folder is None else str(self.folder),
+        }
+        if state.best_figure is not None:
+            words["best"] = f"{self.config.early_stop.metric} {state.best_figure:.2f} after epoch {state.best_epoch}"
+        return html_table("Run", words)
 
 
 def is_run(folder: Path) -> bool:
