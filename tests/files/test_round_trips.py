@@ -37,6 +37,14 @@ def test_tab_separated_formats(facts: list[Fact], suffix: str, tmp_path_factory:
     assert read_graph(path) == graph_of(facts)
 
 
+@given(facts=fact_lists(any_name.filter(lambda name: not name.startswith("_:"))))
+@pytest.mark.parametrize("suffix", [".ttl", ".jsonld", ".ttl.gz"])
+def test_rdf_that_renames_blank_nodes(facts: list[Fact], suffix: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.mktemp("graph") / f"facts{suffix}"
+    write_graph(graph_of(facts), path)
+    assert read_graph(path) == graph_of(facts)
+
+
 @given(facts=fact_lists(any_name))
 def test_what_we_write_is_strict_rdf(facts: list[Fact], tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.mktemp("graph") / "facts.nt"

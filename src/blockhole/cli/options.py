@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -23,5 +23,9 @@ LiteralsOption = Annotated[
         metavar="keep|drop|IRI,…",
         help="RDF literals: keep all, drop all, or keep the objects of these (default: keep).",
     ),
+]
+NamesOption = Annotated[
+    Literal["full", "short", "label"],
+    typer.Option(help="How to print IRIs: as they are, with the file's prefixes, or by their rdfs:label."),
 ]
 TableOption = Annotated[str, typer.Option(help="Table of the database.")]

@@ -51,13 +51,15 @@ class Reading:
 
     `columns` are names or numbers from 1 of source, relation and target, and of the label where there is a fourth.
     `literals` of RDF are kept, dropped, or kept where they are objects of these predicates. `first` is False for a file
-    beside another one, whose first line has told whether such files have headers. `said` holds what was noted already.
+    beside another one, whose first line has told whether such files have headers. `said` holds what was noted already,
+    and `prefixes` those that RDF files have declared.
     """
 
     columns: tuple[str, ...] | None = None
     literals: Literal["keep", "drop"] | tuple[str, ...] = "keep"
     first: bool = True
     said: set[str] = field(default_factory=set, compare=False)
+    prefixes: dict[str, str] = field(default_factory=dict, compare=False)
 
     @classmethod
     def of(cls, columns: ColumnNames | None = None, literals: Literals | None = None) -> Reading:

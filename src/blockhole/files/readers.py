@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from blockhole.errors import BlockholeWarning, DataError, MalformedFile, checked, counted
 from blockhole.files.columns import ColumnNames, Literals, Reading
-from blockhole.files.formats import Layout, format_of, listed_names, openke_files, split_files
+from blockhole.files.formats import Layout, format_of, listed_names, openke_files, read_prefixes, split_files
 from blockhole.files.id_folders import PublishedFolder, has_id_facts, is_published, read_id_facts
 from blockhole.files.rdf import read_ntriples, read_rdf
 from blockhole.files.tables import ENTITIES, RELATIONS, read_delimited, read_ids, read_names, read_parquet
@@ -97,9 +97,9 @@ def read_facts(path: Path, reading: Reading | None = None) -> Iterator[pl.DataFr
         case Layout.PARQUET:
             return read_parquet(path, reading)
         case Layout.N_TRIPLES | Layout.N_QUADS:
-            return read_ntriples(path, file_format)
-        case Layout.TURTLE | Layout.TRIG | Layout.RDF_XML:
-            return read_rdf(path, file_format)
+            return read_ntriples(path, file_format, reading)
+        case Layout.TURTLE | Layout.TRIG | Layout.RDF_XML | Layout.N3 | Layout.JSON_LD:
+            return read_rdf(path, file_format, reading)
 
 
 def _read_names(files: Mapping[SplitName, Path], reading: Reading, folder: Path | None = None) -> SplitGraph:
@@ -115,7 +115,8 @@ def _read_names(files: Mapping[SplitName, Path], reading: Reading, folder: Path 
             warn_of_negatives(path, int(np.count_nonzero(~positive)))
         else:
             arrays[f"{split}_negatives"] = triples[~positive]
-    entities, relations = encoder.vocabularies()
+    prefixes = {**(read_prefixes(folder) if folder else {}), **reading.prefixes}
+    entities, relations = encoder.vocabularies(prefixes)
     return SplitGraph(entities, relations, **arrays)
 
 
@@ -216,9 +217,9 @@ class NameTable:
         """All names so far, in id order."""
         return self._categories.to_series()
 
-    def vocabulary(self) -> Vocabulary:
+    def vocabulary(self, prefixes: Mapping[str, str] | None = None) -> Vocabulary:
         """All names so far."""
-        return Vocabulary(self.column(), self._kind)
+        return Vocabulary(self.column(), self._kind, prefixes)
 
 
 @final
@@ -238,9 +239,9 @@ class Encoder:
         triples, positive = zip(none, *encode_each(blocks, self._entities, self._relations), strict=True)
         return np.concatenate(triples), np.concatenate(positive)
 
-    def vocabularies(self) -> tuple[Vocabulary, Vocabulary]:
+    def vocabularies(self, prefixes: Mapping[str, str] | None = None) -> tuple[Vocabulary, Vocabulary]:
         """The entities and the relations, in order of first appearance after the listed ones."""
-        return self._entities.vocabulary(), self._relations.vocabulary()
+        return self._entities.vocabulary(prefixes), self._relations.vocabulary(prefixes)
 
 
 def encode_each(
