@@ -199,7 +199,7 @@ def _separator(text: str, usual: str) -> str:
     """What separates the fields of a sample: what parts all lines alike, the `usual` mark where none does."""
     lines = [line for line in text.split("\n") if line.strip()]
     for mark in (usual, *(each for each in ",\t;|" if each != usual)):
-        widths = {len(row) for row in _split_sample(text, mark, mark != "\t")}
+        widths = {len(row) for row in _split_sample(text, mark, mark != "\t" or usual == ",")}
         if len(widths) == 1 and widths.pop() >= 3:
             return mark
     if lines and set(text).isdisjoint(",\t;|") and all(len(re.split(" +", line.strip())) == 3 for line in lines):
