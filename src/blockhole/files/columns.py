@@ -125,7 +125,7 @@ class Choice(NamedTuple):
         return "; ".join(filter(None, (told, _left_out([shown[i] for i in left]))))
 
 
-_USUAL = (COLUMNS, ("head", "relation", "tail"), ("subject", "predicate", "object"))
+_USUAL = (COLUMNS, ("source", "path", "target"), ("head", "relation", "tail"), ("subject", "predicate", "object"))
 
 
 def _left_out(names: Sequence[str]) -> str:
@@ -233,8 +233,13 @@ def _say_which(names: Sequence[str]) -> str:
     if len(example) < len(COLUMNS):
         return "add a column that names the relation of each row"
     return (
-        f"say which are source, relation and target with --columns {','.join(example)} (columns= in Python) or the like"
+        f"say which are source, relation and target with --columns {_joined(example)} (columns= in Python) or the like"
     )
+
+
+def _joined(names: Sequence[str]) -> str:
+    """Names as --columns takes them."""
+    return ",".join(f'"{name}"' if "," in name else name for name in names)
 
 
 _OR_A_FACT = ", or --columns 1,2,3 if it is a fact"
@@ -269,7 +274,7 @@ def _doubt(path: Path, rows: Sequence[Sequence[str]], roles: int) -> str:
     first, others = rows[0], [tuple(row) for row in rows[1:] if len(row) == len(COLUMNS)]
     if not {name for row in others for name in row}.isdisjoint(first) or len(set(first)) < len(COLUMNS):
         return ""
-    shown = ",".join(first)
+    shown = _joined(first)
     repeated = Counter(relation for _, relation, _ in others)
     certain = len(set(others)) >= _ENOUGH and min(repeated.values(), default=0) > 1
     if roles > 1 or certain:
@@ -292,7 +297,7 @@ def _without_hidden_labels(path: Path, choice: Choice, rows: Sequence[Sequence[s
         if place not in choice.roles().values() and "-1" in values and values <= {"1", "-1"}:
             name = _shown_names(rows[0])[place]
             problem = f"{name} holds 1 and -1, as the labels of true and false facts do"
-            chosen = ",".join(rows[0][each] for each in choice.places)
+            chosen = _joined([rows[0][each] for each in choice.places])
             remedy = f"say --columns {chosen},{name} if they are labels, or --columns {chosen} if not"
             raise MalformedFile(path, problem, remedy, 1)
     return choice

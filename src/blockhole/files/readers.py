@@ -89,8 +89,11 @@ def _read_folder(folder: Path, reading: Reading) -> SplitGraph:
 
 
 def read_facts(path: Path, reading: Reading | None = None) -> Iterator[pl.DataFrame]:
-    """The facts of one file, block by block: columns source, relation, target and, with labels, positive."""
-    file_format, reading = format_of(path), reading or Reading()
+    """The facts of one file, block by block: columns source, relation, target and, with labels, positive.
+
+    Files of our own kinds, such as path queries, are read without a `reading`: their first lines are not doubted.
+    """
+    file_format, reading = format_of(path), reading or Reading(first=False)
     match file_format.layout:
         case Layout.TSV | Layout.CSV:
             return read_delimited(path, file_format, reading)
