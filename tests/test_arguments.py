@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -63,10 +64,19 @@ BAD: dict[str, tuple[object, ...]] = {
     "limit": ("3", 2.5, True, 0),
     "count": ("3", 2.5, True, 0, None),
     "max_answers": ("3", 2.5, True, 0, None),
+    "literals": (3, 2.5, True, b"bytes", object()),
+    "learning_rate": ("0.1", True),
+    **dict.fromkeys(("blocks", "block_size", "dim", "epochs", "batch_size", "threads"), ("3", 2.5, True, 0)),
 }
 WRONG = (None, 3, 2.5, True, b"bytes", ["e1"], object())
 """Where nothing else is said: an argument that is a name, a path, a query, a run or a graph is none of these."""
-MAY_BE = {"runs": (["e1"],), "queries": (["e1"],), "data": (None,), "memory": (3,)}
+MAY_BE: dict[str, tuple[object, ...]] = defaultdict(tuple) | {
+    "runs": (["e1"],),
+    "queries": (["e1"],),
+    "data": (None,),
+    "memory": (3,),
+    "facts in memory": (["e1"], None),
+}
 
 
 def _cases() -> Iterator[tuple[str, str]]:
@@ -75,9 +85,10 @@ def _cases() -> Iterator[tuple[str, str]]:
 
 
 def _bad_values(parameter: inspect.Parameter) -> Iterator[object]:
+    may_be = MAY_BE["facts in memory" if parameter.annotation in ("Any", "Data | None") else parameter.name]
     for value in BAD.get(parameter.name, WRONG):
         is_flag = isinstance(value, bool) and parameter.annotation == "bool"
-        if value is not parameter.default and not is_flag and value not in MAY_BE.get(parameter.name, ()):
+        if value is not parameter.default and not is_flag and value not in may_be:
             yield value
 
 
@@ -110,7 +121,13 @@ def test_what_is_said(engine: Engine, tmp_path: Path) -> None:
         "top must be a whole number of at least 1, not True."
     )
     assert said(engine.ask, "e1/r0", only="best") == "only must be 'known' or 'predicted' or None, not 'best'."
-    assert said(blockhole.load, 3) == "source must be text or a path, not 3."
+    assert said(blockhole.load, 3) == (
+        "source must be the name or path of a data set, a frame of polars or pandas, an array of three columns, a list "
+        "of triples, or a graph of networkx or rdflib, not 3."
+    )
+    assert said(blockhole.load, [3]) == (
+        "row 0 of the list (counted from 0) is 3, not a source, a relation and a target."
+    )
     assert said(blockhole.write_graph, engine, tmp_path / "facts.tsv").startswith(
         "graph must be a KnowledgeGraph, not an Engine; one split, or several together, is a graph: split.graph("
     )

@@ -28,11 +28,9 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "blockhole.queries.exact.plan_answers",
         "blockhole.queries.language.Query",
         "blockhole.queries.language.parse",
-        "blockhole.files.frames.from_polars",
+        "blockhole.files.frames.to_graph",
         "blockhole.files.frames.to_polars",
-        "blockhole.files.frames.from_pandas",
         "blockhole.files.frames.to_pandas",
-        "blockhole.files.frames.from_networkx",
         "blockhole.files.frames.to_networkx",
     ),
     "Asking": (

@@ -185,6 +185,16 @@ class BlockholeWarning(UserWarning):
     """Something the user should know that does not stop the work."""
 
 
+def note(text: str) -> None:
+    """Say what was understood, such as which column is which: standard error on the command line, else the log."""
+    from logging import getLogger  # the command line imports this module first
+
+    getLogger(NOTES).info(text)
+
+
+NOTES = "blockhole.notes"
+
+
 # The words of messages
 
 
@@ -206,6 +216,14 @@ def listed(words: Sequence[str], last: str = "or") -> str:
     """One or more words as a sentence lists them: a, b or c."""
     *before, end = words
     return f"{', '.join(before)} {last} {end}" if before else end
+
+
+def html_table(title: str, rows: Mapping[str, str]) -> str:
+    """What an object is, as a notebook shows it: a title over rows of a name and a value."""
+    from html import escape
+
+    cells = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows.items())
+    return f"<table><caption>{escape(title)}</caption>{cells}</table>"
 
 
 _WHOLE, _NUMBER, _TEXT = "a whole number", "a number", "text"
@@ -297,7 +315,7 @@ def check_argument(name: str, value: object, hint: Any) -> None:
     """Refuse a value that is not of a type."""
     if not _fits(value, hint):
         advice = "".join(f"; {each}" for each in _beside(hint) if isinstance(each, str))
-        raise ConfigError(f"{name} must be {_in_words(hint)}, not {_shown(value)}{advice}.")
+        raise ConfigError(f"{name} must be {_in_words(hint)}, not {shown(value)}{advice}.")
 
 
 def _beside(hint: Any) -> tuple[Any, ...]:
@@ -358,7 +376,7 @@ def _with_article(name: str) -> str:
     return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
     """A value that is short as it is, any other by its type."""
     if value is None or isinstance(value, bool | int | float | str | bytes | Path):
         return repr(value) if len(repr(value)) <= 60 else f"{repr(value)[:59]}…"

@@ -7,15 +7,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Literal, final
 
 import torch
 
-from blockhole.data.dataset import DataSet
-from blockhole.errors import BlockholeWarning, ConfigError, DamagedRun, DataError, UndefinedPath, Unwritable, checked
+from blockhole.data.dataset import DataSet, check_facts, load
+from blockhole.errors import (
+    BlockholeWarning,
+    ConfigError,
+    Count,
+    DamagedRun,
+    DataError,
+    Seed,
+    UndefinedPath,
+    Unwritable,
+    checked,
+)
 from blockhole.evaluation.classification import ValidationAccuracy
 from blockhole.evaluation.path_ranking import subset, validation_ranking
 from blockhole.evaluation.truth import truth_of
+from blockhole.files.columns import ColumnNames, Literals, Reading
 from blockhole.graph.knowledge_graph import KnowledgeGraph, SplitGraph
 from blockhole.machine import torch_threads
 from blockhole.models.catalogue import name_of
@@ -45,7 +56,8 @@ from blockhole.training.positives import (
 from blockhole.training.trainer import Progress, Trainer, interruptible
 from blockhole.training.workers import ALONE, Workers, joined
 
-Data = DataSet | KnowledgeGraph | SplitGraph | str | Path
+Data = DataSet | KnowledgeGraph | SplitGraph | str | Path | Any
+"""A data set, its name or path, or facts in memory of any form that `load` takes."""
 
 _SMALL = 2000
 """Entities of a graph, at most, that gets the preset `small` where none is named."""
@@ -59,6 +71,18 @@ def train(
     preset: str | None = None,
     config: Path | str | None = None,
     settings: Mapping[str, Any] | None = None,
+    columns: ColumnNames | None = None,
+    literals: Literals | None = None,
+    on: Literal["base", "paths"] | None = None,
+    blocks: Count | None = None,
+    block_size: Count | None = None,
+    dim: Count | None = None,
+    epochs: Count | None = None,
+    batch_size: Count | None = None,
+    learning_rate: float | None = None,
+    seed: Seed | None = None,
+    threads: Count | None = None,
+    device: str | None = None,
     out: Path | str | None = None,
     mesh: str | None = None,
     resume: bool = False,
@@ -67,15 +91,20 @@ def train(
 ) -> Run:
     """Train a model and return the run.
 
-    `data` is a graph, a data set, or the name or path of one. Settings are defaults < `preset` (small or fast, by the
-    size of the graph, unless one is named) < the file `config` < `settings`, a mapping of dotted keys such as
-    {"training.epochs": 5}; `model` is short for the key model.name, or a class of your own. With `out` the run is kept
-    in that folder, and `resume` continues the one there; data and settings then come from the folder where they are not
-    given. Ctrl-C ends training after the batch under way; the run returned is then not `complete`. A complete run that
-    is kept is calibrated on the validation facts.
+    `data` is a graph, a data set, the name or path of one, or a table of facts in memory; see `load`, which also
+    explains `columns` and `literals`. Settings are defaults < `preset` (small or fast, by the size of the graph, unless
+    one is named) < the file `config` < `settings`, a mapping of dotted keys such as {"penalty.dura": 0.1} < arguments
+    that are short for such keys: `epochs` for training.epochs, `dim` for model.dim and so on. `model` is a name, or a
+    class of your own. With `out` the run is kept in that folder, and `resume` continues the one there; data and
+    settings then come from the folder where they are not given. Ctrl-C ends training after the batch under way; the run
+    returned is then not `complete`. A complete run is calibrated on the validation facts.
     Processes that torchrun has started train together, on `mesh` (DATAxENTITIES, see docs/scaling.md).
     """
-    overrides = _overrides(data, model, settings)
+    short = short_settings(
+        columns=columns, literals=literals, on=on, blocks=blocks, block_size=block_size, dim=dim, epochs=epochs,
+        batch_size=batch_size, learning_rate=learning_rate, seed=seed, threads=threads, device=device,
+    )  # fmt: skip
+    overrides = _overrides(data, model, {**(settings or {}), **short})
     folder = None if out is None else Path(out)
     with joined(mesh) as workers:
         with workers.together():
@@ -90,9 +119,42 @@ def train(
         if folder is not None:
             workers.begin(folder)
         run = fit(given, chosen, folder, track=track, progress=progress, workers=workers)
-        if workers.speaks and run.folder is not None and run.complete:
+        if workers.speaks and run.complete:
             _calibrate(run, given)
     return run
+
+
+def short_settings(
+    *,
+    columns: ColumnNames | None,
+    literals: Literals | None,
+    on: str | None,
+    blocks: int | None,
+    block_size: int | None,
+    dim: int | None,
+    epochs: int | None,
+    batch_size: int | None,
+    learning_rate: float | None,
+    seed: int | None,
+    threads: int | None,
+    device: str | None,
+) -> Settings:
+    """The settings that have arguments of their own, by dotted key; what is None is not set."""
+    settings = {
+        "columns": Reading.of(columns).columns,
+        "literals": None if literals is None else Reading.of(literals=literals).literals,
+        "training.on": on,
+        "model.blocks": blocks,
+        "model.block_size": block_size,
+        "model.dim": dim,
+        "training.epochs": epochs,
+        "training.batch_size": batch_size,
+        "optimizer.learning_rate": learning_rate,
+        "training.seed": seed,
+        "training.threads": threads,
+        "training.device": device,
+    }
+    return {key: value for key, value in settings.items() if value is not None}
 
 
 def plan_memory(
@@ -191,13 +253,13 @@ def _calibrate(run: Run, data: DataSet) -> None:
 
     A calibration that these weights have, since nothing was trained, is left as it is.
     """
-    if not len(data.split.valid) or find_spec("scipy") is None or run.folder is None:
+    if not len(data.split.valid) or find_spec("scipy") is None:
         return
     from blockhole.answering.calibrating import calibrate
     from blockhole.answering.calibration import load_calibration
 
     with suppress(DamagedRun):
-        if load_calibration(run.folder) is not None:
+        if run.folder is not None and load_calibration(run.folder) is not None:
             return
     try:
         calibrate(run, data)
@@ -249,19 +311,11 @@ def _lasting_name(data: str | Path) -> str:
 
 
 def _data_set(data: Data | None, config: TrainConfig) -> DataSet:
-    match data:
-        case DataSet():
-            return data
-        case SplitGraph():
-            return DataSet("the graph", data)
-        case KnowledgeGraph():
-            return DataSet("the graph", SplitGraph(data.entities, data.relations, train=data.triples))
-    name = config.data if data is None else data
-    if name is None:
+    given = config.data if data is None else data
+    if given is None:
         raise ConfigError("there is no data to train on; name a data set or a file with --data.")
-    from blockhole.data.dataset import load
-
-    return load(name)
+    check_facts("data", given)
+    return load(given, columns=config.columns, literals=config.literals)
 
 
 def _with_paths(data: DataSet, config: TrainConfig) -> DataSet:

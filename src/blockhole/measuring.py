@@ -228,24 +228,25 @@ def _named(runs: Sequence[Run | Path | str]) -> list[tuple[str, Run]]:
     return named
 
 
-def _common_data(runs: Mapping[str, Run]) -> str:
-    trained = {name: _trained_on(run) for name, run in runs.items()}
+def _common_data(runs: Mapping[str, Run]) -> DataSet:
+    trained = {name: run.config.data for name, run in runs.items()}
     if len(set(trained.values())) > 1:
         listed = ", ".join(f"{name} on {data}" for name, data in trained.items())
         raise EvaluationError(f"the runs were trained on different data ({listed}); name one with --data.")
-    return next(iter(trained.values()))
+    return _trained_on(next(iter(runs.values())))
 
 
-def _trained_on(run: Run) -> str:
-    if run.config.data is None:
+def _trained_on(run: Run) -> DataSet:
+    data = run.load_data()
+    if data is None:
         raise EvaluationError("the run does not say which data it was trained on; name it with --data.")
-    return run.config.data
+    return data
 
 
 def _load(run: Run, data: DataSet | Path | str | None) -> DataSet:
     if isinstance(data, DataSet):
         return data
-    return load(_trained_on(run) if data is None else data)
+    return _trained_on(run) if data is None else load(data)
 
 
 def _labelled_split(run: Run, data: DataSet | Path | str | None, split: str | None) -> SplitGraph:
@@ -277,7 +278,7 @@ def _queries_of_file(run: Run, file: Path | str) -> _Material:
     queries = read_paths(file, run.entities, run.relations)
     if len(queries) == 0:
         raise EvaluationError(f"{file} has no queries; give a file with some.")
-    data = load(_trained_on(run))
+    data = _trained_on(run)
     split = align(data.split, run.entities, run.relations, data.name).split(data.split)
     facts = _as_triples(queries.take(queries.length == 1), len(run.relations))
     return _Material(split, queries, str(file), facts)

@@ -139,6 +139,10 @@ def test_without_calibration_there_are_shares_but_no_probabilities() -> None:
     assert sorted((answer.score for answer in answers), reverse=True) == [answer.score for answer in answers]
     with pytest.raises(RunError, match=r"^the run has no calibration, so shares cannot become probabilities; make it"):
         engine.check("e1/r0", answers[0].entity)
+    fact = engine.ask("e1/r0", only="known")[0].entity
+    assert engine.check("e1/r0", fact) == Verdict(True, 1.0, "known")
+    with pytest.raises(RunError, match=r"^the run has no calibration"):  # a fact may be missing that excludes it
+        engine.check(f"e1/r0 & !{fact}/r0", fact)
 
 
 def test_a_run_without_calibration_says_how_to_make_it(own_clockwork: Path) -> None:

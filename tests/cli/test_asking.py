@@ -162,7 +162,13 @@ def test_a_run_without_calibration(blockhole: Command, own_run: Path) -> None:
     outcome = blockhole("ask", own_run, QUERY, "--json")
     assert {answer["probability"] for answer in outcome.json()["answers"]} == {None}
     assert outcome.err.startswith(f"warning: {own_run} has no calibration for its weights, which turns scores into")
-    for verb in (["check", QUERY, "number 4"], ["explain", QUERY, "number 4"], ["paths", "number 3", "number 4"]):
+    known = ['"number 3"/next', "number 4"]
+    assert blockhole("check", own_run, *known).out == "yes: probability 1.000, known\n"
+    assert blockhole("explain", own_run, *known).out.splitlines()[1] == "1.000  number 3 → next → number 4"
+    listed = blockhole("paths", own_run, "number 3", "number 4")
+    assert "predicted" not in listed.out
+    assert listed.err == outcome.err
+    for verb in (["check", QUERY, "number 4"], ["explain", QUERY, "number 4"]):
         refused = blockhole(verb[0], own_run, *verb[1:]).failure()
         assert refused.startswith(f"{own_run} has no calibration for its weights, which turns scores into")
         assert refused.rstrip().endswith(f"make it with `blockhole calibrate {own_run}`.")

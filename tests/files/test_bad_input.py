@@ -95,6 +95,22 @@ TEXT = {
         ", line 3: not valid RDF (ill-formed document: expected `</rdf:Description>`, but `</rdf:RDF>` was found); "
         "correct the statement there.",
     ),
+    "JSON-LD": (
+        "f.jsonld",
+        b'{"@id": "http://x/a",\n"http://x/r": {"@id": "http://x/b"}\n',
+        ", line 3: not valid RDF (Object values must be followed by a comma to add a new value or a curly bracket to "
+        "end the object); correct the statement there.",
+    ),
+    "a context elsewhere": (
+        "f.jsonld",
+        b'{"@context": "http://schema.org/", "@id": "a:b"}',
+        ": its @context is elsewhere, and nothing is fetched; write the context into the file.",
+    ),
+    "a rule": (
+        "f.n3",
+        b"@prefix : <http://x/> .\n{ :a :r :b } => { :b :r :a } .\n",
+        ": a formula in braces, which is not a fact; keep only plain statements.",
+    ),
     "no RDF": ("f.ttl", b"# nothing\n", ": the file holds no facts; write one fact per line, or leave the file out."),
 }  # fmt: skip
 
@@ -123,7 +139,9 @@ def test_a_row_without_end(tmp_path: Path, name: str, content: bytes, monkeypatc
 
 
 @given(content=st.one_of(st.binary(max_size=40), st.text('<a:b> _"\\@.[]{}#^', max_size=40).map(str.encode)))
-@pytest.mark.parametrize("name", ["f.nt", "f.nq", "f.ttl", "f.trig", "f.rdf", "f.parquet", "f.tsv.gz", "f.nt.zst"])
+@pytest.mark.parametrize(
+    "name", ["f.nt", "f.nq", "f.ttl", "f.trig", "f.rdf", "f.n3", "f.jsonld", "f.parquet", "f.tsv.gz", "f.nt.zst"]
+)
 def test_any_bytes_are_a_graph_or_a_data_error(
     name: str, content: bytes, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -171,7 +189,8 @@ def test_unknown_suffix(tmp_path: Path) -> None:
         read_graph(tmp_path / "f.doc")
     assert str(failure.value) == (
         f"{tmp_path / 'f.doc'}: the format cannot be told from the name; end it in one of .tsv, .txt, .csv, "
-        ".parquet, .nt, .nq, .ttl, .trig, .rdf, .owl, .xml, the text formats optionally followed by .gz or .zst."
+        ".parquet, .nt, .nq, .ttl, .trig, .rdf, .owl, .xml, .n3, .jsonld, "
+        "the text formats optionally followed by .gz or .zst."
     )
 
 
@@ -259,14 +278,17 @@ def test_a_split_is_not_a_graph(tmp_path: Path) -> None:
     [
         ({"a": ["x"], "b": ["y"]}, "2 columns (a, b) instead of 3; write columns source, relation and target."),
         (
-            {"a": ["x", "y"], "b": ["r", None], "c": ["z", "z"]},
+            {"s": ["x", "y"], "p": ["r", None], "o": ["z", "z"]},
             "the relation of row 2 is empty; give it a name or delete the row.",
         ),
         (
             {"source": ["x"], "relation": ["r"], "target": ["y"], "label": [2]},
             "label '2' of row 1 is neither 1 nor -1; write 1 for a fact and -1 for a false one.",
         ),
-        ({"a": [], "b": [], "c": []}, "the file holds no facts; write one fact per line, or leave the file out."),
+        (
+            {"source": [], "type": [], "target": []},
+            "the file holds no facts; write one fact per line, or leave the file out.",
+        ),
     ],
 )
 def test_bad_parquet(tmp_path: Path, table: dict[str, list[object]], expected: str) -> None:
@@ -279,7 +301,7 @@ def test_bad_parquet(tmp_path: Path, table: dict[str, list[object]], expected: s
 
 def test_parquet_of_lists(tmp_path: Path) -> None:
     path = tmp_path / "f.parquet"
-    pl.DataFrame({"a": [[1]], "b": ["r"], "c": ["d"]}).write_parquet(path)
+    pl.DataFrame({"s": [[1]], "p": ["r"], "o": ["d"]}).write_parquet(path)
     with pytest.raises(MalformedFile, match="not a Parquet file of names"):
         read_graph(path)
 
@@ -300,7 +322,7 @@ def test_tsv_refuses_names_it_cannot_hold_and_leaves_nothing(tmp_path: Path, cha
 
 def test_formats_that_are_only_read(tmp_path: Path) -> None:
     with pytest.raises(DataError) as failure:
-        write_graph(graph_of([("a", "r", "b")]), tmp_path / "f.ttl")
+        write_graph(graph_of([("a", "r", "b")]), tmp_path / "f.rdf")
     assert str(failure.value) == (
-        f"{tmp_path / 'f.ttl'}: this format is read, but not written; write .tsv, .csv, .parquet or .nt."
+        f"{tmp_path / 'f.rdf'}: this format is read, but not written; write .tsv, .csv, .parquet, .nt, .ttl or .jsonld."
     )

@@ -1,19 +1,21 @@
-"""polars, pandas and networkx, in and out."""
+"""Facts in memory: frames, arrays, lists, networkx and rdflib graphs, in and out."""
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 
 import networkx as nx
+import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 from hypothesis import given
 
-from blockhole.errors import DataError, MissingExtra
-from blockhole.files.frames import from_networkx, from_pandas, from_polars, to_networkx, to_pandas, to_polars
+from blockhole.errors import ConfigError, DataError, MissingExtra
+from blockhole.files.frames import to_graph, to_networkx, to_pandas, to_polars
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from tests.files.facts import Fact, any_name, fact_lists, facts_of, graph_of
 
@@ -22,23 +24,53 @@ from tests.files.facts import Fact, any_name, fact_lists, facts_of, graph_of
 def test_frames_round_trip(facts: list[Fact]) -> None:
     graph = graph_of(facts)
     assert to_polars(graph).rows() == facts
-    assert from_polars(to_polars(graph)) == graph
-    assert from_pandas(to_pandas(graph)) == graph
+    assert to_graph(to_polars(graph)) == to_graph(to_polars(graph).lazy()) == graph
+    assert to_graph(to_pandas(graph)) == graph
+    assert to_graph(facts) == to_graph([list(fact) for fact in facts]) == graph
+    assert to_graph(np.array(facts, dtype=object)) == graph
 
 
 @given(facts=fact_lists(any_name))
 def test_networkx_round_trip_keeps_nodes_in_order_and_every_fact(facts: list[Fact]) -> None:
     graph = graph_of(facts)
-    again = from_networkx(to_networkx(graph))
+    again = to_graph(to_networkx(graph))
     assert again.entities == graph.entities
     assert Counter(facts_of(again)) == Counter(facts)
 
 
-def test_columns_can_be_named_and_may_hold_numbers() -> None:
-    table = {"n": [7, 8], "h": [1, 2], "r": ["r", "r"], "t": [2, 3]}
+def test_columns_are_found_or_told_and_may_hold_numbers() -> None:
+    table = {"n": [7, 8], "t": [2, 3], "h": [1, 2], "r": ["r", "r"]}
     expected = graph_of([("1", "r", "2"), ("2", "r", "3")])
-    assert from_polars(pl.DataFrame(table), "h", "r", "t") == expected
-    assert from_pandas(pd.DataFrame(table, index=[5, 5]), "h", "r", "t") == expected
+    for columns in (None, ("h", "r", "t"), "h,r,t", (3, 4, 2)):
+        assert to_graph(pl.DataFrame(table), columns=columns) == expected
+        assert to_graph(pd.DataFrame(table, index=[5, 5]), columns=columns) == expected
+    unnamed = pd.DataFrame([[1, "r", 2], [2, "r", 3]])
+    assert to_graph(unnamed) == to_graph(unnamed, columns=(0, 1, 2)) == expected
+    assert to_graph(np.array([[1, 0, 2], [2, 0, 3]])) == graph_of([("1", "0", "2"), ("2", "0", "3")])
+    record = np.array([("r", 1, 2), ("r", 2, 3)], dtype=[("rel", "U9"), ("src", "i4"), ("dst", "i4")])
+    assert to_graph(record) == expected
+
+
+def test_whole_numbers_beside_holes_stay_whole() -> None:
+    """pandas makes floats of a column of ids with a hole: 2.0 in one column is 2 in the other."""
+    ids = {"s": [1, 2, 3], "p": ["r", "r", "r"], "o": [2, 3, None]}
+    expected = graph_of([("1", "r", "2"), ("2", "r", "3")])
+    assert to_graph(pd.DataFrame(ids).dropna()) == expected
+    assert to_graph(pl.DataFrame(ids).with_columns(pl.col("o").cast(pl.Float64)).drop_nulls()) == expected
+    assert to_graph([(1.0, "r", 2), (2, "r", 3.0)]) == expected
+
+
+def test_an_rdflib_graph_is_what_it_writes() -> None:
+    """rdflib itself is not needed here: what has its class and writes N-Triples is read."""
+
+    class Graph:
+        __module__ = "rdflib.graph"
+
+        def serialize(self, destination: str, format: str, encoding: str) -> None:
+            assert format == "nt"
+            Path(destination).write_text('<x:a> <x:r> <x:b> .\n<x:b> <x:name> "B" .\n', encoding=encoding)
+
+    assert facts_of(to_graph(Graph())) == [("x:a", "x:r", "x:b"), ("x:b", "x:name", '"B"')]
 
 
 def test_networkx_relations_are_attributes_or_keys() -> None:
@@ -46,29 +78,30 @@ def test_networkx_relations_are_attributes_or_keys() -> None:
     keyed.add_node("alone")
     keyed.add_edge("a", "b", key="r")
     keyed.add_edge("a", "b", relation="s")
-    assert list(from_networkx(keyed).entities) == ["alone", "a", "b"]
-    assert facts_of(from_networkx(keyed)) == [("a", "r", "b"), ("a", "s", "b")]
+    assert list(to_graph(keyed).entities) == ["alone", "a", "b"]
+    assert facts_of(to_graph(keyed)) == [("a", "r", "b"), ("a", "s", "b")]
     plain: nx.DiGraph[int] = nx.DiGraph()
     plain.add_edge(1, 2, relation="r")
-    assert facts_of(from_networkx(plain)) == [("1", "r", "2")]
+    assert facts_of(to_graph(plain)) == [("1", "r", "2")]
 
 
 def test_networkx_graphs_that_are_no_knowledge_graphs() -> None:
     with pytest.raises(DataError, match=r"the networkx graph is undirected, .*; use networkx\.MultiDiGraph\."):
-        from_networkx(nx.Graph([("a", "b")]))
+        to_graph(nx.Graph([("a", "b")]))
     with pytest.raises(DataError, match="the edge from 'a' to 'b' has no relation; set its attribute 'relation'"):
-        from_networkx(nx.MultiDiGraph([("a", "b")]))
+        to_graph(nx.MultiDiGraph([("a", "b")]))
     same: nx.DiGraph[object] = nx.DiGraph()
     same.add_edge(1, "1", relation="r")
     with pytest.raises(
         DataError, match="two nodes of the networkx graph have the same name as text; rename one of them"
     ):
-        from_networkx(same)
+        to_graph(same)
 
 
-@pytest.mark.parametrize(
-    "read", [lambda table: from_polars(pl.DataFrame(table)), lambda table: from_pandas(pd.DataFrame(table))]
-)
+WHICH = "say which are source, relation and target with --columns {} (columns= in Python) or the like."
+
+
+@pytest.mark.parametrize("frame", [pl.DataFrame, pd.DataFrame])
 @pytest.mark.parametrize(
     ("table", "expected"),
     [
@@ -77,17 +110,75 @@ def test_networkx_graphs_that_are_no_knowledge_graphs() -> None:
             "the target of row 1 of the frame (counted from 0) is empty; give it a name or drop the row.",
         ),
         (
-            {"a": [], "b": []},
-            "the frame has no column 'source', only a, b; name the columns with source=, relation= and target=.",
+            {"source": [1.0, float("nan")], "relation": ["r", "r"], "target": ["b", "c"]},
+            "the source of row 1 of the frame (counted from 0) is empty; give it a name or drop the row.",
+        ),
+        (
+            {"a": ["x"], "b": ["y"]},
+            "the frame: 2 columns (a, b) instead of 3; write columns source, relation and target.",
+        ),
+        ({}, "the frame: 0 columns instead of 3; write columns source, relation and target."),
+        ({"s": [], "p": [], "o": []}, "the frame holds no facts; give it rows of source, relation and target."),
+        (
+            {"a": ["x"], "b": ["r"], "c": ["y"]},
+            "the frame: no column is named like a source, relation or target, only a, b, c; " + WHICH.format("a,b,c"),
+        ),
+        (
+            {"head": ["x"], "subject": ["y"], "rel": ["r"], "tail": ["z"]},
+            "the frame: both 'head' and 'subject' could be the source; " + WHICH.format("head,subject,rel"),
+        ),
+        (
+            {"s": ["a"], "r": ["r"], "o": ["b"], "label": [-1]},
+            "the frame has labels other than 1 in label; keep only the rows that are facts.",
         ),
     ],
-)
-def test_frames_with_holes_or_without_the_columns(
-    read: Callable[[object], object], table: dict[str, list[str | None]], expected: str
+)  # fmt: skip
+def test_frames_that_are_no_graphs(
+    frame: Callable[[object], object], table: dict[str, list[object]], expected: str
 ) -> None:
     with pytest.raises(DataError) as failure:
-        read(table)
+        to_graph(frame(table))
     assert str(failure.value) == expected
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        ([("a", "r")], "row 0 of the list (counted from 0) is 2 items, not a source, a relation and a target."),
+        (
+            [("a", "r", "b"), "arb"],
+            "row 1 of the list (counted from 0) is 'arb', not a source, a relation and a target.",
+        ),
+        (
+            [("a", "r", None)],
+            "the target of row 0 of the list (counted from 0) is empty; give it a name or drop the row.",
+        ),
+        ([], "the list holds no facts; give it rows of source, relation and target."),
+        (np.zeros((4, 2)), "the array has the shape [4, 2]; give three columns: source, relation and target."),
+        (np.zeros(3), "the array has the shape [3]; give three columns: source, relation and target."),
+        (
+            np.array([[1, 1, np.nan]]),
+            "the target of row 0 of the array (counted from 0) is empty; give it a name or drop the row.",
+        ),
+        (
+            pd.DataFrame([["a", "r", "b"]], columns=["s", "s", "o"]),
+            "the frame has two columns of one name (s, s, o); rename one of them.",
+        ),
+        (
+            pl.DataFrame({"s": [[1]], "p": ["r"], "o": ["b"]}),
+            "the frame: a column of names holds lists or the like; make them text.",
+        ),
+    ],
+)  # fmt: skip
+def test_other_facts_that_are_no_graphs(data: object, expected: str) -> None:
+    with pytest.raises(DataError) as failure:
+        to_graph(data)
+    assert str(failure.value) == expected
+
+
+def test_what_is_no_table() -> None:
+    with pytest.raises(ConfigError, match=r"^facts in memory must be a frame of polars or pandas, .*, not dict\.$"):
+        to_graph({"a": "b"})
 
 
 @pytest.mark.parametrize(("module", "call", "feature"), [

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blockhole.errors import DataError
+from blockhole.files.columns import Reading
 from blockhole.files.formats import Layout, format_of
 from blockhole.files.rdf import PREFIX, read_ntriples, split_lines, take_apart
 from blockhole.files.readers import read_graph
@@ -29,7 +30,7 @@ def by_pyoxigraph(content: bytes, layout: Layout) -> list[Fact]:
 
 
 def by_us(path: Path) -> list[Fact]:
-    return [fact for block in read_ntriples(path, format_of(path)) for fact in block.iter_rows()]
+    return [fact for block in read_ntriples(path, format_of(path), Reading()) for fact in block.iter_rows()]
 
 
 iris = st.one_of(

@@ -1,15 +1,22 @@
-"""Turtle, TriG and RDF/XML."""
+"""Turtle, TriG, RDF/XML, N3 and JSON-LD; prefixes, literals and labels."""
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import pyoxigraph as ox
 import pytest
 
-from blockhole.errors import MalformedFile
+from blockhole.answering.known import answers_from_facts
+from blockhole.cli.main import main
+from blockhole.data.dataset import load, store
+from blockhole.errors import NOTES, MalformedFile
 from blockhole.files import rdf
 from blockhole.files.readers import read_graph, read_split
+from blockhole.files.writers import convert
+from blockhole.fitting import train
+from blockhole.runs.run import Run
 from tests.files.facts import compress_zstd, facts_of
 
 TURTLE = """@prefix : <http://x/> .
@@ -117,3 +124,97 @@ def test_a_prefix_of_thousands_of_characters_is_refused(tmp_path: Path, text: st
     path.write_text(text.replace("{long}", "y" * 2100), encoding="utf-8")
     with pytest.raises(MalformedFile, match=r"a prefix stands for 2,1.. characters; shorten it to 2,048 at most"):
         read_graph(path)
+
+
+GEO = """@prefix : <http://x/> .
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+:France :borders :Spain ; rdfs:label "La \\"France\\""@fr , "France" ; :population 68000000 .
+:Spain :borders :France ; :population 48000000 .
+"""
+BORDERS = [
+    ("http://x/France", "http://x/borders", "http://x/Spain"),
+    ("http://x/Spain", "http://x/borders", "http://x/France"),
+]
+LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
+
+
+@pytest.mark.parametrize(("name", "content"), [
+    ("geo.n3", "@prefix : <http://x/> . :France :borders :Spain . :Spain :borders :France ."),
+    ("geo.jsonld", '\ufeff{"@context": {"ex": "http://x/", "borders": {"@id": "ex:borders", "@type": "@id"}}, '
+     '"@graph": [{"@id": "ex:France", "borders": "ex:Spain"}, {"@id": "ex:Spain", "borders": "ex:France"}]}'),
+])  # fmt: skip
+def test_n3_and_json_ld(tmp_path: Path, name: str, content: str) -> None:
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    assert facts_of(read_graph(tmp_path / name)) == BORDERS
+
+
+@pytest.mark.parametrize("suffix", [".ttl", ".nt"])
+@pytest.mark.parametrize(("literals", "relations", "dropped"), [
+    (None, {"http://x/borders", LABEL, "http://x/population"}, None),
+    ("keep", {"http://x/borders", LABEL, "http://x/population"}, None),
+    ("drop", {"http://x/borders"}, 4),
+    ("rdfs:label", {"http://x/borders", LABEL}, 2),
+    (["<http://x/population>"], {"http://x/borders", "http://x/population"}, 2),
+])  # fmt: skip
+def test_literals_are_kept_dropped_or_chosen(
+    tmp_path: Path,
+    suffix: str,
+    literals: str | list[str] | None,
+    relations: set[str],
+    dropped: int | None,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    (tmp_path / "geo.ttl").write_text(GEO)
+    path = tmp_path / f"geo{suffix}"
+    if suffix != ".ttl":
+        convert(tmp_path / "geo.ttl", path)
+    caplog.set_level(logging.INFO, logger=NOTES)
+    assert set(read_graph(path, literals=literals).relations) == relations
+    said = [] if dropped is None else [f"{path}: {dropped} triples with literals left out."]
+    assert [record.getMessage() for record in caplog.records] == said
+
+
+def test_a_name_in_quotes_is_no_literal(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('source,relation,target\na,r,"""b"""\n"""b""",r,c\n')
+    convert(tmp_path / "a.csv", tmp_path / "a.nt")
+    assert len(read_graph(tmp_path / "a.nt", literals="drop")) == 2
+
+
+def test_prefixes_are_kept_with_the_graph_and_the_run(tmp_path: Path) -> None:
+    (tmp_path / "geo.ttl").write_text(GEO)
+    graph = read_graph(tmp_path / "geo.ttl")
+    assert graph.entities.find(":France") == graph.entities.id("http://x/France")
+    assert graph.relations.find("rdfs:label") == graph.relations.id(LABEL)
+    assert graph.entities.find("rdfs:France") is None
+    assert [graph.entities.shortened(name) for name in ("http://x/Spain", "http://y/Spain", "http://x/")] == [
+        ":Spain", "http://y/Spain", "http://x/",
+    ]  # fmt: skip
+    assert answers_from_facts(str(tmp_path / "geo.ttl"), ":France/:borders").entities == ("http://x/Spain",)
+    store(load(tmp_path / "geo.ttl").split, tmp_path / "stored", origin={})
+    run = train(tmp_path / "stored", epochs=1, threads=1, out=tmp_path / "run")
+    for kept in (run, Run.open(tmp_path / "run")):
+        assert kept.entities.prefixes == {"": "http://x/", "rdfs": LABEL.removesuffix("label")}
+        assert kept.relations.find(":borders") == 0
+    (tmp_path / "stored" / "prefixes.json").write_text("[]")
+    with pytest.raises(
+        MalformedFile, match=r"prefixes\.json: not prefixes and what they stand for; delete it, or write"
+    ):
+        read_split(tmp_path / "stored")
+
+
+def test_turtle_is_written_with_the_prefixes_it_had(tmp_path: Path) -> None:
+    (tmp_path / "geo.ttl").write_text(GEO)
+    convert(tmp_path / "geo.ttl", tmp_path / "again.ttl")
+    assert (tmp_path / "again.ttl").read_text().splitlines()[2] == ":France :borders :Spain ;"
+    assert read_graph(tmp_path / "again.ttl") == read_graph(tmp_path / "geo.ttl")
+
+
+def test_labels_are_shown_where_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "geo.ttl"
+    path.write_text(GEO)
+    assert rdf.labels(read_graph(path)) == {"http://x/France": 'La "France"'}
+    for names, shown in (("full", "http://x/France"), ("short", ":France"), ("label", 'La "France"')):
+        with pytest.raises(SystemExit) as stop:
+            main(["answers", str(path), ":Spain/:borders", "--names", names])
+        assert not stop.value.code
+        assert capsys.readouterr().out == f"{shown}\n"

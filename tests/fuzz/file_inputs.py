@@ -157,6 +157,10 @@ _TABLE_WORDS = (
     b"a\tr\tb\n",
     b"a,r,b\n",
 )
+JSON_LD = (
+    b'{"@context": {"ex": "http://x/", "r": {"@id": "ex:r", "@type": "@id"}}, "@graph": [{"@id": "ex:a", "r": ["ex:b", '
+    b'"ex:c"], "ex:name": {"@value": "A", "@language": "en"}}, {"@id": "_:b", "r": {"@id": "ex:a"}}]}'
+)
 ANY_TEXT = text_damage(*_TABLE_WORDS, *_RDF_WORDS)
 
 
@@ -299,6 +303,8 @@ def file_targets() -> dict[str, Target]:
         "turtle": text("f.ttl", TURTLE, *_RDF_WORDS),
         "trig": text("f.trig", TRIG, *_RDF_WORDS),
         "rdf-xml": text("f.rdf", XML, *_XML_WORDS),
+        "n3": text("f.n3", TURTLE, *_RDF_WORDS, b"{", b"}", b"=>", b"?x"),
+        "json-ld": text("f.jsonld", JSON_LD, b"{", b"}", b"[", b'"@id"', b'"@context"', b'"@graph"', b'"@value"', b":"),
         "compressed": FileTarget(_compressed, damage_bytes, read_graphs),
         "path-set": FileTarget(_path_sets, _damage_path_set, _read_path_set),
         "config": FileTarget(_configs, _damage_config, _read_config),

@@ -1,4 +1,4 @@
-"""A stranger's path from a Turtle file to answers, with the installed command alone; then ten mistakes on the way."""
+"""A stranger's path from a Turtle file or a table to answers, with the installed command alone; then the mistakes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from pathlib import Path
 
 import httpx
 import numpy as np
+import pytest
 
 from tests.journey.conftest import Blockhole
-from tests.journey.towns import FILE, iri
+from tests.journey.towns import FILE, iri, write_table
 from tests.packaging.wheel import Installation, environment
 
 LAND = f"{iri('Zoë Müller')}/{iri('née à')}/{iri('liegt_in')}"
@@ -123,7 +124,55 @@ def test_interrupt_and_resume(blockhole: Blockhole, run: str, installation: Inst
     assert seen == list(range(1, epochs + 1))
 
 
-# Ten mistakes that a stranger makes, and the sentence that each is met with.
+# Tables as spreadsheets and databases write them
+
+
+@pytest.mark.parametrize(
+    ("name", "header", "order", "separator", "told", "noted"),
+    [
+        ("excel.csv", "from;to;type;since", (0, 2, 1), ";", None,
+         "columns 1 (from), 3 (type) and 2 (to); left out: since; facts have no time; "
+         "fields are separated by semicolons."),
+        ("base.csv", ":START_ID,:END_ID,:TYPE,weight", (0, 2, 1), ",", None,
+         "columns 1 (:START_ID), 3 (:TYPE) and 2 (:END_ID); left out: weight; "
+         "a fact holds or does not, so weights do not count."),
+        ("export.tsv", "Subject\tPredicate\tObject\trow", (0, 1, 2), "\t", None,
+         "columns 1 (Subject), 2 (Predicate) and 3 (Object); left out: row."),
+        ("maison.csv", "qui,quoi,lien,depuis", (0, 2, 1), ",", "qui,lien,quoi", None),
+    ],
+)  # fmt: skip
+def test_a_table_is_understood(
+    blockhole: Blockhole,
+    folder: Path,
+    name: str,
+    header: str,
+    order: tuple[int, int, int],
+    separator: str,
+    told: str | None,
+    noted: str | None,
+) -> None:
+    write_table(folder / name, header, order, separator)
+    columns = () if told is None else ("--columns", told)
+    stats = blockhole("data", "stats", name, "--json", *columns)
+    sizes = json.loads(stats.out)
+    assert (sizes["entities"], sizes["relations"], sizes["train"]) == (84, 4, 198)
+    assert stats.err == (f"{name}: left out: depuis.\n" if noted is None else
+                         f"{name}: source, relation and target are {noted}\n")  # fmt: skip
+    assert blockhole("answers", name, '"Zoë Müller"/"née à"/liegt_in', *columns).out == "Brésil\n"
+
+
+def test_a_run_remembers_how_its_table_was_read(blockhole: Blockhole, folder: Path) -> None:
+    write_table(folder / "maison.csv", "qui,quoi,lien,depuis", (0, 2, 1), ",")
+    told = ("--columns", "qui,lien,quoi")
+    split = blockhole("data", "split", "maison.csv", "--out", "maison", "--valid", 0.1, "--test", 0.1, *told)
+    assert split.status == 0, split.err
+    trained = blockhole("train", "--data", "maison.csv", "--out", "run", "--epochs", 2, "--threads", 1, *told)
+    assert trained.status == 0, trained.err
+    again = blockhole("train", "--out", "run", "--resume", "--epochs", 3)
+    assert again.status == 0, again.err
+
+
+# Mistakes that a stranger makes, and the sentence that each is met with.
 
 BORN = iri("née à")
 
@@ -204,12 +253,35 @@ def test_9_measuring_without_facts_set_aside(blockhole: Blockhole, unsplit_run: 
 
 def test_10_probabilities_without_facts_set_aside(blockhole: Blockhole, unsplit_run: str) -> None:
     """One sentence leads to the next."""
-    first = _failure(blockhole, "explain", unsplit_run, f"{iri('Zoë Müller')}/{BORN}", "http://exemple.org/São_Paulo")
-    assert first == (
+    query = f"{iri('Zoë Müller')}/{BORN}"
+    assert blockhole("explain", unsplit_run, query, "http://exemple.org/São_Paulo").out.startswith(
+        "http://exemple.org/São_Paulo: known, probability 1.000\n"
+    )
+    assert _failure(blockhole, "explain", unsplit_run, query, "http://exemple.org/Kraków") == (
         "tout has no calibration for its weights, which turns scores into probabilities; "
         "make it with `blockhole calibrate tout`."
     )
     assert _failure(blockhole, "calibrate", unsplit_run).endswith(
         f"{FILE} has no validation facts, by which probabilities are fitted; set some aside with "
         "`blockhole data split` and train on what it writes, or name other data with --data."
+    )
+
+
+def test_11_a_header_that_names_no_column_we_know(blockhole: Blockhole, folder: Path) -> None:
+    write_table(folder / "maison.csv", "qui,quoi,lien,depuis", (0, 2, 1), ",")
+    assert _failure(blockhole, "train", "--data", "maison.csv", "--out", "x") == (
+        "maison.csv, line 1: 4 columns (qui, quoi, lien, depuis), which do not say what they are; "
+        "say which are source, relation and target with --columns qui,quoi,lien (columns= in Python) or the like, "
+        "or --columns 1,2,3 if it is a fact."
+    )
+    assert _failure(blockhole, "data", "stats", "maison.csv", "--columns", "qui,lien,ou") == (
+        "maison.csv, line 1: no column is called 'ou'; there are qui, quoi, lien, depuis; name these."
+    )
+
+
+def test_12_a_table_of_pairs(blockhole: Blockhole, folder: Path) -> None:
+    (folder / "paires.csv").write_text("source,target,weight\nZoë,José,0.5\nJosé,Łukasz,1\n", encoding="utf-8")
+    assert _failure(blockhole, "train", "--data", "paires.csv", "--out", "x") == (
+        "paires.csv, line 1: the first line (source, target, weight) names no relation; "
+        "add a column that names the relation of each row, or --columns 1,2,3 if it is a fact."
     )

@@ -50,14 +50,17 @@ def calibrate(
 ) -> Calibration:
     """Fit a calibration on validation facts, those of the run's own data unless other data is given or named.
 
-    It is kept in the folder of the run, where there is one, and used whenever the run is asked. `seed` decides which
-    facts and candidates are drawn. A GPU, where `device` is one, takes seconds for what takes minutes without.
+    It is kept in the folder of the run, or with a run that is only in memory, and used whenever the run is asked.
+    `seed` decides which facts and candidates are drawn. A GPU, where `device` is one, takes seconds for what takes
+    minutes without.
     """
     place = choose_device(device)
     run = run if isinstance(run, Run) else Run.open(run)
     calibrated = fit(Vectors.of(run), _data_for(run, data), seed=seed, device=place)
     if run.folder is not None:
         save_calibration(calibrated, run.folder)
+    else:
+        run.calibrated = calibrated
     return calibrated.calibration
 
 
@@ -495,9 +498,9 @@ def _question_keys(queries: PathQueries) -> NDArray[np.int32]:
 
 def data_of(run: Run) -> DataSet:
     """The data set that the run was trained on."""
-    if run.config.data is None:
+    data = run.load_data()
+    if data is None:
         raise RunError("the run was trained on a graph in memory and names no data set; give the data as well.")
-    data = load(run.config.data)
     require_same_names(run, data)
     return data
 

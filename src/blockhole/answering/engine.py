@@ -30,6 +30,7 @@ from blockhole.errors import (
     check_argument,
     checked,
     counted,
+    html_table,
 )
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.queries.language import Query, encode_chain, encode_entity, encode_tree, find_plan, parse
@@ -93,14 +94,16 @@ def ask(
 def check(run: Engine | Run | Path | str, query: str | Query, entity: str) -> Verdict:
     """Whether `entity` answers the query, as check("runs/family", "William/^fatherOf", "Charles").
 
-    The run must be calibrated: a verdict on what the graph does not know is a probability.
+    Where facts do not make it one, the run must be calibrated: such a verdict is a probability.
     """
-    return open_engine(run, calibrated=True).check(query, entity)
+    return open_engine(run, quietly=True).check(query, entity)
 
 
-def open_engine(run: Engine | Run | Path | str, *, calibrated: bool = False) -> Engine:
-    """The engine itself, or that of a run or of the run in a folder, which may have to be `calibrated`."""
-    return run if isinstance(run, Engine) else Engine.open(run, calibrated=calibrated)
+def open_engine(run: Engine | Run | Path | str, *, quietly: bool = False) -> Engine:
+    """The engine itself, or that of a run or of the run in a folder; `quietly` if it says later what it lacks."""
+    if isinstance(run, Engine):
+        return run
+    return Engine.opened(run) if quietly else Engine.open(run)
 
 
 @final
@@ -126,6 +129,7 @@ class Engine:
         self.vectors = vectors
         self.graph = graph
         self.calibrated = calibrated
+        self.lacking = "the run has no calibration, so shares cannot become probabilities; " + _REMEDY
         self.known = KnownFacts(graph)
         kept = None if loaded is None else loaded.exact
         self.candidates = vectors.all_candidates() if kept is None else kept
@@ -135,6 +139,22 @@ class Engine:
             calibration, table = calibrated.calibration, calibrated.normalisers
             scale, curve, kind = calibration.scale, calibration.hop, calibration.kind
         self.hops = Hops(vectors, self.candidates, self.known, scale, curve, table, kind)
+
+    def __repr__(self) -> str:
+        return f"Engine({counted(self.graph.num_entities, 'entity', 'entities')}, {counted(len(self.graph), 'fact')})"
+
+    def _repr_html_(self) -> str:
+        """A small table, for notebooks."""
+        calibration = self.calibration
+        fitted = "none: answers have shares, no probabilities"
+        if calibration is not None:
+            fitted = f"fitted on {counted(calibration.facts, 'validation fact')}, Brier score {calibration.brier:.3f}"
+        return html_table("Engine", self._sizes() | {"probabilities": fitted})
+
+    def _sizes(self) -> dict[str, str]:
+        graph = self.graph
+        sizes = {"entities": graph.num_entities, "relations": graph.num_relations, "facts": len(graph)}
+        return {name: f"{size:,}" for name, size in sizes.items()}
 
     @property
     def calibration(self) -> Calibration | None:
@@ -157,23 +177,38 @@ class Engine:
         is warned about and searched without it. Vectors are views of the run's files, or copies of their own
         `in_memory`, which outlive files that are overwritten.
         """
+        engine = cls.opened(run, graph, in_memory=in_memory, calibrated=calibrated)
+        in_folder = not isinstance(run, Run) or run.folder is not None
+        if engine.calibrated is None and in_folder:
+            warnings.warn(engine.lacking + _NO_PROBABILITIES, BlockholeWarning, stacklevel=3)
+        return engine
+
+    @classmethod
+    def opened(
+        cls,
+        run: Run | Path | str,
+        graph: KnowledgeGraph | None = None,
+        *,
+        in_memory: bool = False,
+        calibrated: bool = False,
+    ) -> Engine:
+        """The same without a word about a calibration that is missing: `lacking` says it."""
         if not isinstance(run, Run):
             run = Run.open(run)
-        vectors, loaded, kept = Vectors.of(run), None, None
+        vectors, loaded, kept, lacking = Vectors.of(run), None, run.calibrated, None
         if run.folder is not None:
             try:
                 loaded = load_index(run.folder, vectors)
             except (RunError, MissingExtra) as failure:
-                warnings.warn(f"answers are searched for without the index: {failure}", BlockholeWarning, stacklevel=3)
+                warnings.warn(f"answers are searched for without the index: {failure}", BlockholeWarning, stacklevel=4)
             kept, lacking = _kept_calibration(run.folder, (2 * len(run.relations), len(run.entities)))
             if kept is None and calibrated:
                 raise RunError(lacking + ".")
-            if kept is None:
-                message = f"{lacking}, or answers will have no probabilities."
-                warnings.warn(message, BlockholeWarning, stacklevel=3)
         if in_memory:
             vectors, loaded = vectors.copied(), loaded and loaded.copied()
-        return cls(vectors, run.graph if graph is None else graph, kept, loaded)
+        engine = cls(vectors, run.graph if graph is None else graph, kept, loaded)
+        engine.lacking = lacking or engine.lacking
+        return engine
 
     @checked
     def ask(
@@ -248,18 +283,19 @@ class Engine:
     @checked
     def check(self, query: str | Query | Encoded, entity: str, *, deadline: Deadline = UNLIMITED) -> Verdict:
         """Whether `entity` answers the query."""
-        self.require_calibration()
-        _, plan = self.encode(query)
+        parsed, plan = self.encode(query)
         target = encode_entity(entity, self.graph.entities)
         known = bool(np.isin(target, self.known.plan_answers(plan)))
+        self.require_calibration(unless=known and not parsed.has_negation)
         # A path that holds over facts needs no search.
         probability = self.value(plan, target, deadline)
         return Verdict(known or probability >= 0.5, probability, "known" if known else "predicted")
 
-    def require_calibration(self) -> None:
-        """Refuse to say how probable something is without a calibration."""
-        if self.calibrated is None:
-            raise RunError("the run has no calibration, so shares cannot become probabilities; " + _REMEDY)
+    @checked
+    def require_calibration(self, *, unless: bool = False) -> None:
+        """Refuse to say how probable something is without a calibration, `unless` it is certain by facts."""
+        if self.calibrated is None and not unless:
+            raise RunError(self.lacking + ".")
 
     def value(self, plan: Plan, target: int, deadline: Deadline = UNLIMITED) -> float:
         """The probability that an entity answers a query, or without a calibration its share; any entity may."""
@@ -335,6 +371,7 @@ def check_top(top: int) -> None:
 
 
 _REMEDY = "make it with: blockhole calibrate RUN"
+_NO_PROBABILITIES = ", or answers will have no probabilities."
 
 
 def _kept_calibration(folder: Path, shape: tuple[int, int]) -> tuple[Calibrated | None, str]:

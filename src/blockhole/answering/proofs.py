@@ -82,18 +82,21 @@ def explain(
 ) -> Explanation:
     """The `top` most probable proofs that `entity` answers the query, exactly; facts are certain.
 
-    A search that passes its deadline ends with `OutOfTime`. The run must be calibrated.
+    A search that passes its deadline ends with `OutOfTime`. Without a calibration, answers that are certain by facts
+    are explained by these facts alone, and others are refused.
     """
-    engine = open_engine(run, calibrated=True)
-    engine.require_calibration()
+    engine = open_engine(run, quietly=True)
     parsed, plan = engine.encode(query)
     target = encode_entity(entity, engine.graph.entities)
     known = bool(np.isin(target, engine.known.plan_answers(plan)))
+    engine.require_calibration(unless=known and not parsed.has_negation)
     search = Search(engine, plan, "all", deadline)
     none = np.zeros(engine.graph.num_entities, dtype=bool)
     probability = float(search.settle(Wanted(none, 0, np.array([target]))).low[target])
     prover = _Prover(engine, plan, search, deadline)
     found = prover.proofs(len(plan.steps) - 1, target, top)
+    if engine.calibrated is None:
+        found = [proof for proof in found if prover.by_facts(proof)]
     return Explanation(
         query=str(parsed),
         entity=engine.graph.entities[target],
@@ -181,6 +184,15 @@ class _Prover:
             for probability, chosen in _best_products(parts, top)
             if probability * left >= PLAUSIBLE
         ]
+
+    def by_facts(self, proof: _Found) -> bool:
+        """Whether each hop of a proof is a fact; a share may be 1 all the same where nothing else is possible."""
+        step = self._plan.steps[proof.step]
+        if isinstance(step, Follow):
+            reached = self._engine.known.targets(np.array([proof.parts[0].entity]), self._plan.ids[step.slot])
+            if proof.entity not in reached:
+                return False
+        return all(map(self.by_facts, proof.parts))
 
     def named(self, proof: _Found) -> ProofNode:
         """A proof in names."""

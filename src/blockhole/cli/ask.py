@@ -10,8 +10,25 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 import blockhole
-from blockhole.cli.options import QueryArgument, RunArgument, TableOption, TopOption
-from blockhole.cli.output import JsonFlag, plain_table, print_answers, print_json, print_whole, stderr, stdout
+from blockhole.cli.options import (
+    ColumnsOption,
+    LiteralsOption,
+    NamesOption,
+    QueryArgument,
+    RunArgument,
+    TableOption,
+    TopOption,
+)
+from blockhole.cli.output import (
+    JsonFlag,
+    plain_table,
+    print_answers,
+    print_json,
+    print_whole,
+    shown_names,
+    stderr,
+    stdout,
+)
 from blockhole.errors import counted
 
 if TYPE_CHECKING:
@@ -42,6 +59,8 @@ def ask(
     facts: Annotated[
         Path | None, typer.Option("--facts", help="File of additional facts, which may be about new entities.")
     ] = None,
+    columns: ColumnsOption = None,
+    names: NamesOption = "full",
     json: JsonFlag = False,
 ) -> None:
     """Print the answers to a query: those that follow from facts, then the best that the model predicts.
@@ -67,11 +86,11 @@ def ask(
     if facts is not None:
         from blockhole.answering.new_facts import with_facts
 
-        engine = with_facts(engine, blockhole.read_graph(facts))
+        engine = with_facts(engine, blockhole.read_graph(facts, columns=columns))
     if file is not None and out is not None:
         _answer_file(engine, read_queries(file, engine), out, top, candidates, only, json)
     elif query is not None:
-        _answer(engine, query, top, candidates, only, offset, json)
+        _answer(engine, query, top, candidates, only, offset, names, json)
     else:
         from blockhole.cli.prompt import open_prompt
 
@@ -79,7 +98,14 @@ def ask(
 
 
 def _answer(
-    engine: Engine, query: str, top: int, candidates: Candidates, only: Status | None, offset: int, json: bool
+    engine: Engine,
+    query: str,
+    top: int,
+    candidates: Candidates,
+    only: Status | None,
+    offset: int,
+    names: Literal["full", "short", "label"],
+    json: bool,
 ) -> None:
     from blockhole.answering.answers import AnswersReport
 
@@ -89,7 +115,7 @@ def _answer(
     if json:
         print_json(asdict(AnswersReport.of(answers, seconds)))
     else:
-        print_answers(answers)
+        print_answers(answers, shown_names(engine.graph, names))
 
 
 def _answer_file(
@@ -206,6 +232,9 @@ def answers(
     facts: Annotated[
         Path | None, typer.Option("--facts", help="File of additional facts, which are known too.")
     ] = None,
+    columns: ColumnsOption = None,
+    literals: LiteralsOption = None,
+    names: NamesOption = "full",
     json: JsonFlag = False,
 ) -> None:
     """Print every entity that answers a query over known facts, one per line, sorted by name.
@@ -214,13 +243,17 @@ def answers(
     relation or the other. Sets of answers are joined by & | and ! (and, or, not), in parentheses where needed:
     (a/r & !b/s)/t. A name with spaces or marks goes in double quotes or < >.
     """
-    found = blockhole.answers(data, query, known=known, facts=None if facts is None else blockhole.read_graph(facts))
+    more = None if facts is None else blockhole.read_graph(facts, columns=columns, literals=literals)
+    told = columns is not None or literals is not None or names != "full"
+    where = blockhole.load(data, columns=columns, literals=literals) if told else data
+    found = blockhole.answers(where, query, known=known, facts=more)
     if json:
-        names = {"answers": found.entities, "count": len(found.entities)}
-        print_json({"query": found.query, **names, "known": found.known, "negation": found.negation})
+        entities = {"answers": found.entities, "count": len(found.entities)}
+        print_json({"query": found.query, **entities, "known": found.known, "negation": found.negation})
         return
+    shown = str if isinstance(where, str) else shown_names(where.split.graph("train", "valid", "test"), names)
     for name in found.entities:
-        typer.echo(name)
+        typer.echo(shown(name))
     stderr().print(f"{counted(len(found.entities), 'answer')} to {found.query}")
     if found.negation:
         stderr().print("negation is over known facts: a fact that is missing may exclude some of these")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from blockhole.cli.options import ColumnsOption, LiteralsOption
 from blockhole.cli.output import JsonFlag, plain_table, print_json, print_whole, stderr, stdout
 from blockhole.errors import counted
 
@@ -75,7 +76,9 @@ def fetch_data_set(
 
 
 @app.command("stats")
-def describe_data_set(source: Source, json: JsonFlag = False) -> None:
+def describe_data_set(
+    source: Source, columns: ColumnsOption = None, literals: LiteralsOption = None, json: JsonFlag = False
+) -> None:
     """Count the entities, relations, facts and queries of a data set.
 
     Queries of sets are counted by type, with their hard answers: those that a split's own facts add.
@@ -83,7 +86,7 @@ def describe_data_set(source: Source, json: JsonFlag = False) -> None:
     from blockhole.data.dataset import load
 
     with _telling(f"reading {source}") as tell:
-        stats = _describe(load(source), tell)
+        stats = _describe(load(source, columns=columns, literals=literals), tell)
     if json:
         print_json(stats)
         return
@@ -101,6 +104,8 @@ def split_facts(
     valid: Annotated[float, typer.Option(help="Share of the facts for validation and calibration.")] = 0.075,
     test: Annotated[float, typer.Option(help="Share of the facts for evaluation.")] = 0.075,
     seed: Seed = 0,
+    columns: ColumnsOption = None,
+    literals: LiteralsOption = None,
     overwrite: Overwrite = False,
     json: JsonFlag = False,
 ) -> None:
@@ -115,7 +120,7 @@ def split_facts(
     from blockhole.errors import DataError
 
     check_destination(out, find_source(source), overwrite=overwrite)
-    whole = load(source).split
+    whole = load(source, columns=columns, literals=literals).split
     if len(whole.valid) or len(whole.test):
         raise DataError(f"{source} has facts for validation or test already; train on it as it is.")
     split = split_edges(whole.entities, whole.relations, whole.train, default_rng(seed), valid=valid, test=test)
@@ -131,6 +136,8 @@ def build_path_queries(
     lengths: Annotated[str, typer.Option(metavar="MIN-MAX", help="Lengths of the walks.")] = "2-5",
     train_factor: Annotated[int, typer.Option(min=0, help="Walks per train fact.")] = 20,
     eval_factor: Annotated[int, typer.Option(min=0, help="Walks per valid or test fact.")] = 4,
+    columns: ColumnsOption = None,
+    literals: LiteralsOption = None,
     overwrite: Overwrite = False,
     json: JsonFlag = False,
 ) -> None:
@@ -142,7 +149,7 @@ def build_path_queries(
     span = _parse_lengths(lengths)
     check_destination(out, find_source(source), overwrite=overwrite)
     with _telling(f"reading {source}") as tell:
-        data = load(source)
+        data = load(source, columns=columns, literals=literals)
         tell("sampling path queries")
         paths = build_paths(data.split, lengths=span, train_factor=train_factor, eval_factor=eval_factor, seed=seed)
         tell(f"writing {out}")
@@ -170,6 +177,8 @@ def sample_query_sets(
         Literal["valid", "test", "both"], typer.Option(help="Whose facts make answers hard; both where there are any.")
     ] = "both",
     max_answers: Annotated[int, typer.Option(min=1, help="Most hard answers of a query.")] = 100,
+    columns: ColumnsOption = None,
+    literals: LiteralsOption = None,
     overwrite: Overwrite = False,
     json: JsonFlag = False,
 ) -> None:
@@ -186,7 +195,7 @@ def sample_query_sets(
         check_type(type_)
     check_destination(out, find_source(source), overwrite=overwrite)
     with _telling(f"reading {source}") as tell:
-        data = load(source)
+        data = load(source, columns=columns, literals=literals)
         splits = _splits_with_facts(data.split) if split == "both" else [split]
         sets = [
             sample_queries(
@@ -216,12 +225,14 @@ def sample_query_sets(
 def convert_graph(
     source: Annotated[Path, typer.Argument(metavar="IN", help="A file of facts in any supported format.")],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="File to write; its suffix decides the format.")],
+    columns: ColumnsOption = None,
+    literals: LiteralsOption = None,
     json: JsonFlag = False,
 ) -> None:
     """Convert a graph from one file format to another."""
     from blockhole.files.writers import convert
 
-    written = convert(source, out)
+    written = convert(source, out, columns=columns, literals=literals)
     if json:
         print_json(written)
     else:
@@ -233,16 +244,26 @@ def pack_graph(
     source: Annotated[Path, typer.Argument(help="A file of facts, or a folder with train, valid and test.")],
     out: Out,
     memory: Annotated[str, typer.Option(help="Most memory to use, such as 3GB.")] = "3GB",
+    columns: ColumnsOption = None,
+    literals: LiteralsOption = None,
     overwrite: Overwrite = False,
     json: JsonFlag = False,
 ) -> None:
     """Pack a graph of any size into a folder that is used from disk, without reading it all into memory."""
     from blockhole.data.packing import pack
+    from blockhole.files.columns import Reading
     from blockhole.machine import parse_size, peak_bytes
 
     start = time.perf_counter()
     with _telling(f"reading {source}") as tell:
-        packed = pack(source, out, memory=parse_size(memory), overwrite=overwrite, tell=tell)
+        packed = pack(
+            source,
+            out,
+            memory=parse_size(memory),
+            overwrite=overwrite,
+            reading=Reading.of(columns, literals),
+            tell=tell,
+        )
     report = {"folder": str(out), **asdict(packed), "seconds": round(time.perf_counter() - start, 3)}
     if json:
         print_json(report | {"peak_rss_mb": round(peak_bytes() / 2**20, 1)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -71,6 +72,31 @@ def root(
     """Answer path queries over knowledge graphs that miss edges."""
 
 
+@final
+class _Notes(logging.Handler):
+    """Prints notes as they are, one line each."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print one."""
+        sys.stderr.write(f"{record.getMessage()}\n")
+
+
+@contextmanager
+def _plain_notes() -> Iterator[None]:
+    """Print what readers note about their files."""
+    from blockhole.errors import NOTES
+
+    logger, handler = logging.getLogger(NOTES), _Notes()
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
+
+
 @contextmanager
 def _plain_warnings() -> Iterator[None]:
     """Print the warnings meant for users as one line each; all others keep their usual form."""
@@ -111,7 +137,7 @@ def run(app: Callable[..., object], arguments: list[str], name: str) -> None:
     from blockhole.errors import BlockholeError, FailedElsewhere
 
     try:
-        with _plain_warnings():
+        with _plain_warnings(), _plain_notes():
             app(arguments, prog_name=name)
     except FailedElsewhere:
         sys.exit(1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from blockhole.answering.answers import Answers
     from blockhole.evaluation.report import Table
+    from blockhole.graph.knowledge_graph import KnowledgeGraph
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print exactly one JSON object on standard output.")]
 
@@ -81,8 +82,18 @@ def print_tables(tables: Sequence[Table]) -> None:
         print_whole(shown)
 
 
-def print_answers(answers: Answers) -> None:
-    """Print ranked answers as people read them."""
+def shown_names(graph: KnowledgeGraph, how: Literal["full", "short", "label"]) -> Callable[[str], str]:
+    """How entities are printed: as they are, with prefixes, or by their labels; with prefixes where they have none."""
+    if how == "full":
+        return str
+    from blockhole.files.rdf import labels
+
+    known = labels(graph) if how == "label" else {}
+    return lambda name: known.get(name) or graph.entities.shortened(name)
+
+
+def print_answers(answers: Answers, shown: Callable[[str], str] = str) -> None:
+    """Print ranked answers as people read them, each named as `shown` says."""
     if not len(answers):
         stdout().print("no answers")
         return
@@ -90,7 +101,7 @@ def print_answers(answers: Answers) -> None:
     value = "probability" if certain else "share"
     table = plain_table("answer", value, "status", right=(value,))
     for answer in answers:
-        table.add_row(answer.entity, f"{answer.score:.3f}", answer.status)
+        table.add_row(shown(answer.entity), f"{answer.score:.3f}", answer.status)
     print_whole(table)
     listed = sum(answer.status == "known" for answer in answers)
     if listed < answers.known_count and listed:

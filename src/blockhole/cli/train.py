@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 import blockhole
-from blockhole.cli.options import RunArgument
+from blockhole.cli.options import ColumnsOption, LiteralsOption, RunArgument
 from blockhole.cli.output import JsonFlag, print_json, print_whole, stdout
 from blockhole.errors import counted
 
@@ -28,6 +28,8 @@ CURVE_WIDTH = 60
 def train(
     out: Annotated[Path, typer.Option(help="Folder of the run.", metavar="RUN")],
     data: Annotated[str | None, typer.Option(help="Name of a data set, or a file or folder of facts.")] = None,
+    columns: ColumnsOption = None,
+    literals: LiteralsOption = None,
     on: Annotated[Literal["base", "paths"] | None, typer.Option(help="Train on edges, or on edges and walks.")] = None,
     model: Annotated[str | None, typer.Option(help="Name of the model (default: blockhole).")] = None,
     blocks: Annotated[int | None, typer.Option(help="b, blocks per side of a relation's matrix.")] = None,
@@ -60,26 +62,16 @@ def train(
     Ctrl-C stops after the batch under way and saves; the run then continues with --resume.
     """
     from blockhole.cli.progress import TrainingBar
+    from blockhole.fitting import plan_memory, short_settings
     from blockhole.runs.config import parse_assignment
     from blockhole.training.distributed.launch import speaks
 
-    flags = {
-        "training.on": on,
-        "model.blocks": blocks,
-        "model.block_size": block_size,
-        "model.dim": dim,
-        "training.epochs": epochs,
-        "training.batch_size": batch_size,
-        "optimizer.learning_rate": learning_rate,
-        "training.seed": seed,
-        "training.threads": threads,
-        "training.device": device,
-    }
     settings = dict(parse_assignment(text) for text in assign or ())
-    settings |= {key: value for key, value in flags.items() if value is not None}
+    settings |= short_settings(
+        columns=columns, literals=literals, on=on, blocks=blocks, block_size=block_size, dim=dim, epochs=epochs,
+        batch_size=batch_size, learning_rate=learning_rate, seed=seed, threads=threads, device=device,
+    )  # fmt: skip
     if dry_run:
-        from blockhole.fitting import plan_memory
-
         _print_memory(plan_memory(data, model=model, preset=preset, config=config, settings=settings), json)
         return
     with TrainingBar(shown=speaks()) as bar:

@@ -6,14 +6,26 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
 from blockhole.data.catalogue import NamedDataSet, catalogue, locate
-from blockhole.errors import Count, DataError, Seed, UnknownDataSet, checked, counted, nearest_or_all
+from blockhole.errors import (
+    ConfigError,
+    Count,
+    DataError,
+    Seed,
+    UnknownDataSet,
+    checked,
+    counted,
+    nearest_or_all,
+    shown,
+)
+from blockhole.files.columns import ColumnNames, Literals, Reading
 from blockhole.files.formats import split_files
+from blockhole.files.frames import FORMS, is_table, to_graph
 from blockhole.files.readers import Encoder, read_facts, read_split
 from blockhole.files.writers import write_split
-from blockhole.graph.knowledge_graph import SplitGraph, SplitName
+from blockhole.graph.knowledge_graph import KnowledgeGraph, SplitGraph, SplitName
 from blockhole.queries.language import hop_in_column
 from blockhole.queries.path_sets import PATH_PARTS, PathSplits, cut_path, find_part_files, write_path_splits
 from blockhole.queries.paths import PathQueries
@@ -109,20 +121,41 @@ class DataSet:
 
 
 @checked
-def load(source: str | Path) -> DataSet:
-    """Load a data set by name, from a folder, or from one file, whose facts then are all train.
+def load(source: Any, *, columns: ColumnNames | None = None, literals: Literals | None = None) -> DataSet:
+    """Load a data set by name, from a folder, from one file, or from memory; all facts of the latter two are train.
 
     A name of the catalogue means that data set even where a file or folder has the same name: write `./wn11` for
     the folder. A folder holds train, valid (or dev) and test files of any supported format, and in its folder
     `paths` the five parts of path queries, where there are any; or it holds these five parts and nothing else. Query
-    sets are found beside the facts (see `queries.stored_sets`).
+    sets are found beside the facts (see `queries.stored_sets`). In memory, facts are a graph, a frame of polars or
+    pandas, an array [T, 3], a list of triples, or a networkx or rdflib graph (see `files.frames`).
+
+    `columns` and `literals` tell what a table or an RDF file does not say itself (see `files.readers.read_split`).
     """
+    reading = Reading.of(columns, literals)
+    match source:
+        case DataSet():
+            return source
+        case SplitGraph():
+            return DataSet("the graph", source)
+        case KnowledgeGraph():
+            return DataSet("the graph", SplitGraph(source.entities, source.relations, train=source.triples))
+    check_facts("source", source)
+    if not isinstance(source, str | Path):
+        return load(to_graph(source, columns=reading.columns, literals=reading.literals))
     place = find_source(source)
     beside = find_part_files(place)
     if len(beside) == len(PATH_PARTS) and split_files(place).keys() == {"train"}:
         return DataSet(str(source), split_of_parts(beside), part_files=beside)
     sets = find_query_files(place) if place.is_dir() else {}
-    return DataSet(str(source), read_split(place), part_files=find_part_files(place / "paths"), query_files=sets)
+    split = read_split(place, columns=reading.columns, literals=reading.literals)
+    return DataSet(str(source), split, part_files=find_part_files(place / "paths"), query_files=sets)
+
+
+def check_facts(argument: str, value: object) -> None:
+    """Refuse what cannot be facts: neither a name nor a graph nor a table."""
+    if not (isinstance(value, DataSet | SplitGraph | KnowledgeGraph | str | Path) or is_table(value)):
+        raise ConfigError(f"{argument} must be the name or path of a data set, {FORMS}, not {shown(value)}.")
 
 
 def find_source(source: str | Path) -> Path:

@@ -6,7 +6,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import final
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from blockhole.data.dataset import ORIGIN, check_destination
 from blockhole.errors import DataError, counted
+from blockhole.files.columns import Reading
 from blockhole.files.formats import (
     Layout,
     compressed_size,
@@ -57,6 +58,7 @@ def pack(
     *,
     memory: int = DEFAULT_MEMORY,
     overwrite: bool = False,
+    reading: Reading | None = None,
     tell: Callable[[str], object] = lambda text: None,
 ) -> Packed:
     """Write the facts of a file, or of a folder of train, valid and test files, as a packed graph.
@@ -69,7 +71,7 @@ def pack(
     facts = {split: estimate_facts(path) for split, path in files.items()}
     with replacing_folder(folder) as fresh:
         _require_room(folder, _TRIPLE * sum(facts.values()) + adjacency_bytes(facts["train"], facts["train"]))
-        return _write(source, files, fresh, memory, tell)
+        return _write(source, files, fresh, reading or Reading(), memory, tell)
 
 
 def _files(source: Path) -> dict[SplitName, Path]:
@@ -87,9 +89,14 @@ def _files(source: Path) -> dict[SplitName, Path]:
 
 
 def _write(
-    source: Path, files: dict[SplitName, Path], folder: Path, memory: int, tell: Callable[[str], object]
+    source: Path,
+    files: dict[SplitName, Path],
+    folder: Path,
+    reading: Reading,
+    memory: int,
+    tell: Callable[[str], object],
 ) -> Packed:
-    facts, entities, relations = _write_facts(source, files, folder, memory, tell)
+    facts, entities, relations = _write_facts(source, files, folder, reading, memory, tell)
     _require_room(folder, adjacency_bytes(facts, entities))
     tell("building the adjacency")
     edges = write_adjacency(folder / "train.npy", folder, entities, relations, memory)
@@ -103,7 +110,12 @@ def _write(
 
 
 def _write_facts(
-    source: Path, files: dict[SplitName, Path], folder: Path, memory: int, tell: Callable[[str], object]
+    source: Path,
+    files: dict[SplitName, Path],
+    folder: Path,
+    reading: Reading,
+    memory: int,
+    tell: Callable[[str], object],
 ) -> tuple[int, int, int]:
     """Facts and names; how many train facts, entities and relations there are."""
     from blockhole.packed.numbering import PackedNames
@@ -115,7 +127,7 @@ def _write_facts(
     ):
         counts: dict[SplitName, int] = {}
         for split, path in files.items():
-            blocks = encode_each(read_facts(path), entities, relations)
+            blocks = encode_each(read_facts(path, replace(reading, first=split == "train")), entities, relations)
             counts[split] = _write_split(split, blocks, folder, path, memory, tell)
     return counts["train"], len(entities), len(relations)
 

@@ -16,6 +16,7 @@ from typing import IO, cast, final
 
 from blockhole.errors import DataError, MalformedFile
 from blockhole.graph.knowledge_graph import SplitName
+from blockhole.saving import parse_json
 
 
 @final
@@ -30,6 +31,8 @@ class Layout(StrEnum):
     TURTLE = "ttl"
     TRIG = "trig"
     RDF_XML = "rdf"
+    N3 = "n3"
+    JSON_LD = "jsonld"
 
 
 @final
@@ -53,9 +56,11 @@ LAYOUTS = {
     ".rdf": Layout.RDF_XML,
     ".owl": Layout.RDF_XML,
     ".xml": Layout.RDF_XML,
+    ".n3": Layout.N3,
+    ".jsonld": Layout.JSON_LD,
 }
 COMPRESSIONS = {".gz": Compression.GZIP, ".zst": Compression.ZSTD}
-WRITABLE = (Layout.TSV, Layout.CSV, Layout.PARQUET, Layout.N_TRIPLES)
+WRITABLE = (Layout.TSV, Layout.CSV, Layout.PARQUET, Layout.N_TRIPLES, Layout.TURTLE, Layout.JSON_LD)
 
 
 @final
@@ -280,6 +285,23 @@ def openke_files(folder: Path) -> dict[SplitName, Path]:
     """The `…2id.txt` file of each split; empty where there is no `train2id.txt`."""
     found = {split: folder / f"{split}2id.txt" for split in STEMS}
     return {split: path for split, path in found.items() if path.is_file()} if found["train"].is_file() else {}
+
+
+PREFIXES = "prefixes.json"
+
+
+def read_prefixes(folder: Path) -> dict[str, str]:
+    """The prefixes of the IRIs in a folder that we wrote; none where it has no such file."""
+    path = folder / PREFIXES
+    if not path.is_file():
+        return {}
+    try:
+        prefixes = parse_json(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        prefixes = None
+    if not isinstance(prefixes, dict) or not all(isinstance(iri, str) for iri in prefixes.values()):
+        raise MalformedFile(path, "not prefixes and what they stand for", "delete it, or write the folder again")
+    return prefixes
 
 
 def listed_names(path: Path) -> Sequence[str]:

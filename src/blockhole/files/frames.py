@@ -1,14 +1,18 @@
-"""Graphs as polars and pandas frames and as networkx graphs, in and out in one call each."""
+"""Graphs in memory: frames, arrays, lists of triples, networkx and rdflib graphs, in and out in one call each."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from blockhole.errors import DataError, MissingExtra
+from blockhole.errors import ConfigError, DataError, MissingExtra, counted
+from blockhole.files.columns import COLUMNS, ColumnNames, Literals, Reading, choose
 from blockhole.files.readers import Encoder
-from blockhole.files.tables import COLUMNS, empty_name, name_facts
+from blockhole.files.tables import as_names, empty_name, name_facts
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 
 if TYPE_CHECKING:
@@ -17,32 +21,160 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-def from_polars(
-    frame: pl.DataFrame, source: str = "source", relation: str = "relation", target: str = "target"
-) -> KnowledgeGraph:
-    """The graph of the rows of a frame; the arguments name its columns, other columns are ignored."""
-    _require_columns(frame.columns, (source, relation, target))
-    columns = (frame[name] for name in (source, relation, target))
-    return _graph(dict(zip(COLUMNS, columns, strict=True)))
+FORMS = "a frame of polars or pandas, an array of three columns, a list of triples, or a graph of networkx or rdflib"
+
+
+def is_table(data: object) -> bool:
+    """Whether facts in memory have one of the forms that `to_graph` takes; text is the name of a file."""
+    kind = _kind(data)
+    return kind in _KINDS or (isinstance(data, Sequence) and not isinstance(data, str | bytes))
+
+
+def to_graph(data: Any, *, columns: ColumnNames | None = None, literals: Literals | None = None) -> KnowledgeGraph:
+    """The graph of facts in memory: a frame, an array [T, 3], a list of triples, a networkx or rdflib graph.
+
+    Columns of a frame are found by their names, as in a file, or told by `columns`; others are left out. Names may be
+    numbers. The relation of a networkx edge is its attribute `relation`, else `label` or `type`, else its key in a
+    multigraph; nodes without edges are entities too. `literals` are those of an rdflib graph.
+    """
+    reading = Reading.of(columns, literals)
+    match _kind(data):
+        case "polars":
+            return _from_frame(data, reading)
+        case "pandas":
+            return _from_frame(_as_polars(data), reading)
+        case "networkx":
+            return _from_networkx(data)
+        case "rdflib":
+            return _from_rdflib(data, reading)
+        case "numpy":
+            return _from_array(data, reading)
+    if isinstance(data, Sequence) and not isinstance(data, str | bytes):
+        return _from_triples(data)
+    raise ConfigError(f"facts in memory must be {FORMS}, not {type(data).__name__}.")
+
+
+_KINDS = ("polars", "pandas", "networkx", "rdflib", "numpy")
+
+
+def _kind(data: object) -> str | None:
+    """The library that facts come from: nothing is imported to tell."""
+    for each in type(data).__mro__:
+        root = each.__module__.partition(".")[0]
+        named = (root, each.__name__)
+        if named in _CLASSES:
+            return root
+    return None
+
+
+_CLASSES = {
+    ("polars", "DataFrame"), ("polars", "LazyFrame"), ("pandas", "DataFrame"), ("networkx", "Graph"),
+    ("rdflib", "Graph"), ("numpy", "ndarray"),
+}  # fmt: skip
+
+
+def _from_frame(frame: pl.DataFrame | pl.LazyFrame, reading: Reading, what: str = "the frame") -> KnowledgeGraph:
+    import polars as pl
+
+    frame = frame.lazy()
+    schema = frame.collect_schema()
+    names = schema.names()
+    choice = choose(what, names, reading.columns)
+    reading.note(what, choice.in_words(guessed=reading.columns is None))
+    chosen = {role: names[place] for role, place in choice.roles().items() if role != "label"}
+    try:
+        table = frame.select(**{role: as_names(pl.col(name), schema[name]) for role, name in chosen.items()}).collect()
+    except pl.exceptions.PolarsError:
+        raise DataError(f"{what}: a column of names holds lists or the like; make them text.") from None
+    if choice.label is not None:
+        label = frame.select(pl.col(names[choice.label]).cast(pl.String)).collect().to_series()
+        if not label.is_in(["1"]).all():
+            raise DataError(
+                f"{what} has labels other than 1 in {names[choice.label]}; keep only the rows that are facts."
+            )
+    return _graph(table, what)
+
+
+def _as_polars(frame: pd.DataFrame) -> pl.DataFrame:
+    """A pandas frame column by column, numbers as numbers and anything else as text; holes stay holes."""
+    import polars as pl
+
+    names = [str(name) for name in frame.columns]
+    if len(set(names)) < len(names):
+        raise DataError(f"the frame has two columns of one name ({', '.join(names)}); rename one of them.")
+    columns = {}
+    for place, name in enumerate(names):
+        column = frame.iloc[:, place]
+        values = column.astype(object).where(column.notna(), None).tolist()
+        columns[name] = pl.Series([None if value is None else _name(value) for value in values], dtype=pl.String)
+    return pl.DataFrame(columns)
+
+
+def _name(value: object) -> str:
+    """A value as a name; whole numbers that are stored as floats, as pandas does beside a hole, stay whole."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _from_array(array: NDArray[Any], reading: Reading) -> KnowledgeGraph:
+    import polars as pl
+
+    if array.dtype.names is not None:  # a record array has named columns
+        return _from_frame(
+            pl.DataFrame({name: array[name].tolist() for name in array.dtype.names}), reading, "the array"
+        )
+    if array.ndim != 2 or array.shape[1] != len(COLUMNS):
+        raise DataError(
+            f"the array has the shape {list(array.shape)}; give three columns: source, relation and target."
+        )
+    return _from_triples(array.tolist(), "the array")
+
+
+def _from_triples(rows: Sequence[Any], what: str = "the list") -> KnowledgeGraph:
+    import polars as pl
+
+    names: list[tuple[str | None, ...]] = []
+    for place, row in enumerate(rows):
+        if isinstance(row, str | bytes | Mapping) or not isinstance(row, Iterable) or len(fields := list(row)) != 3:
+            shown = counted(len(list(row)), "item") if isinstance(row, list | tuple) else repr(row)[:60]
+            raise DataError(
+                f"row {place} of {what} (counted from 0) is {shown}, not a source, a relation and a target."
+            )
+        names.append(tuple(None if value is None or value != value else _name(value) for value in fields))
+    return _graph(pl.DataFrame(names, schema=dict.fromkeys(COLUMNS, pl.String), orient="row"), what)
+
+
+def _from_networkx(graph: nx.Graph[Any]) -> KnowledgeGraph:
+    """The graph of a directed networkx graph: its nodes, in order, are the entities, its edges the facts."""
+    import polars as pl
+
+    if not graph.is_directed():
+        raise DataError("the networkx graph is undirected, but facts have a direction; use networkx.MultiDiGraph.")
+    edges = [
+        (str(source), _relation(source, target, key, attributes), str(target))
+        for source, target, key, attributes in _edges(graph)
+    ]
+    nodes = [str(node) for node in graph]
+    if len(set(nodes)) != len(nodes):
+        raise DataError("two nodes of the networkx graph have the same name as text; rename one of them.")
+    facts = pl.DataFrame(edges, schema=dict.fromkeys(COLUMNS, pl.String), orient="row")
+    return _graph(facts, "the networkx graph", nodes)
+
+
+def _from_rdflib(graph: Any, reading: Reading) -> KnowledgeGraph:
+    """The graph of an rdflib graph, by way of N-Triples: names are those that a file of it has."""
+    from tempfile import TemporaryDirectory
+
+    from blockhole.files.readers import read_graph
+
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "graph.nt"
+        graph.serialize(destination=str(path), format="nt", encoding="utf-8")
+        return read_graph(path, literals=reading.literals)
 
 
 def to_polars(graph: KnowledgeGraph) -> pl.DataFrame:
     """One row a fact, in order: columns source, relation, target."""
     return name_facts(graph.entities.names, graph.relations.names, graph.triples)
-
-
-def from_pandas(
-    frame: pd.DataFrame, source: str = "source", relation: str = "relation", target: str = "target"
-) -> KnowledgeGraph:
-    """The graph of the rows of a frame; the arguments name its columns, other columns are ignored."""
-    import polars as pl
-
-    _require_columns(frame.columns.tolist(), (source, relation, target))
-    columns = {}
-    for name, column in zip(COLUMNS, (source, relation, target), strict=True):
-        values = frame[column].astype(object).where(frame[column].notna(), None)
-        columns[name] = pl.Series([None if value is None else str(value) for value in values], dtype=pl.String)
-    return _graph(columns)
 
 
 def to_pandas(graph: KnowledgeGraph) -> pd.DataFrame:
@@ -55,25 +187,6 @@ def to_pandas(graph: KnowledgeGraph) -> pd.DataFrame:
     entities, relations = (np.array(names.names, dtype=object) for names in (graph.entities, graph.relations))
     source, relation, target = graph.triples.T
     return pd.DataFrame({"source": entities[source], "relation": relations[relation], "target": entities[target]})
-
-
-def from_networkx(graph: nx.Graph[Any]) -> KnowledgeGraph:
-    """The graph of a directed networkx graph: its nodes, in order, are the entities, its edges the facts.
-
-    The relation of an edge is its attribute `relation`; where there is none, the key of the edge in a multigraph.
-    """
-    import polars as pl
-
-    if not graph.is_directed():
-        raise DataError("the networkx graph is undirected, but facts have a direction; use networkx.MultiDiGraph.")
-    edges = [
-        (str(source), _relation(source, target, key, attributes), str(target))
-        for source, target, key, attributes in _edges(graph)
-    ]
-    nodes = [str(node) for node in graph]
-    if len(set(nodes)) != len(nodes):
-        raise DataError("two nodes of the networkx graph have the same name as text; rename one of them.")
-    return _graph(dict(pl.DataFrame(edges, schema=dict.fromkeys(COLUMNS, pl.String), orient="row").to_dict()), nodes)
 
 
 def to_networkx(graph: KnowledgeGraph) -> nx.MultiDiGraph[str]:
@@ -99,31 +212,22 @@ def _edges(graph: nx.Graph[Any]) -> Any:
 
 
 def _relation(source: object, target: object, key: object, attributes: dict[str, object]) -> str:
-    if "relation" in attributes:
-        return str(attributes["relation"])
+    for name in ("relation", "label", "type"):
+        if name in attributes:
+            return str(attributes[name])
     if isinstance(key, str):
         return key
     raise DataError(f"the edge from {source!r} to {target!r} has no relation; set its attribute 'relation'.")
 
 
-def _require_columns(present: list[str], wanted: tuple[str, str, str]) -> None:
-    for name in wanted:
-        if name not in present:
-            raise DataError(
-                f"the frame has no column {name!r}, only {', '.join(map(str, present))}; "
-                "name the columns with source=, relation= and target=."
-            )
-
-
-def _graph(columns: dict[str, pl.Series], entities: list[str] | None = None) -> KnowledgeGraph:
-    import polars as pl
-
-    facts = pl.DataFrame({name: column.cast(pl.String) for name, column in columns.items()})
+def _graph(facts: pl.DataFrame, what: str, entities: Sequence[str] = ()) -> KnowledgeGraph:
     if empty := empty_name(facts):
         row, column = empty
         raise DataError(
-            f"the {column} of row {row} of the frame (counted from 0) is empty; give it a name or drop the row."
+            f"the {column} of row {row} of {what} (counted from 0) is empty; give it a name or drop the row."
         )
-    encoder = Encoder(entities or ())
+    if not len(facts):
+        raise DataError(f"{what} holds no facts; give it rows of source, relation and target.")
+    encoder = Encoder(entities)
     triples, _ = encoder.encode([facts])
     return KnowledgeGraph(*encoder.vocabularies(), triples)

@@ -1,4 +1,4 @@
-"""RDF files as columns of names: N-Triples, N-Quads, Turtle, TriG and RDF/XML.
+"""RDF files as columns of names: N-Triples, N-Quads, Turtle, TriG, RDF/XML, N3 and JSON-LD.
 
 pyoxigraph parses and prints canonical N-Triples, a batch at a time, which are then taken apart as columns. Blank nodes
 are renamed in order of appearance (`_:train0`, `_:train1`, … in train.ttl): most have no label in these formats,
@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, final
 from urllib.parse import quote, unquote
 
-from blockhole.errors import MalformedFile
+from blockhole.errors import MalformedFile, counted
+from blockhole.files.columns import Reading
 from blockhole.files.formats import (
     BYTE_ORDER_MARK,
     Block,
@@ -27,6 +28,8 @@ from blockhole.files.formats import (
     open_decompressed,
     text_blocks,
 )
+from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.graph.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     import polars as pl
@@ -103,14 +106,19 @@ def _node_term(name: str, literal: bool) -> str:
 
 
 def _iri(name: str) -> str:
+    return f"<{name}>" if not name.startswith(PREFIX) and is_iri(name) else f"<{PREFIX}{quote(name, safe='')}>"
+
+
+def is_iri(name: str) -> bool:
+    """Whether a name is a whole IRI."""
     import pyoxigraph
 
-    if not name.startswith(PREFIX) and ":" in name:
-        try:
-            return str(pyoxigraph.NamedNode(name))
-        except ValueError:
-            pass
-    return f"<{PREFIX}{quote(name, safe='')}>"
+    if ":" not in name:
+        return False
+    try:
+        return str(pyoxigraph.NamedNode(name)) == f"<{name}>"
+    except ValueError:
+        return False
 
 
 def _is_blank_node(name: str) -> bool:
@@ -135,6 +143,28 @@ def _is_literal(name: str) -> bool:
     return str(quad.object) == name
 
 
+_LABELS = ("http://www.w3.org/2000/01/rdf-schema#label", "http://www.w3.org/2004/02/skos/core#prefLabel")
+
+
+def labels(graph: KnowledgeGraph) -> dict[str, str]:
+    """What entities are called by their rdfs:label, else skos:prefLabel: the first one, without its language."""
+    found: dict[str, str] = {}
+    for iri in _LABELS:
+        relation = graph.relations.find(iri)
+        for source, _, target in graph.triples[graph.triples[:, 1] == relation].tolist():
+            name = graph.entities[target]
+            if _is_literal(name):
+                found.setdefault(graph.entities[source], _text(name))
+    return found
+
+
+def _text(literal: str) -> str:
+    import pyoxigraph
+
+    (quad,) = pyoxigraph.parse(f"<a:a> <a:a> {literal} .", format=pyoxigraph.RdfFormat.N_TRIPLES)
+    return str(quad.object.value)
+
+
 # N-Triples and N-Quads as columns of names.
 #
 # Lines in canonical spelling, which is how programs write them, are taken apart as whole columns. The others (escapes
@@ -152,13 +182,53 @@ _SHOWN = 100
 """Characters of a statement that a sentence quotes at most."""
 
 
-def read_ntriples(path: Path, file_format: FileFormat) -> Iterator[pl.DataFrame]:
+def read_ntriples(path: Path, file_format: FileFormat, reading: Reading) -> Iterator[pl.DataFrame]:
     """The triples of an N-Triples or N-Quads file, block by block: columns source, relation, target."""
     quads = file_format.layout is Layout.N_QUADS
+    literals = _Literals(reading)
     for block in text_blocks(path, file_format.compression):
-        terms = _terms_of_block(path, block, quads)
+        terms = literals.kept(_terms_of_block(path, block, quads), {})
         if len(terms):
             yield name_terms(terms)
+    literals.tell(path)
+
+
+@final
+class _Literals:
+    """Leaves out the literals that are not wanted, and counts them."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        self._dropped = 0
+
+    def kept(self, terms: pl.DataFrame, prefixes: Mapping[str, str]) -> pl.DataFrame:
+        """The rows whose object is no literal, or one that is wanted; predicates may be written with `prefixes`."""
+        if self._reading.literals == "keep":
+            return terms
+        wanted = terms["target"].str.starts_with('"').not_()
+        if self._reading.literals != "drop":
+            known = Vocabulary((), "relation", {**_USUAL_PREFIXES, **prefixes})
+            iris = [f"<{known.expanded(name) or name}>" for name in self._reading.literals]
+            wanted |= terms["relation"].is_in(iris)
+        self._dropped += len(terms) - int(wanted.sum())
+        return terms.filter(wanted)
+
+    def tell(self, path: Path) -> None:
+        """Note how many were left out."""
+        if self._dropped:
+            self._reading.note(path, f"{counted(self._dropped, 'triple')} with literals left out")
+
+
+_USUAL_PREFIXES = {
+    "rdf": "http://www.w3.org/1999/02/22-rdf-syntax-ns#",
+    "rdfs": "http://www.w3.org/2000/01/rdf-schema#",
+    "skos": "http://www.w3.org/2004/02/skos/core#",
+    "foaf": "http://xmlns.com/foaf/0.1/",
+    "schema": "http://schema.org/",
+    "dc": "http://purl.org/dc/elements/1.1/",
+    "dcterms": "http://purl.org/dc/terms/",
+}
+"""Prefixes that people write where a file, such as one of N-Triples, declares none."""
 
 
 def name_terms(terms: pl.DataFrame) -> pl.DataFrame:
@@ -259,11 +329,15 @@ def odd_term(path: Path, line: int | None, statement: str | None = None) -> Malf
 def syntax_error(path: Path, failure: SyntaxError, line: int | None) -> MalformedFile:
     """The user's view of an error of pyoxigraph's parsers."""
     # "Parser error at line 3 column 7: what is wrong": the position counts from where we started to parse.
+    if "LoadDocumentCallback" in failure.msg:
+        return MalformedFile(
+            path, "its @context is elsewhere, and nothing is fetched", "write the context into the file"
+        )
     problem = failure.msg.partition(": ")[2] if failure.lineno is not None else failure.msg
     return MalformedFile(path, f"not valid RDF ({problem.strip() or failure.msg})", "correct the statement there", line)
 
 
-# Turtle, TriG and RDF/XML as columns of names.
+# Turtle, TriG, RDF/XML, N3 and JSON-LD as columns of names.
 
 
 BATCH = 100_000
@@ -322,17 +396,23 @@ class LineByLine:
         return MalformedFile(self._path, problem, "write them out where they are used", max(1, self.line))
 
 
-def read_rdf(path: Path, file_format: FileFormat) -> Iterator[pl.DataFrame]:
-    """The triples of a file, batch by batch: columns source, relation, target. Graphs of TriG are united."""
+def read_rdf(path: Path, file_format: FileFormat, reading: Reading) -> Iterator[pl.DataFrame]:
+    """The triples of a file, batch by batch: columns source, relation, target. Graphs of TriG are united.
+
+    The prefixes that the file declares are added to those of `reading`.
+    """
     renamed: dict[str, str] = {}
-    for spelled in _canonical_batches(path, file_format):
+    literals = _Literals(reading)
+    for spelled in _canonical_batches(path, file_format, reading.prefixes):
         terms, odd_row = canonical_terms(spelled, quads=True)
         if odd_row is not None:
             raise odd_term(path, None, spelled.split("\n")[odd_row])
+        terms = literals.kept(terms, reading.prefixes)
         yield _rename_blank_nodes(name_terms(terms), renamed, bare_name(path))
+    literals.tell(path)
 
 
-def _canonical_batches(path: Path, file_format: FileFormat) -> Iterator[str]:
+def _canonical_batches(path: Path, file_format: FileFormat, prefixes: dict[str, str]) -> Iterator[str]:
     layout = file_format.layout
     with open_decompressed(path, file_format.compression) as file:
         reader = LineByLine(file, path)
@@ -341,6 +421,10 @@ def _canonical_batches(path: Path, file_format: FileFormat) -> Iterator[str]:
                 file.seek(0)
             quads = _parser(reader if layout is Layout.RDF_XML else file, layout)
             while batch := list(_next_quads(quads, path)):
+                if layout is Layout.N3:
+                    _refuse_formulas(path, batch)
+                for prefix, iri in quads.prefixes.items():
+                    prefixes.setdefault(prefix, iri)
                 yield spell(batch, quads=True)
         except SyntaxError as failure:
             # pyoxigraph tells no line for RDF/XML.
@@ -348,6 +432,14 @@ def _canonical_batches(path: Path, file_format: FileFormat) -> Iterator[str]:
             raise syntax_error(path, failure, line) from None
         except faults() as fault:
             raise decompression_error(path, fault, None) from None
+
+
+def _refuse_formulas(path: Path, quads: Iterable[pyoxigraph.Quad]) -> None:
+    """What stands in braces in N3 is said of, but not said to be true."""
+    import pyoxigraph
+
+    if any(quad.graph_name != pyoxigraph.DefaultGraph() for quad in quads):
+        raise MalformedFile(path, "a formula in braces, which is not a fact", "keep only plain statements")
 
 
 def _next_quads(quads: pyoxigraph.QuadParser, path: Path) -> Iterator[pyoxigraph.Quad]:
@@ -370,6 +462,8 @@ def _parser(file: IO[bytes] | LineByLine, layout: Layout) -> pyoxigraph.QuadPars
         Layout.TURTLE: pyoxigraph.RdfFormat.TURTLE,
         Layout.TRIG: pyoxigraph.RdfFormat.TRIG,
         Layout.RDF_XML: pyoxigraph.RdfFormat.RDF_XML,
+        Layout.N3: pyoxigraph.RdfFormat.N3,
+        Layout.JSON_LD: pyoxigraph.RdfFormat.JSON_LD,
     }
     return pyoxigraph.parse(file, format=formats[layout], lenient=True)  # type: ignore[arg-type]
 

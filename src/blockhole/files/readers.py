@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, final
 
@@ -11,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockhole.errors import BlockholeWarning, DataError, MalformedFile, checked, counted
-from blockhole.files.formats import Layout, format_of, listed_names, openke_files, split_files
+from blockhole.files.columns import ColumnNames, Literals, Reading
+from blockhole.files.formats import Layout, format_of, listed_names, openke_files, read_prefixes, split_files
 from blockhole.files.id_folders import PublishedFolder, has_id_facts, is_published, read_id_facts
 from blockhole.files.rdf import read_ntriples, read_rdf
 from blockhole.files.tables import ENTITIES, RELATIONS, read_delimited, read_ids, read_names, read_parquet
@@ -31,70 +33,84 @@ class NegativesLeftOut(BlockholeWarning):
     """Facts labelled -1 were found where only true facts belong; they are left out."""
 
 
+class Unconnected(BlockholeWarning):
+    """Every entity of a graph occurs in one fact only, as where columns were mixed up; the graph is kept."""
+
+
 @checked
-def read_graph(path: Path | str) -> KnowledgeGraph:
+def read_graph(
+    path: Path | str, *, columns: ColumnNames | None = None, literals: Literals | None = None
+) -> KnowledgeGraph:
     """The graph of the facts in one file.
 
-    Facts labelled -1 are left out, with a warning. A folder is read by `read_split`.
+    Facts labelled -1 are left out, with a warning. A folder is read by `read_split`, which tells of the arguments.
     """
     path = Path(path)
     if path.is_dir():
         raise DataError(f"{path}: is a folder; read_split reads a folder, and its .graph(...) gives a graph.")
-    return read_split(path).graph("train")
+    return read_split(path, columns=columns, literals=literals).graph("train")
 
 
 @checked
-def read_split(path: Path | str) -> SplitGraph:
+def read_split(path: Path | str, *, columns: ColumnNames | None = None, literals: Literals | None = None) -> SplitGraph:
     """The facts of a folder with train, valid (or dev) and test files, or of one file, which then are all train.
 
     The files may have any supported format; a folder of OpenKE's id files is one too, so are those of `id_folders`, and
     so is a packed graph, which stays on disk. Names listed in `entities.txt` and `relations.txt` come first, in that
     order; the others follow as they first appear in train, valid and test. Names that occur in valid or test but not in
     train are kept and counted in one `UnseenEntities` warning.
+
+    `columns` names source, relation and target in a table whose header does not say it, or numbers them from 1:
+    "who,does,whom" or (1, 3, 2). `literals` of RDF are kept (the default), dropped ("drop"), or kept where they are
+    objects of the predicates that are listed. What is guessed goes to the log `blockhole.notes`.
     """
-    path = Path(path)
+    path, reading = Path(path), Reading.of(columns, literals)
     if not path.exists():
         raise DataError(f"{path}: no such file or folder; check the name.")
     if is_packed(path):
         return read_packed(path)
     if path.is_dir():
-        split = _read_folder(path)
+        split = _read_folder(path, reading)
     elif path.name.endswith("2id.txt"):
         split = _read_openke(path.parent, {"train": path})
     else:
-        split = _read_names({"train": path})
+        split = _read_names({"train": path}, reading)
     _warn_of_unseen(path, split)
+    _warn_of_unconnected(path, split)
     return split
 
 
-def _read_folder(folder: Path) -> SplitGraph:
+def _read_folder(folder: Path, reading: Reading) -> SplitGraph:
     if ids := openke_files(folder):
         return _read_openke(folder, ids)
     if is_published(folder):
         return PublishedFolder(folder).split()
-    return read_id_facts(folder) if has_id_facts(folder) else _read_names(split_files(folder), folder)
+    return read_id_facts(folder) if has_id_facts(folder) else _read_names(split_files(folder), reading, folder)
 
 
-def read_facts(path: Path) -> Iterator[pl.DataFrame]:
-    """The facts of one file, block by block: columns source, relation, target and, with labels, positive."""
-    file_format = format_of(path)
+def read_facts(path: Path, reading: Reading | None = None) -> Iterator[pl.DataFrame]:
+    """The facts of one file, block by block: columns source, relation, target and, with labels, positive.
+
+    Files of our own kinds, such as path queries, are read without a `reading`: their first lines are not doubted.
+    """
+    file_format, reading = format_of(path), reading or Reading(first=False)
     match file_format.layout:
         case Layout.TSV | Layout.CSV:
-            return read_delimited(path, file_format)
+            return read_delimited(path, file_format, reading)
         case Layout.PARQUET:
-            return read_parquet(path)
+            return read_parquet(path, reading)
         case Layout.N_TRIPLES | Layout.N_QUADS:
-            return read_ntriples(path, file_format)
-        case Layout.TURTLE | Layout.TRIG | Layout.RDF_XML:
-            return read_rdf(path, file_format)
+            return read_ntriples(path, file_format, reading)
+        case Layout.TURTLE | Layout.TRIG | Layout.RDF_XML | Layout.N3 | Layout.JSON_LD:
+            return read_rdf(path, file_format, reading)
 
 
-def _read_names(files: Mapping[SplitName, Path], folder: Path | None = None) -> SplitGraph:
+def _read_names(files: Mapping[SplitName, Path], reading: Reading, folder: Path | None = None) -> SplitGraph:
     listed = (listed_names(folder / name) for name in ("entities.txt", "relations.txt")) if folder else ((), ())
     encoder = Encoder(*listed)
     arrays: dict[str, Any] = {}
     for split, path in files.items():
-        triples, positive = encoder.encode(read_facts(path))
+        triples, positive = encoder.encode(read_facts(path, replace(reading, first=split == "train")))
         if not len(triples):
             raise _no_facts(path)
         arrays[split] = triples[positive]
@@ -102,7 +118,8 @@ def _read_names(files: Mapping[SplitName, Path], folder: Path | None = None) -> 
             warn_of_negatives(path, int(np.count_nonzero(~positive)))
         else:
             arrays[f"{split}_negatives"] = triples[~positive]
-    entities, relations = encoder.vocabularies()
+    prefixes = {**(read_prefixes(folder) if folder else {}), **reading.prefixes}
+    entities, relations = encoder.vocabularies(prefixes)
     return SplitGraph(entities, relations, **arrays)
 
 
@@ -152,6 +169,24 @@ def _warn_of_unseen(path: Path, split: SplitGraph) -> None:
         )
 
 
+_FEW = 5
+"""Facts up to which a graph may well be a handful of pairs."""
+
+
+def _warn_of_unconnected(path: Path, split: SplitGraph) -> None:
+    """Say that no two facts have an entity in common, which paths need."""
+    if len(split.train) <= _FEW or len(split.train) > len(split.entities):
+        return
+    ends = np.sort(np.concatenate([split.train[:, 0], split.train[split.train[:, 0] != split.train[:, 2], 2]]))
+    if np.all(np.diff(ends)):
+        warnings.warn(
+            f"{path}: every entity occurs in one fact only, so that there is nothing to learn from; "
+            "if the columns are mixed up, say which are source, relation and target with --columns.",
+            Unconnected,
+            stacklevel=4,
+        )
+
+
 # Columns of names into ids, block by block: between blocks only ids and distinct names stay in memory.
 
 
@@ -185,9 +220,9 @@ class NameTable:
         """All names so far, in id order."""
         return self._categories.to_series()
 
-    def vocabulary(self) -> Vocabulary:
+    def vocabulary(self, prefixes: Mapping[str, str] | None = None) -> Vocabulary:
         """All names so far."""
-        return Vocabulary(self.column(), self._kind)
+        return Vocabulary(self.column(), self._kind, prefixes)
 
 
 @final
@@ -207,9 +242,9 @@ class Encoder:
         triples, positive = zip(none, *encode_each(blocks, self._entities, self._relations), strict=True)
         return np.concatenate(triples), np.concatenate(positive)
 
-    def vocabularies(self) -> tuple[Vocabulary, Vocabulary]:
+    def vocabularies(self, prefixes: Mapping[str, str] | None = None) -> tuple[Vocabulary, Vocabulary]:
         """The entities and the relations, in order of first appearance after the listed ones."""
-        return self._entities.vocabulary(), self._relations.vocabulary()
+        return self._entities.vocabulary(prefixes), self._relations.vocabulary(prefixes)
 
 
 def encode_each(

@@ -6,6 +6,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockhole.errors import MalformedFile, counted, why
+from blockhole.files.columns import COLUMNS, Choice, Reading, choose, choose_in_text, named_roles
 from blockhole.files.formats import (
     BYTE_ORDER_MARK,
     Block,
@@ -34,16 +38,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-COLUMNS = ("source", "relation", "target")
-HEADERS = (COLUMNS, ("head", "relation", "tail"), ("subject", "predicate", "object"))
-"""The names that the three columns go by in files."""
-
 LABEL_REMEDY = "write 1 for a fact and -1 for a false one"
-
-
-def is_header(row: Sequence[str]) -> bool:
-    """Whether a first row only names the columns."""
-    return tuple(name.casefold() for name in row[:3]) in HEADERS
 
 
 def empty_name(table: pl.DataFrame) -> tuple[int, str] | None:
@@ -83,12 +78,43 @@ def name_facts(entities: Sequence[str], relations: Sequence[str], triples: NDArr
 
 # TSV and CSV files as columns of names.
 #
-# TSV has no quoting: a name is what stands between two tabs, quotes and spaces included. CSV quotes as RFC 4180 does.
-# Lines may end in CRLF; blank lines are skipped. There are three columns, or four with a label 1 or -1. A first row
-# that only names the columns (`source, relation, target` and the like) is not a fact.
+# TSV has no quoting: a name is what stands between two tabs, quotes and spaces included, unless a header is in quotes.
+# CSV quotes as RFC 4180 does; spaces around its fields, and around those of any file with a header, do not count.
+# Fields may also be separated by semicolons, bars or, where each line has three words, by spaces: the first lines tell.
+# Lines may end in CRLF; blank lines are skipped. Without a header there are three columns, or a label as fourth.
 
 
-NEWLINE, RETURN, QUOTE = b"\n"[0], b"\r"[0], b'"'[0]
+NEWLINE, RETURN, QUOTE, TAB = b'\n\r"\t'
+SAMPLE = 1 << 16
+"""Bytes at the beginning of a file that tell how it is written."""
+_SEPARATORS = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars", " ": "spaces"}
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How a text file is written: what separates fields, whether quotes enclose them, and which is which."""
+
+    separator: str
+    quoting: bool
+    trimmed: bool
+    width: int
+    choice: Choice
+
+    def prepared(self, data: bytes) -> bytes:
+        """Rows without the spaces around fields, and with a tab where spaces separate them."""
+        if self.separator == " ":
+            return re.sub(rb" +", b"\t", re.sub(rb"(?m)^ +| +(?=\r?$)", b"", data))
+        return _trim(data, ord(self.separator), self.quoting) if self.trimmed else data
+
+    def in_words(self, usual: str) -> str:
+        """What separates the fields, where it is not the `usual` mark."""
+        return "" if self.separator == usual else f"fields are separated by {_SEPARATORS[self.separator]}"
+
+    @property
+    def mark(self) -> str:
+        """What separates the fields of prepared rows."""
+        return "\t" if self.separator == " " else self.separator
 
 
 @final
@@ -105,21 +131,126 @@ class Rows:
         return self.block.line_at(int(self.start[row]))
 
 
-def read_delimited(path: Path, file_format: FileFormat) -> Iterator[pl.DataFrame]:
+def read_delimited(path: Path, file_format: FileFormat, reading: Reading) -> Iterator[pl.DataFrame]:
     """The facts of a TSV or CSV file, block by block: columns source, relation, target and, with labels, positive."""
-    quoting = file_format.layout is Layout.CSV
-    separator = "," if quoting else "\t"
-    width: int | None = None
-    for block in text_blocks(path, file_format.compression, _whole_rows if quoting else whole_lines):
-        rows, width_here = _find_rows(path, block, separator, quoting, width)
+    usual = "," if file_format.layout is Layout.CSV else "\t"
+    dialect = find_dialect(path, _sample(text_blocks(path, file_format.compression)), usual, reading)
+    if dialect is None:
+        return
+    reading.note(
+        path,
+        "; ".join(filter(None, (dialect.choice.in_words(guessed=reading.columns is None), dialect.in_words(usual)))),
+    )
+    header = dialect.choice.names is not None
+    for raw in text_blocks(path, file_format.compression, _whole_rows if dialect.quoting else whole_lines):
+        block = Block(dialect.prepared(raw.data), raw.first_line)
+        rows = _find_rows(path, block, dialect)
         if not len(rows.start):
             continue
-        table = _parse(rows.data, separator, quoting, width_here)
-        if width is None and is_header([name or "" for name in table.row(0)]):
-            table, rows = table.slice(1), Rows(block, rows.start[1:], rows.data)
-        width = width_here
+        table = _parse(rows.data, dialect)
+        if header:
+            table, rows, header = table.slice(1), Rows(block, rows.start[1:], rows.data), False
         _refuse_bad_cells(path, rows, table)
         yield with_positive(table)
+
+
+def find_dialect(path: Path, text: str, usual: str, reading: Reading) -> Dialect | None:
+    """How a file is written that begins with `text`, or None without rows; its suffix tells the `usual` separator."""
+    separator = _separator(text, usual)
+    quoting = usual == "," or separator not in "\t "
+    rows = _split_sample(text, separator, quoting)
+    if not rows:
+        return None
+    bare = [field[1:-1] for field in rows[0] if len(field) > 1 and field[0] == field[-1] == '"']
+    if not quoting and len(bare) == len(rows[0]) and (named_roles(bare) == 3 or reading.columns):
+        quoting, rows = True, _split_sample(text, separator, quoting=True)
+    choice = choose_in_text(path, rows, reading)
+    width = len(rows[0]) if len(rows[0]) >= 3 else 3
+    return Dialect(separator, quoting, quoting or choice.names is not None, width, choice)
+
+
+def reads_as_facts(data: bytes) -> bool:
+    """Whether the first line of TSV that begins with `data` is read as a fact and not as a header."""
+    try:
+        dialect = find_dialect(Path(), _beginning(data).decode(), "\t", Reading())
+    except MalformedFile:
+        return False
+    return dialect is None or dialect.choice.names is None
+
+
+def _sample(blocks: Iterator[Block]) -> str:
+    """Whole lines at the beginning of a file; the same ones however it is cut into blocks."""
+    data = b""
+    for block in blocks:
+        data += block.data
+        if len(data) > SAMPLE:
+            break
+    return _beginning(data).decode()
+
+
+def _beginning(data: bytes) -> bytes:
+    """The lines that end within `SAMPLE` bytes, or else the first."""
+    if len(data) <= SAMPLE:
+        return data
+    return data[: (data.rfind(b"\n", 0, SAMPLE) + 1) or (data.find(b"\n") + 1)]
+
+
+def _separator(text: str, usual: str) -> str:
+    """What separates the fields of a sample: what parts all lines alike, the `usual` mark where none does."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    for mark in (usual, *(each for each in ",\t;|" if each != usual)):
+        widths = {len(row) for row in _split_sample(text, mark, mark != "\t" or usual == ",")}
+        if len(widths) == 1 and widths.pop() >= 3:
+            return mark
+    if lines and set(text).isdisjoint(",\t;|") and all(len(re.split(" +", line.strip())) == 3 for line in lines):
+        return " "
+    return usual
+
+
+def _split_sample(text: str, separator: str, quoting: bool) -> list[list[str]]:
+    """The rows of a sample, spaces around fields left out; the last one may end in the middle of a quoted field."""
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
+    if separator == " ":
+        return [re.split(" +", line.strip()) for line in lines if line.strip()]
+    if not quoting or '"' not in text:
+        return [[field.strip(" ") for field in line.split(separator)] for line in lines if line.strip(" ")]
+    try:
+        rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=True))
+    except csv.Error:
+        return [[field.strip() for field in line.split(separator)] for line in lines if line.strip()]
+    rows = [row for row in rows if row]
+    cut_off = len(rows) > 1 and len(rows[-1]) != len(rows[0]) and len(text.encode()) > SAMPLE // 2
+    return [[field.strip() for field in row] for row in (rows[:-1] if cut_off else rows)]
+
+
+def _trim(data: bytes, separator: int, quoting: bool) -> bytes:
+    """Rows without the spaces that begin or end a field outside quotes."""
+    mark = bytes([separator])
+    blanks = (b" ",) if separator == TAB else (b" ", b"\t")
+    around = [
+        pair for blank in blanks for pair in (mark + blank, blank + mark, b"\n" + blank, blank + b"\n", blank + b"\r")
+    ]
+    if not data.startswith(blanks) and not any(pair in data for pair in around):
+        return data
+    text = np.frombuffer(data, dtype=np.uint8)
+    outside = np.ones(len(text), dtype=bool)
+    if quoting and b'"' in data:
+        outside = ~np.bitwise_xor.accumulate(text == QUOTE)
+    blank = np.isin(text, [ord(each) for each in blanks]) & outside
+    between = ((text == separator) | (text == NEWLINE)) & outside
+    begins = np.concatenate([[True], between[:-1]])  # whether a field begins at a byte
+    ends = np.concatenate([between[1:], [True]])  # whether one ends with it
+    ends[:-2] |= (text[1:-1] == RETURN) & (text[2:] == NEWLINE)
+    at = np.flatnonzero(blank)
+    if not len(at):
+        return data
+    starts = np.diff(at, prepend=-2) > 1  # a run of blanks goes from one start to the next
+    first = np.flatnonzero(starts)
+    last = np.append(first[1:], len(at)) - 1
+    outer = begins[at[first]] | ends[at[last]]
+    keep = np.ones(len(text), dtype=bool)
+    keep[at[outer[np.cumsum(starts) - 1]]] = False
+    return text[keep].tobytes()
 
 
 def _whole_rows(data: bytes) -> int:
@@ -130,12 +261,13 @@ def _whole_rows(data: bytes) -> int:
     return end
 
 
-def _find_rows(path: Path, block: Block, separator: str, quoting: bool, width: int | None) -> tuple[Rows, int]:
-    """Check that every row has `width` columns (3 or 4 as in the first row, when None)."""
+def _find_rows(path: Path, block: Block, dialect: Dialect) -> Rows:
+    """Check that every row has as many columns as the first."""
     text = np.frombuffer(block.data, dtype=np.uint8)
-    ends_field = (text == ord(separator)) | (text == NEWLINE)
-    if quoting and b'"' in block.data:
-        _refuse_stray_quotes(path, block, text, ord(separator))
+    separator = ord(dialect.mark)
+    ends_field = (text == separator) | (text == NEWLINE)
+    if dialect.quoting and b'"' in block.data:
+        _refuse_stray_quotes(path, block, text, separator)
         ends_field &= ~np.bitwise_xor.accumulate(text == QUOTE)
     field_end = np.flatnonzero(ends_field)
     last_field = np.flatnonzero(text[field_end] == NEWLINE)
@@ -144,23 +276,23 @@ def _find_rows(path: Path, block: Block, separator: str, quoting: bool, width: i
     start = np.concatenate([[0], end[:-1] + 1])
     size = end - start
     blank = (size == 0) | ((size == 1) & (text[start] == RETURN))
-    if width is None:
-        width = next((int(count) for count in fields[~blank][:1] if count in (3, 4)), 3)
-    wrong = np.flatnonzero((fields != width) & ~blank)
+    wrong = np.flatnonzero((fields != dialect.width) & ~blank)
     if len(wrong):
-        raise _wrong_width(path, block.line_at(int(start[wrong[0]])), int(fields[wrong[0]]), width, quoting)
+        raise _wrong_width(path, block.line_at(int(start[wrong[0]])), int(fields[wrong[0]]), dialect)
     stray = field_end[(text[field_end - 1] == RETURN) & (text[field_end] != NEWLINE)]
     if len(stray):
         problem, remedy = "a carriage return at the end of a name", "delete it; only whole lines may end in one"
         raise MalformedFile(path, problem, remedy, block.line_at(int(stray[0])))
     data = text[np.repeat(~blank, size + 1)].tobytes() if blank.any() else block.data
-    return Rows(block, start[~blank], data), width
+    return Rows(block, start[~blank], data)
 
 
-def _wrong_width(path: Path, line: int, found: int, wanted: int, quoting: bool) -> MalformedFile:
-    columns = f"{counted(found, 'column')} instead of {wanted}"
-    mark = "commas" if quoting else "tabs"
-    labels = ", and the label 1 or -1" if wanted == 4 else ""
+def _wrong_width(path: Path, line: int, found: int, dialect: Dialect) -> MalformedFile:
+    columns = f"{counted(found, 'column')} instead of {dialect.width}"
+    mark = _SEPARATORS[dialect.separator]
+    if dialect.choice.names is not None and dialect.width > 3:
+        return MalformedFile(path, columns, f"write as many fields as the header has, separated by {mark}", line)
+    labels = ", and the label 1 or -1" if dialect.width == 4 else ""
     return MalformedFile(path, columns, f"write source, relation and target{labels}, separated by {mark}", line)
 
 
@@ -182,19 +314,20 @@ def _refuse_stray_quotes(path: Path, block: Block, text: NDArray[np.uint8], sepa
         )
 
 
-def _parse(data: bytes, separator: str, quoting: bool, width: int) -> pl.DataFrame:
+def _parse(data: bytes, dialect: Dialect) -> pl.DataFrame:
     import polars as pl
 
     if data.startswith(BYTE_ORDER_MARK):
         data = BYTE_ORDER_MARK + data  # polars drops one at the start; here it belongs to a name
-    return pl.read_csv(
+    table = pl.read_csv(
         data,
-        separator=separator,
-        quote_char='"' if quoting else None,
+        separator=dialect.mark,
+        quote_char='"' if dialect.quoting else None,
         has_header=False,
         infer_schema=False,
-        schema=dict.fromkeys((*COLUMNS, "label")[:width], pl.String),
+        schema=dict.fromkeys(map(str, range(dialect.width)), pl.String),
     )
+    return table.select(**{role: pl.col(str(place)) for role, place in dialect.choice.roles().items()})
 
 
 def _refuse_bad_cells(path: Path, rows: Rows, table: pl.DataFrame) -> None:
@@ -212,23 +345,35 @@ def _refuse_bad_cells(path: Path, rows: Rows, table: pl.DataFrame) -> None:
 ROWS = 1_000_000
 
 
-def read_parquet(path: Path) -> Iterator[pl.DataFrame]:
+def read_parquet(path: Path, reading: Reading) -> Iterator[pl.DataFrame]:
     """The facts of a Parquet file: columns source, relation, target and, where there is a label, positive.
 
-    Columns are found by name, or else are the first three; `label` holds 1 or -1.
+    Columns are found by name; `label` holds 1 or -1.
     """
     import polars as pl
 
     require_file(path)
     rows = pl.scan_parquet(path, glob=False)
     with _parquet_of_names(path), reading_parquet(path):
-        names = _column_names(path, rows.collect_schema())
-        table = rows.select(**{name: pl.col(found).cast(pl.String) for name, found in names.items()})
+        schema = rows.collect_schema()
+        names = _column_names(path, schema, reading)
+        table = rows.select(**{role: as_names(pl.col(name), schema[name]) for role, name in names.items()})
         count = rows.select(pl.len()).collect().item()
     for first in range(0, count, ROWS):
         with _parquet_of_names(path), panics_as_errors():  # what it tells of itself is believed by now
             block = _checked(path, table.slice(first, ROWS).collect(), first)
         yield block
+
+
+def as_names(column: pl.Expr, kind: pl.DataType) -> pl.Expr:
+    """A column as text; whole numbers that were stored as floats, as they are beside a hole, stay whole."""
+    import polars as pl
+
+    if not kind.is_float():
+        return column.cast(pl.String)
+    whole = column.is_finite() & (column == column.floor()) & (column.abs() < 2**53)
+    text = pl.when(whole).then(column.cast(pl.Int64, strict=False).cast(pl.String)).otherwise(column.cast(pl.String))
+    return pl.when(column.is_nan()).then(None).otherwise(text)
 
 
 @contextmanager
@@ -245,20 +390,14 @@ def _parquet_of_names(path: Path) -> Iterator[None]:
         ) from None
 
 
-def _column_names(path: Path, schema: pl.Schema) -> dict[str, str]:
+def _column_names(path: Path, schema: pl.Schema, reading: Reading) -> dict[str, str]:
     """Which column of the file holds what."""
     names = schema.names()
-    if len(names) < len(COLUMNS):
-        raise MalformedFile(
-            path,
-            f"{counted(len(names), 'column')} ({', '.join(names)}) instead of 3",
-            "write columns source, relation and target",
-        )
-    if {"split", "subject", "object"} <= set(names):
+    if reading.columns is None and {"split", "subject", "object"} <= set(names):
         raise MalformedFile(path, "facts by id, whose names are in the files beside it", "name the folder instead")
-    found = next((header for header in HEADERS if set(header) <= set(names)), tuple(names[:3]))
-    label = {"label": "label"} if "label" in names and "label" not in found else {}
-    return dict(zip(COLUMNS, found, strict=True)) | label
+    choice = choose(path, names, reading.columns)
+    reading.note(path, choice.in_words(guessed=reading.columns is None))
+    return {role: names[place] for role, place in choice.roles().items()}
 
 
 def _checked(path: Path, table: pl.DataFrame, first: int) -> pl.DataFrame:

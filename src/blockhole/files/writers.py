@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated
 
 import numpy as np
 
 from blockhole.errors import DataError, checked
-from blockhole.files.formats import WRITABLE, FileFormat, Layout, format_of, open_compressed
-from blockhole.files.rdf import node_terms, relation_terms
+from blockhole.files.columns import ColumnNames, Literals
+from blockhole.files.formats import PREFIXES, WRITABLE, FileFormat, Layout, format_of, open_compressed
+from blockhole.files.rdf import is_iri, node_terms, parse, relation_terms
 from blockhole.files.readers import read_split
-from blockhole.files.tables import is_header, name_facts
+from blockhole.files.tables import SAMPLE, name_facts, reads_as_facts
 from blockhole.graph.knowledge_graph import KnowledgeGraph, SplitGraph
 from blockhole.saving import replacing
 
@@ -21,15 +23,17 @@ if TYPE_CHECKING:
 
 
 ROWS = 1_000_000
+_FIRST = SAMPLE // 6  # no row is shorter
 BYTE_ORDER_MARK = "\ufeff"  # at the start of a file it belongs to no name
 _MAKE_ONE = "one split, or several together, is a graph: split.graph('train', 'valid', 'test')"
 
 
 @checked
 def write_graph(graph: Annotated[KnowledgeGraph, _MAKE_ONE], path: Path | str) -> None:
-    """Write the facts as Parquet, TSV, CSV or N-Triples; text formats may be compressed (`.tsv.gz`, `.nt.zst`).
+    """Write the facts as Parquet, TSV, CSV, N-Triples, Turtle or JSON-LD; text may be compressed, as in `.tsv.gz`.
 
-    Names that are no IRIs become `urn:blockhole:` IRIs in N-Triples, and names again when read (see `terms`).
+    Names that are no IRIs become `urn:blockhole:` IRIs in RDF, and names again when read (see `rdf`); blank nodes keep
+    their labels in N-Triples alone. Turtle has the prefixes that the graph was read with.
     Entities without facts appear in none of these formats.
     """
     path = Path(path)
@@ -37,8 +41,8 @@ def write_graph(graph: Annotated[KnowledgeGraph, _MAKE_ONE], path: Path | str) -
     with replacing(path) as temporary:
         if file_format.layout is Layout.PARQUET:
             name_facts(graph.entities.names, graph.relations.names, graph.triples).write_parquet(temporary)
-        elif file_format.layout is Layout.N_TRIPLES:
-            _write_ntriples(graph, temporary, file_format)
+        elif file_format.layout in _RDF:
+            _write_rdf(graph, temporary, file_format)
         else:
             _write_delimited(graph, temporary, path, file_format)
 
@@ -47,7 +51,9 @@ def writable_format(path: Path) -> FileFormat:
     """The format that the suffix of `path` names; raises `DataError` where it can only be read."""
     file_format = format_of(path)
     if file_format.layout not in WRITABLE:
-        raise DataError(f"{path}: this format is read, but not written; write .tsv, .csv, .parquet or .nt.")
+        raise DataError(
+            f"{path}: this format is read, but not written; write .tsv, .csv, .parquet, .nt, .ttl or .jsonld."
+        )
     return file_format
 
 
@@ -63,6 +69,9 @@ def write_split(split: SplitGraph, folder: Path) -> None:
         with replacing(path) as temporary:
             mark = BYTE_ORDER_MARK * any(name.startswith(BYTE_ORDER_MARK) for name in vocabulary.names[:1])
             temporary.write_text(mark + "".join(f"{name}\n" for name in vocabulary), encoding="utf-8", newline="")
+    if split.entities.prefixes:
+        with replacing(folder / PREFIXES) as temporary:
+            temporary.write_text(json.dumps(split.entities.prefixes, indent=1) + "\n", encoding="utf-8")
     none = split.train[:0]
     parts = {
         "train": (split.train, none),
@@ -88,16 +97,19 @@ def _write_delimited(graph: KnowledgeGraph, temporary: Path, path: Path, file_fo
 
 
 def _write_rows(facts: pl.DataFrame, file: IO[bytes], layout: Layout) -> None:
-    # TSV goes without a header, as is usual for graphs, unless the start of the first fact would be misread.
-    header = layout is Layout.CSV or any(
-        is_header(first) or first[0].startswith(BYTE_ORDER_MARK) for first in facts[:1].iter_rows()
-    )
-    facts.write_csv(
-        file,
-        include_header=header,
-        separator="," if layout is Layout.CSV else "\t",
-        quote_style="always" if layout is Layout.CSV else "never",
-    )
+    import polars as pl
+
+    if layout is Layout.CSV:
+        facts.write_csv(file, include_header=True, separator=",", quote_style="always")
+        return
+    # TSV goes without a header, as is usual for graphs. Labels tell a first fact that reads like one from a header, and
+    # a byte order mark one that belongs to a name.
+    first = facts[:_FIRST].write_csv(include_header=False, separator="\t", quote_style="never")
+    if "label" not in facts.columns and not reads_as_facts(first.encode()):
+        facts = facts.with_columns(label=pl.lit(1))
+    if first.startswith(BYTE_ORDER_MARK):
+        file.write(BYTE_ORDER_MARK.encode())
+    facts.write_csv(file, include_header=False, separator="\t", quote_style="never")
 
 
 def _refuse_control_characters(names: Sequence[str], path: Path) -> None:
@@ -108,7 +120,25 @@ def _refuse_control_characters(names: Sequence[str], path: Path) -> None:
         )
 
 
-def _write_ntriples(graph: KnowledgeGraph, temporary: Path, file_format: FileFormat) -> None:
+_RDF = (Layout.N_TRIPLES, Layout.TURTLE, Layout.JSON_LD)
+
+
+def _write_rdf(graph: KnowledgeGraph, temporary: Path, file_format: FileFormat) -> None:
+    import pyoxigraph
+
+    formats = {Layout.TURTLE: pyoxigraph.RdfFormat.TURTLE, Layout.JSON_LD: pyoxigraph.RdfFormat.JSON_LD}
+    with open_compressed(temporary, file_format.compression) as file:
+        if file_format.layout is Layout.N_TRIPLES:
+            file.writelines(_ntriples(graph))
+            return
+        lines = (parse(block.decode(), quads=False) for block in _ntriples(graph))
+        prefixes = {prefix: iri for prefix, iri in graph.entities.prefixes.items() if is_iri(iri)}
+        layout = formats[file_format.layout]
+        pyoxigraph.serialize((quad.triple for quads in lines for quad in quads), file, format=layout, prefixes=prefixes)
+
+
+def _ntriples(graph: KnowledgeGraph) -> Iterator[bytes]:
+    """The facts in canonical N-Triples, many lines at a time."""
     import polars as pl
 
     # RDF has no literals as subjects; an entity keeps one spelling throughout, so it is then no literal anywhere.
@@ -116,23 +146,22 @@ def _write_ntriples(graph: KnowledgeGraph, temporary: Path, file_format: FileFor
     may_be_literal[graph.triples[:, 0]] = False
     entities = node_terms(graph.entities, may_be_literal.tolist())
     relations = relation_terms(graph.relations)
-    with open_compressed(temporary, file_format.compression) as file:
-        for first in range(0, len(graph), ROWS):
-            terms = name_facts(entities, relations, graph.triples[first : first + ROWS])
-            terms.with_columns(end=pl.lit(".")).write_csv(
-                file, include_header=False, separator=" ", quote_style="never"
-            )
+    for first in range(0, len(graph), ROWS):
+        terms = name_facts(entities, relations, graph.triples[first : first + ROWS]).with_columns(end=pl.lit("."))
+        yield terms.write_csv(include_header=False, separator=" ", quote_style="never").encode()
 
 
-def convert(source: Path, destination: Path) -> dict[str, object]:
-    """Write the facts of `source` to the file `destination`, in the format of its suffix.
+def convert(
+    source: Path, destination: Path, *, columns: ColumnNames | None = None, literals: Literals | None = None
+) -> dict[str, object]:
+    """Write the facts of `source`, read as `read_split` does, to the file `destination`, in the format of its suffix.
 
     The facts of a folder are those of its train, valid and test files, in this order; facts labelled -1 are left out.
     """
     file_format = writable_format(destination)
     if destination.exists() and source.exists() and destination.samefile(source):
         raise DataError(f"{destination}: is the file to convert; name another one to write.")
-    graph = read_split(source).graph("train", "valid", "test")
+    graph = read_split(source, columns=columns, literals=literals).graph("train", "valid", "test")
     write_graph(graph, destination)
     return {
         "source": str(source),

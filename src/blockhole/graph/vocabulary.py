@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import cached_property
 from heapq import nsmallest
 from pathlib import Path
 from typing import TYPE_CHECKING, final, overload
+from unicodedata import is_normalized, normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +25,15 @@ if TYPE_CHECKING:
 class Vocabulary:
     """An immutable list of distinct names; the id of a name is its position.
 
-    `kind` ("entity" or "relation") is what errors call a name that is not here. Names in a file stay there.
+    `kind` ("entity" or "relation") is what errors call a name that is not here. Names in a file stay there. A name is
+    also found if it is the same in Unicode's composed form (NFC), or if it begins with one of the `prefixes` of RDF:
+    `ex:a` finds `http://example.org/a`. Names stay as they are.
     """
 
-    def __init__(self, names: Iterable[str], kind: str = "entity") -> None:
+    def __init__(self, names: Iterable[str], kind: str = "entity", prefixes: Mapping[str, str] | None = None) -> None:
         self._names: tuple[str, ...] | StoredNames = names if isinstance(names, StoredNames) else tuple(names)
         self.kind = kind
+        self.prefixes = dict(prefixes or {})
 
     @cached_property
     def _ids(self) -> dict[str, int]:
@@ -86,14 +90,49 @@ class Vocabulary:
         if isinstance(self._names, tuple):
             return np.fromiter((self.id(name) for name in names), dtype=np.int32)
         names = list(names)
-        found = self._names.find_many(names)
+        found = self._names.find_many(names).copy()
         for place in np.flatnonzero(found == len(self)):
-            self.id(names[place])  # raises that it is unknown
+            found[place] = self.id(names[place])  # or raises that it is unknown
         return found.astype(np.int32)
 
     def find(self, name: str) -> int | None:
         """The id of `name`, if it has one."""
+        found = self._find(name)
+        if found is None and (iri := self.expanded(name)) is not None:
+            found = self._find(iri)
+        return self._find_composed(name) if found is None and not name.isascii() else found
+
+    def _find(self, name: str) -> int | None:
         return self._ids.get(name) if isinstance(self._names, tuple) else self._names.find(name)
+
+    def _find_composed(self, name: str) -> int | None:
+        """The only name that is equal to `name` once accents are composed with their letters."""
+        composed = normalize("NFC", self.expanded(name) or name)
+        found = self._find(composed)
+        return self._decomposed.get(composed) if found is None else found
+
+    @cached_property
+    def _decomposed(self) -> dict[str, int]:
+        """The ids of names that are not composed, by what they are then; none that two names are."""
+        found: dict[str, list[int]] = {}
+        for i, name in enumerate(self._names):
+            if not is_normalized("NFC", name):
+                found.setdefault(normalize("NFC", name), []).append(i)
+        return {name: ids[0] for name, ids in found.items() if len(ids) == 1}
+
+    def expanded(self, name: str) -> str | None:
+        """What a name with a prefix stands for; None where it has none that is known."""
+        prefix, colon, local = name.partition(":")
+        return self.prefixes[prefix] + local if colon and prefix in self.prefixes else None
+
+    def shortened(self, name: str) -> str:
+        """A name with the longest prefix that it begins with, or as it is: the inverse of `expanded`."""
+        fitting = [(len(iri), prefix) for prefix, iri in self.prefixes.items() if iri and name.startswith(iri)]
+        for length, prefix in sorted(fitting, reverse=True):
+            short = f"{prefix}:{name[length:]}"
+            if len(name) > length and self._find(short) is None:
+                return short
+        return name
 
     def nearest(self, name: str, count: int = 3) -> list[str]:
         """The known names that look most like `name`, best first; empty when none is close."""

@@ -223,6 +223,13 @@ class TrainConfig(Section):
     """All settings of a run; config.json holds exactly this."""
 
     data: str | None = Field(default=None, description="name or path of the data set; absent for a graph in memory")
+    columns: tuple[str, ...] | None = Field(
+        default=None,
+        description="names of the columns of source, relation and target, or their numbers from 1; absent: as named",
+    )
+    literals: Literal["keep", "drop"] | tuple[str, ...] = Field(
+        default="keep", description="literals of RDF: keep, drop, or the predicates whose objects are kept"
+    )
     model: ModelSettings = Field(default_factory=ModelSettings, description="the model and its size")
     loss: LossConfig = Field(default_factory=LossConfig, description="the loss and its negatives")
     penalty: PenaltyConfig = Field(default_factory=PenaltyConfig, description="regularisation, per positive")

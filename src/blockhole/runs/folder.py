@@ -74,7 +74,12 @@ def write_vocabularies(path: Path, entities: Vocabulary, relations: Vocabulary) 
         for kind, names in (("entity", entities), ("relation", relations))
     )
     with replacing_next(path) as unfinished:
-        frame.write_parquet(unfinished)
+        kept = {_PREFIXES: json.dumps(entities.prefixes)} if entities.prefixes else None
+        frame.write_parquet(unfinished, metadata=kept)
+
+
+_PREFIXES = "prefixes"
+"""Where the file of names keeps the prefixes of RDF, as JSON."""
 
 
 def read_vocabularies(path: Path, sha256: str | None = None) -> tuple[Vocabulary, Vocabulary]:
@@ -85,13 +90,16 @@ def read_vocabularies(path: Path, sha256: str | None = None) -> tuple[Vocabulary
         check_sum(path, sha256)
         with reading_parquet(path):
             frame = polars.read_parquet(path).sort("id", maintain_order=True)
+            prefixes = json.loads(polars.read_parquet_metadata(path).get(_PREFIXES, "{}"))
         columns = [frame.filter(polars.col("kind") == kind)["name"] for kind in ("entity", "relation")]
         if any(names.dtype != polars.String or names.null_count() or names.is_duplicated().any() for names in columns):
             raise ValueError("its names are not distinct texts")
+        if not isinstance(prefixes, dict) or not all(isinstance(iri, str) for iri in prefixes.values()):
+            raise ValueError("its prefixes are not texts")
         entities, relations = (names.to_list() for names in columns)
     except (OSError, ValueError, polars.exceptions.PolarsError) as failure:
         raise DamagedRun(f"{path} cannot be read ({why(failure)}); restore it from a copy.") from None
-    return Vocabulary(entities, "entity"), Vocabulary(relations, "relation")
+    return Vocabulary(entities, "entity", prefixes), Vocabulary(relations, "relation", prefixes)
 
 
 def write_facts(path: Path, graph: KnowledgeGraph) -> None:

@@ -23,6 +23,7 @@ from blockhole.errors import (
     check_argument,
     checked,
     counted,
+    html_table,
 )
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
@@ -52,6 +53,7 @@ from blockhole.runs.tracking import MLFLOW, TENSORBOARD, read_metrics
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from blockhole.data.dataset import DataSet
     from blockhole.models.contract import Model
 
 
@@ -89,6 +91,7 @@ class Run:
         self.relations = relations
         self.state = state
         self.folder = folder
+        self.calibrated: Any = None  # of a run in memory; those in folders keep theirs in a file
         self._given_model = model
         self._given_graph = graph
 
@@ -129,6 +132,13 @@ class Run:
         merged = self.folder is not None and (self.folder / PARTS).is_file()
         return merged or self.state.stopped_early or (epochs is not None and self.state.epoch >= epochs)
 
+    def load_data(self) -> DataSet | None:
+        """The data set it was trained on, read again as it was then; None for a graph in memory."""
+        from blockhole.data.dataset import load  # asking needs no data
+
+        config = self.config
+        return None if config.data is None else load(config.data, columns=config.columns, literals=config.literals)
+
     def metrics(self) -> list[dict[str, float | int | str | None]]:
         """The figures of each epoch and validation, in order; none for a run that is only in memory."""
         return read_metrics(self.folder / METRICS) if self.folder else []
@@ -136,6 +146,22 @@ class Run:
     def __repr__(self) -> str:
         place = str(self.folder) if self.folder else "memory"
         return f"Run({self.config.model.name} in {place}, {self.state})"
+
+    def _repr_html_(self) -> str:
+        """A small table, for notebooks."""
+        state = self.state
+        words = {
+            "model": self.config.model.name,
+            "facts": self.config.data or "in memory",
+            "entities": f"{len(self.entities):,}",
+            "relations": f"{len(self.relations):,}",
+            "trained": f"{state}{'' if self.complete else ', can be resumed'}",
+            "loss": "none yet" if state.loss is None else f"{state.loss:.4f}",
+            "folder": "only in memory" if self.folder is None else str(self.folder),
+        }
+        if state.best_figure is not None:
+            words["best"] = f"{self.config.early_stop.metric} {state.best_figure:.2f} after epoch {state.best_epoch}"
+        return html_table("Run", words)
 
 
 def is_run(folder: Path) -> bool:

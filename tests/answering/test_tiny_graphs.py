@@ -1,0 +1,75 @@
+"""Graphs of a few facts are trained on and asked like any other; what cannot be probable is still known."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import pytest
+
+import blockhole
+from blockhole.errors import BlockholeWarning, RunError
+
+Facts = list[tuple[str, str, str]]
+TINY: dict[str, Facts] = {
+    "one fact": [("a", "r", "b")],
+    "a loop": [("a", "r", "a")],
+    "five facts": [("a", "r", "b"), ("b", "r", "c"), ("c", "s", "a"), ("a", "s", "d"), ("d", "r", "a")],
+    "one relation": [("a", "r", "b"), ("b", "r", "c"), ("c", "r", "d")],
+    "one component per fact": [(f"a{i}", "r", f"b{i}") for i in range(5)],
+}
+
+
+@pytest.mark.parametrize("case", TINY)
+@pytest.mark.parametrize("kept", [True, False])
+def test_tiny_graphs_are_trained_on_and_asked(case: str, kept: bool, tmp_path: Path) -> None:
+    facts = TINY[case]
+    run = blockhole.train(facts, epochs=2, threads=1, out=tmp_path / "run" if kept else None)
+    source, relation, target = facts[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BlockholeWarning)  # that there are no probabilities
+        known = blockhole.ask(run, f"{source}/{relation}", only="known")
+        connections = blockhole.paths(run, source, target)
+    assert [(answer.entity, answer.probability) for answer in known] == [(target, None)]
+    assert blockhole.check(run, f"{source}/{relation}", target).holds
+    explained = blockhole.explain(run, f"{source}/{relation}/^{relation}", source)
+    assert (explained.status, explained.probability) == ("known", 1.0)
+    for proof in explained.proofs:
+        there = proof.tree.parts[0]
+        assert (source, relation, there.entity) in facts
+        assert (proof.tree.status, there.status, proof.probability) == ("known", "known", 1.0)
+    assert explained.proofs
+    assert connections[0].path == relation
+    assert {path.status for path in connections} == {"known"}
+
+
+def test_what_only_a_model_knows_needs_a_calibration() -> None:
+    run = blockhole.train(TINY["five facts"], epochs=2, threads=1)
+    for verb in (blockhole.check, blockhole.explain):
+        with pytest.raises(RunError, match="the run has no calibration, so shares cannot become probabilities"):
+            verb(run, "a/r", "c")
+
+
+def test_a_run_in_memory_is_calibrated_on_its_validation_facts() -> None:
+    data = blockhole.load("family")
+    run = blockhole.train(data, epochs=2, threads=1)
+    answers = blockhole.ask(run, "William/^fatherOf/brotherOf/fatherOf", top=3)
+    assert all(answer.probability is not None for answer in answers)
+    assert blockhole.explain(run, "William/^fatherOf", "Charles").status == "predicted"
+
+
+def test_runs_and_engines_show_themselves_in_a_notebook(tmp_path: Path) -> None:
+    run = blockhole.train([("<a>", "r", "b")], epochs=2, threads=1, out=tmp_path / "<run>")
+    shown = run._repr_html_()
+    assert shown.startswith("<table><caption>Run</caption><tr><th>model</th><td>blockhole</td></tr>")
+    assert "<th>trained</th><td>epoch 2</td>" in shown
+    assert "&lt;run&gt;</td></tr></table>" in shown
+    engine = blockhole.Engine.opened(run)
+    assert repr(engine) == "Engine(2 entities, 1 fact)"
+    assert engine._repr_html_() == (
+        "<table><caption>Engine</caption><tr><th>entities</th><td>2</td></tr><tr><th>relations</th><td>1</td></tr>"
+        "<tr><th>facts</th><td>1</td></tr>"
+        "<tr><th>probabilities</th><td>none: answers have shares, no probabilities</td></tr></table>"
+    )
+    calibrated = blockhole.Engine.open(blockhole.train(blockhole.load("family"), epochs=1, threads=1))
+    assert "<th>probabilities</th><td>fitted on " in calibrated._repr_html_()
