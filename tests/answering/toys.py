@@ -36,6 +36,7 @@ def calibration_by_hand(*, intercept: float = 1.0, chains: bool = False) -> Cali
             hop=Curve(low=-4.0, low_slope=1.5, slope=1.2, top_slope=0.7, intercept=intercept),
             chains={2: curve} if chains else {},
             facts=1,
+            missing=1.0,
             brier=0.0,
             sampling_error=0.0,
         ),

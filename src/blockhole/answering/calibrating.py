@@ -138,7 +138,7 @@ def fit(vectors: Vectors, data: DataSet, *, seed: Seed = 0, device: torch.device
     scale = _fit_scale(vectors, known, asked.take(slice(0, _SCALED)))
     # What follows is fitted on shares, for which any curve will do.
     calibration = Calibration(
-        scale=scale, kind=KIND, hop=_ANY, chains={}, facts=len(asked), brier=0.0, sampling_error=0.0
+        scale=scale, kind=KIND, hop=_ANY, chains={}, facts=len(asked), missing=1, brier=0, sampling_error=0
     )
     table, error = _normalisers(Engine(vectors, known.graph, Calibrated(calibration, None)), rng, device)
     hops, truth = Engine(vectors, known.graph, Calibrated(calibration, table)).hops, data.split.graph("train", "valid")
@@ -155,7 +155,22 @@ def fit(vectors: Vectors, data: DataSet, *, seed: Seed = 0, device: torch.device
         }
     )
     chains = _fit_chains(Engine(vectors, known.graph, Calibrated(calibration, table)), data, seed, device)
-    return Calibrated(calibration.model_copy(update={"chains": chains}), table)
+    missing = _missing_by_validation_fact(known, data)
+    hop = calibration.hop.model_copy(update={"intercept": calibration.hop.intercept + float(np.log(missing))})
+    return Calibrated(calibration.model_copy(update={"hop": hop, "chains": chains, "missing": missing}), table)
+
+
+def _missing_by_validation_fact(known: KnownFacts, data: DataSet) -> float:
+    """How many facts train is known to lack for each validation fact that it lacks, for test facts are missing too.
+
+    The odds of a hop are so many times as large as validation facts say. Of test facts their number alone is taken.
+    Paths need no more: they are made of hops.
+    """
+    lacking = [
+        int((~holds(known.graph, PathQueries.from_triples(facts))).sum())
+        for facts in (data.split.valid, data.split.test)
+    ]
+    return sum(lacking) / lacking[0]
 
 
 _ANY = Curve(low=-1.0, low_slope=1.0, slope=1.0, top_slope=1.0, intercept=0.0)
@@ -365,7 +380,7 @@ def _fit_curve(pairs: Pairs) -> Curve:
     return curve.model_copy(update={"low_slope": _root(lack, _LEAST, _STEEPEST)})
 
 
-_STEEPEST = 4.0
+_STEEPEST = 1.5
 
 
 def _brier(curve: Curve, pairs: Pairs, which: NDArray[np.bool_]) -> float:

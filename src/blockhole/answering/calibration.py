@@ -99,6 +99,7 @@ class Calibration(_Stored):
     hop: Curve
     chains: dict[int, ChainCurve] = Field(description="by number of hops; longer paths take the longest's")
     facts: int = Field(ge=1, description="validation facts that it was fitted on")
+    missing: float = Field(ge=1, description="how many facts train lacks for each validation fact that it lacks")
     brier: float = Field(ge=0, description="of the twenty best predicted objects of facts held out")
     sampling_error: float = Field(ge=0, description="root mean square error of sampled normalisers, in logits")
 
