@@ -95,7 +95,7 @@ BY_SUFFIX: Mapping[str, Damage] = {
 }  # fmt: skip
 
 
-def _with_sums(record: str) -> Callable[[Files], Files]:
+def with_sums(record: str) -> Callable[[Files], Files]:
     """Put right the SHA-256 sums that JSON files hold of their neighbours, where they can still be read."""
 
     def renew(files: Files) -> Files:
@@ -109,7 +109,8 @@ def _with_sums(record: str) -> Callable[[Files], Files]:
                     # faiss believes what it reads, so that only the sum stands before it: SECURITY.md says so.
                     case {"file": str(file), "sha256": str()} if not file.endswith(".faiss"):
                         content["sha256"] = sha256(renewed[file]).hexdigest()
-                content.pop("seal", None)  # it would refuse every change before anything else is read
+                if isinstance(content, dict):
+                    content.pop("seal", None)  # it would refuse every change before anything else is read
                 renewed[name] = json.dumps(content).encode()
         return renewed
 
@@ -237,8 +238,8 @@ def folder_targets() -> dict[str, Target]:
     """All of them by name."""
     return {
         "splits": FolderTarget(_splits, _read_splits, BY_SUFFIX),
-        "run": FolderTarget(_runs, _read_run, BY_SUFFIX, _with_sums("state.json")),
-        "index": FolderTarget(_indexed_runs, _search_index, BY_SUFFIX, _with_sums("state.json"), part="index"),
-        "packed": FolderTarget(_packed_graphs, _read_packed, BY_SUFFIX, _with_sums("packed.json")),
+        "run": FolderTarget(_runs, _read_run, BY_SUFFIX, with_sums("state.json")),
+        "index": FolderTarget(_indexed_runs, _search_index, BY_SUFFIX, with_sums("state.json"), part="index"),
+        "packed": FolderTarget(_packed_graphs, _read_packed, BY_SUFFIX, with_sums("packed.json")),
         "export": FolderTarget(_exports, _read_export, BY_SUFFIX),
     }

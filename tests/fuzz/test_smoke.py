@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 import warnings
+from hashlib import sha256
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from tests.fuzz.api import ApiTarget
+from tests.fuzz.folder_inputs import with_sums
 from tests.fuzz.kinds import write_files
 from tests.fuzz.targets import targets
 from tests.fuzz.watchdog import Limits, read_one, watch
@@ -46,7 +48,9 @@ from tests.fuzz.watchdog import work
 class Toy:
     def seeds(self, folder): return [{"number": b""}]
     def watched(self): return None
-    def damaged(self, rng, files, other): return {"number": b"x" + files["number"]}
+    def damaged(self, rng, files, other):
+        if self.number == 6: raise TypeError("cannot be damaged")
+        return {"number": b"x" + files["number"]}
     def read(self, folder):
         match self.number:
             case 1: raise BlockholeError("refused")
@@ -64,19 +68,35 @@ def say(message):
     sys.stdin.readline()
     toy.number += 1
 
-work(toy, Path(arguments["--work"]), "0", say, int(arguments["--first"]))
+try:
+    work(toy, Path(arguments["--work"]), "0", say, int(arguments["--first"]))
+finally:  # as an exception leaves it: nothing more is said, and what it was is written later
+    said.close()
+    time.sleep(0.5)
 """
 
 
 @pytest.mark.slow
 def test_the_watchdog_sees_every_kind_of_failure(tmp_path: Path) -> None:
-    limits = Limits(seconds=1.0, growth=50 << 20, inputs=8)
+    limits = Limits(seconds=1.0, growth=50 << 20, inputs=9)
     tally = watch("toy", 600.0, 0, tmp_path, limits=limits, command=(sys.executable, "-c", TOY))
-    assert sorted(way.partition(":")[0] for way in tally.ways) == ["KeyError", "crash", "growth", "hang"]
-    assert tally.failures == 4
+    assert sorted(way.partition(":")[0] for way in tally.ways) == ["KeyError", "crash", "crash", "growth", "hang"]
+    assert tally.failures == 5
     assert tally.inputs == limits.inputs  # it went on after each
-    kept = sorted(tmp_path.iterdir())
-    assert [folder.name for folder in kept] == ["toy-3", "toy-4", "toy-5", "toy-6"]
-    for folder in kept:
-        assert (folder / "input" / "number").is_file()
-        assert f"python -m tests.fuzz toy --replay {folder / 'input'}" in (folder / "failure.txt").read_text()
+    kept = {folder.name: (folder / "failure.txt").read_text() for folder in tmp_path.iterdir()}
+    assert sorted(kept) == ["toy-3", "toy-4", "toy-5", "toy-6", "toy-7"]
+    for name, failure in kept.items():
+        assert f"python -m tests.fuzz toy --replay {tmp_path / name / 'input'}" in failure
+        assert (tmp_path / name / "input" / "number").is_file() == (name != "toy-7")  # which was never made
+    assert "ended with SIGABRT" in kept["toy-6"]
+    assert "ended with status 1" in kept["toy-7"]
+    assert "TypeError: cannot be damaged" in kept["toy-7"]
+
+
+def test_a_record_that_is_no_object_is_passed_on_as_it_is() -> None:
+    renew = with_sums("state.json")
+    for record in (b"[1]", b"null", b"3", b"{", b'{"a": 1}'):
+        assert renew({"state.json": record}) == {"state.json": record}
+    assert renew({"state.json": b'{"seal": 1, "sha256": {"x": ""}}', "x": b""})["state.json"] == (
+        b'{"sha256": {"x": "%s"}}' % sha256(b"").hexdigest().encode()
+    )

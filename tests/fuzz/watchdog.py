@@ -81,9 +81,10 @@ def work(target: Target, place: Path, seed: str, say: Callable[[dict[str, Any]],
     say({"watched": watched})
     for number in _from(first):
         rng = Random(f"{seed}/{number}")
+        # Gone before the next is made: where making it fails, the last one is not to blame.
+        shutil.rmtree(place / "input", ignore_errors=True)
         # The valid ones first, as they are.
         files = corpus[number] if number < valid else target.damaged(rng, rng.choice(corpus), rng.choice(corpus))
-        shutil.rmtree(place / "input", ignore_errors=True)
         (place / "input").mkdir()
         with suppress(OSError, ValueError):  # a name that no file can have
             write_files(files, place / "input")
@@ -232,8 +233,10 @@ def _listen(
             continue
         line = messages.readline()
         if not line:
+            # It says no more as soon as an exception begins to end it, and only then writes what it was.
+            status = process.wait()
             log = (place / "log").read_text(encoding="utf-8", errors="replace")
-            return f"crash: the process ended with status {process.wait()}\n{log[-3000:]}"
+            return f"crash: the process ended with {_status(status)}\n{log[-3000:]}"
         message = json.loads(line)
         if "watched" in message:
             watched, patience = message["watched"], limits.seconds
@@ -249,6 +252,15 @@ def _listen(
                 return None  # a new process begins small again
         process.stdin.write(b"\n")  # so that the input stays until it is kept
     return None
+
+
+def _status(status: int) -> str:
+    """The signal by name, where it was one."""
+    if status >= 0:
+        return f"status {status}"
+    with suppress(ValueError):
+        return signal.Signals(-status).name
+    return f"signal {-status}"
 
 
 def _resident(process: int) -> int:
