@@ -17,7 +17,7 @@ from blockhole.errors import MalformedFile
 from blockhole.files.plain_pickles import read_plain_pickle
 
 hashable = st.recursive(
-    st.integers() | st.text() | st.booleans() | st.none() | st.floats(allow_nan=False),
+    st.integers(-(2**63), 2**64 - 1) | st.text() | st.booleans() | st.none() | st.floats(allow_nan=False),
     lambda inner: st.lists(inner, max_size=4).map(tuple) | st.frozensets(inner, max_size=4),
     max_leaves=8,
 )
@@ -79,6 +79,59 @@ def test_the_refusal_names_what_the_pickle_asks_for(tmp_path: Path) -> None:
         f"{path}: the pickle holds fractions.Fraction, and only sets, tuples, lists, dictionaries, texts and numbers "
         "are read; nothing of it was run; use the file that was published."
     )
+
+
+def _refused(path: Path, content: bytes) -> str:
+    path.write_bytes(content)
+    with pytest.raises(MalformedFile) as failure:
+        read_plain_pickle(path)
+    return str(failure.value)
+
+
+@pytest.mark.parametrize("level", [b"q%ch%c\x86", b"q%c(h%ch%c\x85\x91"], ids=["tuples", "frozen sets"])
+@pytest.mark.parametrize("holder", [b"\x8f(%b\x90", b"}%bNs", b"](%be", b"(%b\x91", b"%b"])
+def test_values_that_take_for_ever_to_hash_are_refused(tmp_path: Path, level: bytes, holder: bytes) -> None:
+    """A hundred levels, each holding the one below it twice: 2¹⁰⁰ values in a few hundred bytes."""
+    nested = b"K\x01" + b"".join(level % ((number,) * level.count(b"%c")) for number in range(100))
+    assert _refused(tmp_path / "value.pkl", b"\x80\x04" + holder % nested + b".") == (
+        f"{tmp_path / 'value.pkl'}: the pickle holds a tuple or frozen set of more than 500 values, counting those "
+        "inside it, as no query set does; use the file that was published."
+    )
+
+
+@pytest.mark.parametrize("values", [500, 501])
+def test_500_nested_values_are_read_and_no_more(tmp_path: Path, values: int) -> None:
+    flat, nested = (
+        tuple(range(values)),
+        tuple((each, (each,), each, each, each, each, each, each) for each in range(50)),
+    )
+    path = tmp_path / "value.pkl"
+    for value in (flat, frozenset(flat), nested[: values // 10] + tuple(range(values % 10))):
+        for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+            if values == 501:
+                assert "more than 500 values" in _refused(path, pickle.dumps(value, protocol))
+            else:
+                path.write_bytes(pickle.dumps(value, protocol))
+                assert read_plain_pickle(path) == value
+
+
+def test_numbers_of_more_than_64_bits_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "value.pkl"
+    for number in (2**64, -(2**64), 2**2100):
+        for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+            assert "holds a number of more than 64 bits" in _refused(path, pickle.dumps({number: 1}, protocol))
+
+
+def test_copies_of_copies_are_refused(tmp_path: Path) -> None:
+    """A list of n values that is copied n times: as many bytes as both, and n² values."""
+    content = b"cbuiltins\nlist\nq\x01](" + b"K\x01" * 1000 + b"e\x85q\x00" + b"h\x01h\x00R" * 1000 + b"."
+    assert "the pickle holds copies of copies of values" in _refused(tmp_path / "value.pkl", content)
+
+
+@pytest.mark.parametrize("length", [2**33, 2**40, 2**62])
+def test_room_is_made_for_no_more_than_the_file_has(tmp_path: Path, length: int) -> None:
+    content = b"\x80\x04\x8d" + length.to_bytes(8, "little") + b"abc."
+    assert _refused(tmp_path / "value.pkl", content).endswith("not a pickle, or a damaged one; fetch it again.")
 
 
 @pytest.mark.parametrize(

@@ -3,15 +3,16 @@
 A pickle is a program, and Python's own reader runs it: it imports what the file names and calls it. Here the
 instructions are read one by one, those that make plain values are carried out, and any other ends the reading. The two
 names that plain values need, `set` and `collections.defaultdict`, stand for a set and a dictionary; nothing is imported
-and nothing is called.
+and nothing is called. Reading takes time and memory in proportion to the file: what would take more is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import os
+from collections.abc import Hashable, Iterable
 from pathlib import Path
 from pickletools import genops
-from typing import Any, final
+from typing import IO, Any, cast, final
 
 from blockhole.errors import MalformedFile
 from blockhole.files.formats import Compression, open_decompressed
@@ -29,6 +30,13 @@ _NUMBERS_AND_TEXTS = {
 _CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
 _EMPTY = {"EMPTY_TUPLE": tuple, "EMPTY_LIST": list, "EMPTY_DICT": dict, "EMPTY_SET": set}
 _MARK = object()
+_MOST_NESTED = 500
+"""Values that a tuple or frozen set may hold, each counted wherever it stands; published queries have about ten.
+
+Hashing it visits each, and a pickle can name one tuple many times over: fifty bytes would keep a processor for years.
+"""
+_MOST_BITS = 64
+"""Of a whole number: larger ones can be made to have one hash, and then a set of them takes the square of its size."""
 
 
 def read_plain_pickle(path: Path) -> Any:
@@ -36,7 +44,7 @@ def read_plain_pickle(path: Path) -> Any:
     with open_decompressed(path, Compression.NONE) as file:
         reader = _Reader(path)
         try:
-            for instruction, argument, _ in genops(file):
+            for instruction, argument, _ in genops(cast(IO[bytes], _Bytes(file))):
                 if instruction.name == "STOP":
                     return reader.pop()
                 reader.carry_out(instruction.name, argument)
@@ -47,6 +55,20 @@ def read_plain_pickle(path: Path) -> Any:
 
 def _not_a_pickle(path: Path) -> MalformedFile:
     return MalformedFile(path, "not a pickle, or a damaged one", "fetch it again")
+
+
+@final
+class _Bytes:
+    """A file that never makes room for more bytes than it has, whatever length an instruction claims."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._size = os.fstat(file.fileno()).st_size
+        self._file = file
+        self.readline = file.readline
+
+    def read(self, count: int) -> bytes:
+        """Up to so many bytes."""
+        return self._file.read(min(count, self._size))
 
 
 @final
@@ -65,6 +87,7 @@ class _Reader:
         self._path = path
         self._stack: list[Any] = []
         self._kept: dict[int, Any] = {}
+        self._may_copy = 0
 
     def pop(self) -> Any:
         """The last value."""
@@ -75,7 +98,10 @@ class _Reader:
 
     def carry_out(self, instruction: str, argument: Any) -> None:
         """Make what one instruction makes."""
+        self._may_copy += 1
         if instruction in _NUMBERS_AND_TEXTS:
+            if isinstance(argument, int) and argument.bit_length() > _MOST_BITS:
+                raise self._too_much(f"a number of more than {_MOST_BITS} bits")
             self._stack.append(argument)
         elif instruction in _CONSTANTS:
             self._stack.append(_CONSTANTS[instruction])
@@ -97,15 +123,15 @@ class _Reader:
             case "TUPLE1" | "TUPLE2" | "TUPLE3":
                 size = int(instruction[-1])
                 items, self._stack[-size:] = self._stack[-size:], []
-                self._stack.append(_tuple(items))
+                self._stack.append(self._tuple(items))
             case "TUPLE":
-                self._stack.append(_tuple(self._down_to_mark()))
+                self._stack.append(self._tuple(self._down_to_mark()))
             case "LIST":
                 self._stack.append(self._since_mark())
             case "DICT":
                 self._stack.append(_paired(self._since_mark()))
             case "FROZENSET":
-                self._stack.append(frozenset(self._since_mark()))
+                self._stack.append(frozenset(self._small(self._since_mark())))
             case "APPEND":
                 last = self.pop()
                 self._inside(list).append(last)
@@ -131,10 +157,34 @@ class _Reader:
                 arguments, called = self._stack.pop(), self._stack.pop()
                 if not isinstance(called, _Name):
                     raise ValueError("nothing to call")
-                # What a dictionary is made with is only the name of its default.
-                self._stack.append({} if called.kind is dict else called.kind(*arguments))
+                self._stack.append(self._made(called.kind, arguments))
             case _:
                 raise self._refusal(f"the instruction {instruction}")
+
+    def _made(self, kind: type, arguments: Any) -> Any:
+        """A collection of the values of another one."""
+        if kind is dict or not arguments:  # what a dictionary is made with is only the name of its default
+            return kind()
+        (values,) = arguments
+        # Each value was put there by an instruction of its own, unless the same ones are copied again and again.
+        self._may_copy -= len(values)
+        if self._may_copy < 0:
+            raise self._too_much("copies of copies of values")
+        return kind(self._small(values) if kind is frozenset else values)
+
+    def _tuple(self, items: list[Any]) -> Any:
+        """A tuple; of a name alone, as the arguments of a call, it is that name, which is no value either."""
+        if len(items) == 1 and isinstance(items[0], _Name):
+            return items[0]
+        if any(item is _MARK or isinstance(item, _Name) for item in items):
+            raise ValueError("no values")
+        return tuple(self._small(items))
+
+    def _small(self, items: Iterable[Any]) -> Iterable[Any]:
+        """The same items, where hashing them all takes little."""
+        if _nested(items, _MOST_NESTED) > _MOST_NESTED:
+            raise self._too_much(f"a tuple or frozen set of more than {_MOST_NESTED} values, counting those inside it")
+        return items
 
     def _down_to_mark(self) -> list[Any]:
         values: list[Any] = []
@@ -168,15 +218,23 @@ class _Reader:
             "use the file that was published",
         )
 
+    def _too_much(self, wanted: str) -> MalformedFile:
+        return MalformedFile(
+            self._path, f"the pickle holds {wanted}, as no query set does", "use the file that was published"
+        )
+
 
 def _paired(values: list[Any]) -> dict[Hashable, Any]:
     return dict(zip(values[::2], values[1::2], strict=True))
 
 
-def _tuple(items: list[Any]) -> Any:
-    """A tuple; of a name alone, as the arguments of a call, it is that name, which is no value either."""
-    if len(items) == 1 and isinstance(items[0], _Name):
-        return items[0]
-    if any(item is _MARK or isinstance(item, _Name) for item in items):
-        raise ValueError("no values")
-    return tuple(items)
+def _nested(items: Iterable[Any], most: int) -> int:
+    """How many values there are, with those inside of tuples and frozen sets; above `most`, any number that is."""
+    count = 0
+    for item in items:
+        count += 1
+        if isinstance(item, tuple | frozenset):
+            count += _nested(item, most - count)
+        if count > most:
+            break
+    return count
