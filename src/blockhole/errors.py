@@ -28,6 +28,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, wraps
@@ -40,6 +41,9 @@ from unicodedata import combining, east_asian_width
 
 class BlockholeError(Exception):
     """Base of all errors a user can act on; its text is one sentence or two that say what to do."""
+
+    def __str__(self) -> str:
+        return shortened(super().__str__())
 
 
 class DataError(BlockholeError):
@@ -120,9 +124,9 @@ class UnknownName(QueryError):
         self.nearest = tuple(nearest)
         self.text = text
         self.column = column
-        hint = f"; did you mean {' or '.join(written or map(repr, nearest))}?" if nearest else "."
+        hint = f"; did you mean {' or '.join(written or map(quoted, nearest))}?" if nearest else "."
         pointer = f"\n{_point_at(text, column)}" if text is not None and column is not None else ""
-        super().__init__(f"{problem}.{pointer}" if problem else f"unknown {kind} {name!r}{hint}{pointer}")
+        super().__init__(f"{problem}.{pointer}" if problem else f"unknown {kind} {quoted(name)}{hint}{pointer}")
 
 
 class ConfigError(BlockholeError):
@@ -196,6 +200,23 @@ NOTES = "blockhole.notes"
 
 
 # The words of messages
+
+
+_LONGEST_QUOTE, _LONGEST_WORD = 80, 200
+
+
+def quoted(value: object) -> str:
+    """What a user gave, in quotes, as a message repeats it: the beginning and the end of what is long."""
+    return _cut(repr(value), _LONGEST_QUOTE)
+
+
+def shortened(message: str) -> str:
+    """A message in which no word is endless; names that hold blanks are `quoted` instead."""
+    return re.sub(rf"\S{{{_LONGEST_WORD + 1},}}", lambda word: _cut(word[0], _LONGEST_WORD), message)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most * 2 // 3]}…{text[-(most // 3 - 1) :]}"
 
 
 def counted(number: int, one: str, many: str | None = None) -> str:
@@ -379,5 +400,5 @@ def _with_article(name: str) -> str:
 def shown(value: object) -> str:
     """A value that is short as it is, any other by its type."""
     if value is None or isinstance(value, bool | int | float | str | bytes | Path):
-        return repr(value) if len(repr(value)) <= 60 else f"{repr(value)[:59]}…"
+        return quoted(value)
     return _with_article(type(value).__name__)

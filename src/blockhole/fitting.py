@@ -22,6 +22,7 @@ from blockhole.errors import (
     UndefinedPath,
     Unwritable,
     checked,
+    quoted,
 )
 from blockhole.evaluation.classification import ValidationAccuracy
 from blockhole.evaluation.path_ranking import subset, validation_ranking
@@ -429,4 +430,4 @@ def _trackers(names: Sequence[str], folder: Path, config: TrainConfig) -> Iterat
         elif name == "mlflow":
             yield MlflowTracker(folder, flatten(config.model_dump(mode="json")))
         else:
-            raise ConfigError(f"cannot log to {name!r}; the trackers are tensorboard and mlflow.")
+            raise ConfigError(f"cannot log to {quoted(name)}; the trackers are tensorboard and mlflow.")

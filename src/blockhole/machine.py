@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from blockhole.errors import ConfigError, EvaluationError
+from blockhole.errors import ConfigError, EvaluationError, quoted
 
 if TYPE_CHECKING:
     import torch
@@ -76,7 +76,7 @@ def parse_size(text: str) -> int:
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", text)
     unit = _UNITS.get(match[2].upper()) if match else None
     if match is None or unit is None or float(match[1]) == 0:
-        raise EvaluationError(f"{text!r} is not a size of memory; write for example 2GB, 1.5GiB or 800MB.")
+        raise EvaluationError(f"{quoted(text)} is not a size of memory; write for example 2GB, 1.5GiB or 800MB.")
     return int(float(match[1]) * unit)
 
 
@@ -110,9 +110,9 @@ def choose_device(name: str) -> torch.device:
         "mps": int(torch.backends.mps.is_available()),
     }
     if kind not in present or (colon and not number.isdecimal()):
-        raise ConfigError(f"{name!r} is not a device; use auto, cpu, cuda, cuda:N or mps.")
+        raise ConfigError(f"{quoted(name)} is not a device; use auto, cpu, cuda, cuda:N or mps.")
     if int(number or 0) >= present[kind]:
-        raise ConfigError(f"the device {name!r} is not on this machine; use auto, or cpu.")
+        raise ConfigError(f"the device {quoted(name)} is not on this machine; use auto, or cpu.")
     return torch.device(name)
 
 

@@ -14,7 +14,7 @@ from blockhole.answering.engine import Engine
 from blockhole.answering.search import Candidates
 from blockhole.answering.sweep import Sweep
 from blockhole.data.dataset import DataSet, load
-from blockhole.errors import Count, EvaluationError, Seed, checked
+from blockhole.errors import Count, EvaluationError, Seed, checked, quoted
 from blockhole.evaluation.classification import ClassificationReport, evaluate_classification, evaluate_order
 from blockhole.evaluation.completion import evaluate_completion
 from blockhole.evaluation.path_ranking import evaluate_ranking
@@ -211,7 +211,7 @@ def _ranker(
 def relation_pair(text: str, graph: KnowledgeGraph) -> tuple[int, int]:
     """The ids of R1/R2, written as in a query."""
     if len(pieces(text)) != 2 or not all(text[piece.column : piece.end].strip() for piece in pieces(text)):
-        raise EvaluationError(f"an order (--order) is two relations, such as parents/religion, not {text!r}.")
+        raise EvaluationError(f"an order (--order) is two relations, such as parents/religion, not {quoted(text)}.")
     first, second = encode_path(text, graph.relations)
     return first, second
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 import torch
@@ -117,6 +117,68 @@ def test_a_wrong_number_is_refused_in_our_own_words(
     assert _status(*command.split(), option, value) == 2
     shown = re.sub(r"[│\s]+", " ", capsys.readouterr().err)
     assert f"Invalid value for '{option}': it must be {must_be}, not {value}." in shown
+
+
+def _choices() -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Every option of every command that takes one of a few words, and the words."""
+    for name, command in _commands().items():
+        hints = get_type_hints(inspect.unwrap(command.callback), include_extras=True)
+        for argument, hint in hints.items():
+            kind = get_args(hint)[0] if get_args(hint) else hint
+            for each in (kind, *get_args(kind)):
+                if get_origin(each) is Literal:
+                    yield name, f"--{argument.replace('_', '-')}", get_args(each)
+
+
+@pytest.mark.parametrize(("command", "option", "words"), list(_choices()))
+def test_a_word_that_is_no_choice_is_refused_in_our_own_words(
+    command: str, option: str, words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _status(*command.split(), option, "foo") == 2
+    shown = re.sub(r"[│\s]+", " ", capsys.readouterr().err)
+    listed = " or ".join((", ".join(words[:-1]), words[-1])).removeprefix(" or ")
+    assert f"Invalid value for '{option}'" in shown
+    assert f"': it must be {listed}, not foo." in shown
+
+
+def test_choices_are_among_the_options() -> None:
+    assert {("evaluate", "--task"), ("ask", "--candidates"), ("ask", "--only"), ("index", "--kind")} <= {
+        each[:2] for each in _choices()
+    }
+
+
+LONG = "x" * 5000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((LONG,), "No such command"),
+        ((f"--{LONG}",), "No such option"),
+        (("ask", "run", "query", f"--{LONG}"), "No such option"),
+        (("ask", "run", "query", "--candidates", LONG), "it must be typed or all, not"),
+        (("ask", "run", "query", "--top", LONG), "it must be a whole number, not"),
+        (("ask", LONG, "query"), "no file has so long a name; check it."),
+        (("ask", "/".join([LONG[:200]] * 9), "query"), "there is no run x"),
+        (("show", LONG), "no file has so long a name; check it."),
+        (("train", "--data", LONG, "--out", "x"), "no file has so long a name"),
+        (("train", "--data", "family", "--model", LONG, "--out", "x"), "unknown model"),
+        (("train", "--data", "family", "--out", LONG), "no file has so long a name"),
+        (("train", "--data", "family", "--out", "x", "--set", LONG), "cannot read the setting"),
+        (("train", "--data", "family", "--out", "x", "--set", f"{LONG}=1"), "there is no setting x"),
+        (("train", "--data", "family", "--out", "x", "--device", LONG), "is not a device"),
+        (("answers", "family", f"{LONG}/a"), "unknown entity 'x"),
+        (("data", "stats", LONG), "no file has so long a name"),
+        (("export", "run", "--to", LONG), "is neither parquet, npz, faiss nor"),
+    ],
+)
+def test_no_message_repeats_an_endless_word(
+    arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _status(*arguments) in (1, 2)
+    shown = re.sub(r"[│\s]+", " ", capsys.readouterr().err)
+    assert said in shown
+    assert len(shown.replace(" ", "")) < 1000, shown
 
 
 def test_numbers_of_every_kind_are_among_the_options() -> None:

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from blockhole.answering.engine import Engine
 from blockhole.answering.known import graph_with_facts
-from blockhole.errors import DataError
+from blockhole.errors import DataError, quoted
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.machine import torch_threads
 
@@ -75,7 +75,8 @@ class _Placer:
         """The row of an entity with the given facts (r, t) [N, 2]: [entity width]."""
         if not len(facts):
             raise DataError(
-                f"{name!r} cannot be placed: none of its facts is about an entity that the run knows; add one that is."
+                f"{quoted(name)} cannot be placed: none of its facts is about an entity that the run knows; "
+                "add one that is."
             )
         from scipy.optimize import minimize
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from errno import ENAMETOOLONG
 from typing import Annotated, Any, TextIO, final
 
 import typer
@@ -24,30 +26,49 @@ TRAINING = ("train", "demo", "reproduce", "grid")
 """Verbs that train, here and in the experiments, and so may run out of memory for the size of a model."""
 
 
+_WRONG_USAGE: Any = typer.BadParameter.__mro__[1]
+"""Whatever is wrong with the words of a command, which Typer does not name in public."""
+
+
 @final
 class Verbs(TyperGroup):
     """The verbs of a command line; what is wrong with an option is said in the words of all other messages."""
 
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        """Read what stands before the verb."""
+        with _in_our_words():
+            return super().make_context(*args, **kwargs)
+
     def invoke(self, ctx: Any) -> Any:
         """Run the verb that was asked for."""
-        try:
+        with _in_our_words():
             return super().invoke(ctx)
-        except typer.BadParameter as refused:
-            refused.message = _in_our_words(refused)
-            raise
 
 
-def _in_our_words(refused: typer.BadParameter) -> str:
-    """What an option must be, where it was pydantic that refused its value."""
-    errors = getattr(refused.__cause__, "errors", None)
-    if errors is None:
-        return refused.message
-    from blockhole.errors import ought_to_be
+@contextmanager
+def _in_our_words() -> Iterator[None]:
+    """Say what an option must be, where it was pydantic that refused its value, and repeat no endless word."""
+    try:
+        yield
+    except _WRONG_USAGE as refused:
+        from blockhole.errors import shortened
 
-    fault = errors()[0]
-    if fault["type"] == "value_error":  # a word that is not among those of the option, which are listed
-        return str(fault["ctx"]["error"])
-    return f"it must be {ought_to_be(fault)}, not {str(fault['input'])[:60]}."
+        refused.message = shortened(_ought_to_be(refused.__cause__) or refused.message)
+        raise
+
+
+def _ought_to_be(cause: Any) -> str | None:
+    if not hasattr(cause, "errors"):
+        return None
+    from blockhole.errors import listed, ought_to_be
+
+    fault = cause.errors()[0]
+    if fault["type"] != "value_error":
+        return f"it must be {ought_to_be(fault)}, not {fault['input']}."
+    problem = str(fault["ctx"]["error"])
+    # Typer's: 'foo' is not one of 'all', 'train'.
+    words = re.findall(r"'([^']+)'", problem.rpartition(" is not one of ")[2])
+    return f"it must be {listed(words)}, not {fault['input']}." if words else problem
 
 
 app = typer.Typer(name="blockhole", cls=Verbs, no_args_is_help=True, add_completion=False)
@@ -134,7 +155,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def run(app: Callable[..., object], arguments: list[str], name: str) -> None:
     """Run a Typer application under `name`; a failure that the user can act on ends it with one line and status 1."""
-    from blockhole.errors import BlockholeError, FailedElsewhere
+    from blockhole.errors import BlockholeError, FailedElsewhere, shortened
 
     try:
         with _plain_warnings(), _plain_notes():
@@ -143,6 +164,11 @@ def run(app: Callable[..., object], arguments: list[str], name: str) -> None:
         sys.exit(1)
     except BlockholeError as failure:
         sys.stderr.write(f"error: {failure}\n")
+        sys.exit(1)
+    except OSError as failure:
+        if failure.errno != ENAMETOOLONG:
+            raise
+        sys.stderr.write(f"error: {shortened(str(failure.filename))}: no file has so long a name; check it.\n")
         sys.exit(1)
     except (MemoryError, RuntimeError) as failure:
         from blockhole.machine import explain_out_of_memory

@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict
 
-from blockhole.errors import BlockholeWarning, FetchError
+from blockhole.errors import BlockholeWarning, FetchError, quoted
 from blockhole.files.id_folders import has_id_facts, is_published
 from blockhole.saving import remedy
 
@@ -298,7 +298,9 @@ def _retrieve(download: Download, path: Path) -> Path:
 
     mirror = (os.environ.get("BLOCKHOLE_MIRROR") or PUBLIC_HOME).rstrip("/")
     if not mirror.startswith(("https://", "http://")):
-        raise FetchError(f"BLOCKHOLE_MIRROR is {mirror!r}; give it an address that starts with https:// or unset it.")
+        raise FetchError(
+            f"BLOCKHOLE_MIRROR is {quoted(mirror)}; give it an address that starts with https:// or unset it."
+        )
     downloader = ResumingDownloader(path.with_name(f"{path.name}.partial"), download.sha256)
     with _quiet_pooch():
         retrieve(

@@ -18,6 +18,7 @@ from blockhole.errors import (
     checked,
     counted,
     nearest_or_all,
+    quoted,
     shown,
 )
 from blockhole.files.columns import ColumnNames, Literals, Reading
@@ -74,7 +75,7 @@ class DataSet:
     def paths(self, part: str) -> PathQueries:
         """The path queries of one part: train, dev_deduction, dev_induction, test_deduction or test_induction."""
         if part not in PATH_PARTS:
-            raise DataError(f"there is no part {part!r} of path queries; the parts are {', '.join(PATH_PARTS)}.")
+            raise DataError(f"there is no part {quoted(part)} of path queries; the parts are {', '.join(PATH_PARTS)}.")
         if part not in self._parts:
             if part not in self.part_files:
                 raise DataError(
@@ -173,7 +174,7 @@ def find_entry(name: str) -> NamedDataSet:
         return entries[name]
     hint = nearest_or_all(name, entries, "the data sets are", count=2)
     raise UnknownDataSet(
-        f"there is no data set, file or folder {name!r}; {hint} A file or a folder of facts can be given too."
+        f"there is no data set, file or folder {quoted(name)}; {hint} A file or a folder of facts can be given too."
     )
 
 

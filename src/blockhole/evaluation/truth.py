@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockhole.data.dataset import DataSet
-from blockhole.errors import EvaluationError
+from blockhole.errors import EvaluationError, quoted
 from blockhole.graph.knowledge_graph import KnowledgeGraph, SplitGraph, SplitName
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.queries.exact import typed_candidates
@@ -94,7 +94,7 @@ def queries_of(data: DataSet, split: str) -> PathQueries:
     elif split in ("base", "valid"):
         queries = PathQueries.from_triples(data.split.test if split == "base" else data.split.valid)
     else:
-        raise EvaluationError(f"there is no split {split!r}; the splits are {', '.join(SPLITS)}.")
+        raise EvaluationError(f"there is no split {quoted(split)}; the splits are {', '.join(SPLITS)}.")
     if len(queries) == 0:
         raise EvaluationError(
             f"the split {split} of {data.name} is empty; choose another split, or data that has it: "

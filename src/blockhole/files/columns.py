@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple, final
 
-from blockhole.errors import ConfigError, MalformedFile, counted, listed, note
+from blockhole.errors import ConfigError, MalformedFile, counted, listed, note, quoted
 
 COLUMNS = ("source", "relation", "target")
 
@@ -222,7 +222,7 @@ def _told_places(where: Path | str, names: Sequence[str], told: Sequence[str], l
             like = [place for name, place in known.items() if name.casefold() == each.casefold()]
             if len(like) != 1:
                 shown = ", ".join(_shown_names(names)[:_SHOWN]) + ", …" * (len(names) > _SHOWN)
-                raise MalformedFile(where, f"no column is called {each!r}; there are {shown}", "name these", line)
+                raise MalformedFile(where, f"no column is called {quoted(each)}; there are {shown}", "name these", line)
             places.append(like[0])
     return tuple(places)
 

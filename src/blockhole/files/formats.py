@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import IO, cast, final
 
-from blockhole.errors import DataError, MalformedFile
+from blockhole.errors import DataError, MalformedFile, quoted
 from blockhole.graph.knowledge_graph import SplitName
 from blockhole.saving import parse_json
 
@@ -316,6 +316,6 @@ def listed_names(path: Path) -> Sequence[str]:
                 raise MalformedFile(path, "a tab in a list of names", "write one name per line", line)
             if name and names.setdefault(name, line) != line:
                 raise MalformedFile(
-                    path, f"{name!r} is listed already, in line {names[name]}", "keep one of the lines", line
+                    path, f"{quoted(name)} is listed already, in line {names[name]}", "keep one of the lines", line
                 )
     return tuple(names)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from blockhole.errors import ConfigError, DataError, MissingExtra, counted
+from blockhole.errors import ConfigError, DataError, MissingExtra, counted, quoted
 from blockhole.files.columns import COLUMNS, ColumnNames, Literals, Reading, choose
 from blockhole.files.readers import Encoder
 from blockhole.files.tables import as_names, empty_name, name_facts
@@ -217,7 +217,9 @@ def _relation(source: object, target: object, key: object, attributes: dict[str,
             return str(attributes[name])
     if isinstance(key, str):
         return key
-    raise DataError(f"the edge from {source!r} to {target!r} has no relation; set its attribute 'relation'.")
+    raise DataError(
+        f"the edge from {quoted(source)} to {quoted(target)} has no relation; set its attribute 'relation'."
+    )
 
 
 def _graph(facts: pl.DataFrame, what: str, entities: Sequence[str] = ()) -> KnowledgeGraph:

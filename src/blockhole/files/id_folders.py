@@ -16,7 +16,7 @@ from typing import Any, final, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from blockhole.errors import DataError, MalformedFile, counted, listed, why
+from blockhole.errors import DataError, MalformedFile, counted, listed, quoted, why
 from blockhole.files.formats import Compression, known_format, listed_names, text_blocks
 from blockhole.files.plain_pickles import read_plain_pickle
 from blockhole.graph.knowledge_graph import SplitGraph, SplitName
@@ -50,7 +50,7 @@ def read_id_facts(folder: Path) -> SplitGraph:
         raise MalformedFile(path, f"not a file of facts by id ({why(failure)})", remedy) from None
     unknown = table["split"].filter(~table["split"].is_in(SPLITS) | table["split"].is_null())
     if table.null_count().sum_horizontal()[0] or len(unknown):
-        problem = f"the split {unknown[0]!r}, not {listed(SPLITS)}" if len(unknown) else "an id is missing"
+        problem = f"the split {quoted(unknown[0])}, not {listed(SPLITS)}" if len(unknown) else "an id is missing"
         raise MalformedFile(path, problem, remedy)
     parts = {
         split: table.filter(pl.col("split") == split).select("subject", "relation", "object").to_numpy()
@@ -168,7 +168,7 @@ def _pairs(folder: Path, names: list[str]) -> list[str]:
         if inverse not in (f"-{plain}", f"{plain}_reverse", f"{plain}_inv"):
             raise MalformedFile(
                 names_file(folder, "rel"),
-                f"{name!r} is not followed by its inverse",
+                f"{quoted(name)} is not followed by its inverse",
                 "number relations in pairs, +r and -r, or r and r_reverse",
             )
         found.append(plain)
@@ -184,7 +184,7 @@ def _read_triples(path: Path) -> NDArray[np.int32]:
             if len(fields) != 3 or not all(field.isdecimal() and len(field) < 10 for field in fields):
                 raise MalformedFile(
                     path,
-                    f"{text!r} is not three ids",
+                    f"{quoted(text)} is not three ids",
                     "write source, relation and target, as the pickles number them",
                     line,
                 )

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, final
 from urllib.parse import quote, unquote
 
-from blockhole.errors import MalformedFile, counted
+from blockhole.errors import MalformedFile, counted, quoted
 from blockhole.files.columns import Reading
 from blockhole.files.formats import (
     BYTE_ORDER_MARK,
@@ -389,7 +389,7 @@ class LineByLine:
         name, value = found.groups()
         self._sizes[name] = len(value) + sum(self._sizes.get(other, 0) for other in _REFERENCE.findall(value))
         if self._sizes[name] > _LONGEST_ENTITY:
-            raise self._too_long(f"the entity {name.decode(errors='replace')!r}")
+            raise self._too_long(f"the entity {quoted(name.decode(errors='replace'))}")
 
     def _too_long(self, entity: str) -> MalformedFile:
         problem = f"{entity} stands for more than {_LONGEST_ENTITY} characters"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 from numpy.typing import NDArray
 
-from blockhole.errors import MalformedFile, counted, why
+from blockhole.errors import MalformedFile, counted, quoted, why
 from blockhole.files.columns import COLUMNS, Choice, Reading, choose, choose_in_text, named_roles
 from blockhole.files.formats import (
     BYTE_ORDER_MARK,
@@ -336,7 +336,7 @@ def _refuse_bad_cells(path: Path, rows: Rows, table: pl.DataFrame) -> None:
         raise MalformedFile(path, f"the {column} is empty", "give it a name or delete the line", rows.line(row))
     if "label" in table.columns and (wrong := wrong_label(table)):
         row, label = wrong
-        raise MalformedFile(path, f"label {label!r} is neither 1 nor -1", LABEL_REMEDY, rows.line(row))
+        raise MalformedFile(path, f"label {quoted(label)} is neither 1 nor -1", LABEL_REMEDY, rows.line(row))
 
 
 # Parquet files as columns of names.
@@ -406,7 +406,7 @@ def _checked(path: Path, table: pl.DataFrame, first: int) -> pl.DataFrame:
         raise MalformedFile(path, f"the {column} of row {first + row + 1} is empty", "give it a name or delete the row")
     if "label" in table.columns and (wrong := wrong_label(table)):
         row, label = wrong
-        raise MalformedFile(path, f"label {label!r} of row {first + row + 1} is neither 1 nor -1", LABEL_REMEDY)
+        raise MalformedFile(path, f"label {quoted(label)} of row {first + row + 1} is neither 1 nor -1", LABEL_REMEDY)
     return with_positive(table)
 
 
@@ -429,7 +429,7 @@ def read_names(path: Path, kind: str) -> Vocabulary:
     names = rows["1"].gather(order)
     if names.is_duplicated().any():
         at = int(rows["1"].is_first_distinct().not_().arg_max() or 0)
-        raise MalformedFile(path, f"{rows['1'][at]!r} is listed twice", "keep one of the lines", int(lines[at]))
+        raise MalformedFile(path, f"{quoted(rows['1'][at])} is listed twice", "keep one of the lines", int(lines[at]))
     return Vocabulary(names, kind)
 
 
@@ -464,12 +464,12 @@ def _body(path: Path, pattern: str, wanted: str) -> tuple[NDArray[np.int64], pl.
     if wrong.any():
         at = int(wrong.arg_max() or 0) + 1
         raise MalformedFile(
-            path, f"{lines[at]!r} is not {wanted}", f"write {wanted}, separated by a tab", int(number[at])
+            path, f"{quoted(lines[at])} is not {wanted}", f"write {wanted}, separated by a tab", int(number[at])
         )
     if lines[0].strip() != str(len(rows)):
         raise MalformedFile(
             path,
-            f"the first line says {lines[0].strip()!r}, but the number of lines after it is {len(rows):,}",
+            f"the first line says {quoted(lines[0].strip())}, but the number of lines after it is {len(rows):,}",
             "write how many lines follow, or fetch the file again",
             int(number[0]),
         )

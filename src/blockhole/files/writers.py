@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING, Annotated
 
 import numpy as np
 
-from blockhole.errors import DataError, checked
+from blockhole.errors import DataError, checked, quoted
 from blockhole.files.columns import ColumnNames, Literals
 from blockhole.files.formats import PREFIXES, WRITABLE, FileFormat, Layout, format_of, open_compressed
 from blockhole.files.rdf import is_iri, node_terms, parse, relation_terms
@@ -116,7 +116,8 @@ def _refuse_control_characters(names: Sequence[str], path: Path) -> None:
     bad = next((name for name in names if not {"\t", "\n", "\r"}.isdisjoint(name)), None)
     if bad is not None:
         raise DataError(
-            f"{path}: the name {bad!r} holds a tab or a line break, which TSV cannot hold; write .parquet, .csv or .nt."
+            f"{path}: the name {quoted(bad)} holds a tab or a line break, which TSV cannot hold; "
+            "write .parquet, .csv or .nt."
         )
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, Self, final
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from blockhole.errors import ConfigError, nearest_or_all
+from blockhole.errors import ConfigError, nearest_or_all, quoted
 from blockhole.models.blocks import BLOCK_MODELS, BlockGeometry, BlockModel
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def find_model(name: str) -> type[Model]:
     from blockhole.models.contract import Model
 
     if name not in MODELS and ":" not in name:
-        raise ConfigError(f"unknown model {name!r}; {nearest_or_all(name, known_models(), 'the models are')}")
+        raise ConfigError(f"unknown model {quoted(name)}; {nearest_or_all(name, known_models(), 'the models are')}")
     module, _, attribute = MODELS.get(name, name).partition(":")
     if name in known_models():
         try:

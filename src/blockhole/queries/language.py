@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, NoReturn, final
 
-from blockhole.errors import QuerySyntaxError, UnknownName
+from blockhole.errors import QuerySyntaxError, UnknownName, quoted
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.queries.plans import Plan, plan_of
@@ -251,11 +251,11 @@ def _pointed_at(
     if whole != name and whole in known:  # a name with marks in it that nobody has quoted
         nearest = (whole,)
     elif isinstance(node, Anchor) and name in relations:
-        problem = f"{name!r} is a relation; a query and each side of & and | starts with an entity"
+        problem = f"{quoted(name)} is a relation; a query and each side of & and | starts with an entity"
         if node.column > 0:
             problem += ", and several relations go in parentheses: a/(r|s)"
     elif isinstance(node, Projection) and entities is not None and name in entities:
-        problem = f"{name!r} is an entity; a relation follows /"
+        problem = f"{quoted(name)} is an entity; a relation follows /"
     suggested = [_suggested(near) for near in nearest]
     return UnknownName(known.kind, name, nearest, text, node.column, suggested, problem)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 from numpy.typing import NDArray
 
-from blockhole.errors import DataError, MalformedFile, QueryError, QuerySyntaxError, UnknownName
+from blockhole.errors import DataError, MalformedFile, QueryError, QuerySyntaxError, UnknownName, quoted
 from blockhole.files.formats import FileFormat, Layout, bare_name, format_of, known_format, open_compressed, text_blocks
 from blockhole.files.readers import NameTable, read_facts
 from blockhole.graph.knowledge_graph import SplitGraph
@@ -192,13 +192,13 @@ def _bad_field(path: Path, column: str, text: str, wrong: QueryError, known: Voc
     """What to say of a field that cannot be read, or that holds an unknown name."""
     line = _line_of(path, column, text)
     if isinstance(wrong, UnknownName) and wrong.name:
-        near = [f"did you mean {name!r}?" for name in wrong.nearest]
+        near = [f"did you mean {quoted(name)}?" for name in wrong.nearest]
         remedy = near[0] if near else f"it must be one of the data set's {len(known):,}"
-        return MalformedFile(path, f"unknown {known.kind} {wrong.name!r}", remedy, line)
+        return MalformedFile(path, f"unknown {known.kind} {quoted(wrong.name)}", remedy, line)
     if column == "path" and not all(typed_hop(hop).name.strip() for hop in cut_path(text)):
-        return MalformedFile(path, f"path {text!r} has an empty hop", "write r1,**r2,r3 without gaps", line)
+        return MalformedFile(path, f"path {quoted(text)} has an empty hop", "write r1,**r2,r3 without gaps", line)
     problem = wrong.problem if isinstance(wrong, QuerySyntaxError) else str(wrong)
-    return MalformedFile(path, f"{column} {text!r} cannot be read", problem, line)
+    return MalformedFile(path, f"{column} {quoted(text)} cannot be read", problem, line)
 
 
 def _line_of(path: Path, column: str, field: str) -> int | None:
@@ -254,8 +254,8 @@ def _table(
 def _refuse(path: Path, kind: str, names: Sequence[str]) -> None:
     if names:
         raise DataError(
-            f"{path}: the {kind} {names[0]!r} cannot be written to a path file, where commas, tabs and line ends have "
-            "a meaning; rename it."
+            f"{path}: the {kind} {quoted(names[0])} cannot be written to a path file, where commas, tabs and line ends "
+            "have a meaning; rename it."
         )
 
 

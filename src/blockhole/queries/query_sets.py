@@ -16,7 +16,7 @@ from typing import Literal, final
 import numpy as np
 from numpy.typing import NDArray
 
-from blockhole.errors import DataError
+from blockhole.errors import DataError, quoted
 from blockhole.graph.knowledge_graph import KnowledgeGraph, SplitGraph, SplitName
 from blockhole.queries.exact import AnswerSets, plan_answer_sets
 from blockhole.queries.language import parse
@@ -67,7 +67,7 @@ def check_type(name: str, where: str = "") -> None:
     """Refuse a type that is none of the fourteen; `where` it was found begins the sentence."""
     if name not in QUERY_TYPES:
         known = ", ".join(QUERY_TYPES)  # all of them: every two names are alike
-        raise DataError(f"{where}{': ' if where else ''}there is no query type {name!r}; the types are {known}.")
+        raise DataError(f"{where}{': ' if where else ''}there is no query type {quoted(name)}; the types are {known}.")
 
 
 @final

@@ -13,7 +13,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from blockhole.errors import DataError, MalformedFile, counted, why
+from blockhole.errors import DataError, MalformedFile, counted, quoted, why
 from blockhole.files.formats import require_file
 from blockhole.files.id_folders import (
     ENTITIES,
@@ -165,7 +165,7 @@ def _read_pickle(path: Path, folder: PublishedFolder) -> dict[str, NDArray[np.in
     for structure, queries in value.items():
         if structure not in _STRUCTURES:
             raise MalformedFile(
-                path, f"queries of the structure {structure!r}", f"the types read are {', '.join(QUERY_TYPES)}"
+                path, f"queries of the structure {quoted(structure)}", f"the types read are {', '.join(QUERY_TYPES)}"
             )
         type_ = _STRUCTURES[structure]
         try:
@@ -243,7 +243,7 @@ def _renamed(
             raise DataError(
                 f"{path} is a query set of another graph: {counted(len(missing), known.kind, many)} of its queries "
                 f"{'is' if len(missing) == 1 else 'are'} missing from this one, the first being "
-                f"{names[int(missing[0])]!r}; name the data set that it was made for."
+                f"{quoted(names[int(missing[0])])}; name the data set that it was made for."
             )
         moved[kind] = place
     return queries.renumbered(moved["e"], moved["r"])

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from blockhole.errors import ConfigError, ought_to_be
+from blockhole.errors import ConfigError, ought_to_be, quoted
 from blockhole.models.catalogue import MODELS, ModelSettings, find_model
 from blockhole.saving import SEAL, parse_json
 
@@ -295,7 +295,7 @@ def validate(settings: Mapping[str, Any]) -> TrainConfig:
 def read_preset(name: str) -> Settings:
     """The settings of a preset that ships with the package."""
     if name not in PRESETS:
-        raise ConfigError(f"unknown preset {name!r}; the presets are {', '.join(PRESETS)}.")
+        raise ConfigError(f"unknown preset {quoted(name)}; the presets are {', '.join(PRESETS)}.")
     return tomllib.loads((files("blockhole.runs") / "presets" / f"{name}.toml").read_text(encoding="utf-8"))
 
 
@@ -389,7 +389,9 @@ def parse_assignment(text: str) -> tuple[str, Any]:
     """`KEY=VALUE` of the command line; VALUE is read as TOML, and as plain text where that fails; `KEY=` is absent."""
     key, separator, value = (part.strip() for part in text.partition("="))
     if not separator or not key:
-        raise ConfigError(f"cannot read the setting {text!r}; write it as KEY=VALUE, such as optimizer.kind=adam.")
+        raise ConfigError(
+            f"cannot read the setting {quoted(text)}; write it as KEY=VALUE, such as optimizer.kind=adam."
+        )
     if not value:
         return key, None
     try:

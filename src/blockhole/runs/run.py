@@ -24,6 +24,7 @@ from blockhole.errors import (
     checked,
     counted,
     html_table,
+    quoted,
 )
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
@@ -208,7 +209,7 @@ def resumed_config(folder: Path, asked: Mapping[str, Any]) -> TrainConfig:
     for key, value in after.items():
         if value != before[key] and key not in FREE_TO_CHANGE:
             raise ConfigError(
-                f"{folder} was trained with {key} = {before[key]!r}, not {value!r}; "
+                f"{folder} was trained with {key} = {quoted(before[key])}, not {quoted(value)}; "
                 "leave that setting out to resume it, or train another run."
             )
     done, epochs = read_record(folder).training.epoch, config.training.epochs

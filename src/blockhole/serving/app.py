@@ -28,7 +28,7 @@ from blockhole.answering.connections import PathsReport
 from blockhole.answering.engine import Verdict
 from blockhole.answering.known import Neighbourhood
 from blockhole.answering.proofs import Explanation
-from blockhole.errors import nearest_or_all, ought_to_be
+from blockhole.errors import nearest_or_all, ought_to_be, quoted
 from blockhole.serving.front import ApiKey, Front, Hosts, failure_json
 from blockhole.serving.observing import CONTENT_TYPE, Metrics, log
 from blockhole.serving.schemas import (
@@ -392,7 +392,7 @@ def _sentence(field: str, fault: dict[str, Any]) -> str:
             return f"{field} is missing; the request needs it."
         case "int_type" | "int_parsing" | "int_from_float" | "int_parsing_size":
             given = fault["input"]  # JSON, or a text of the address
-            shown = repr(given[:40]) if isinstance(given, str) else json.dumps(given)[:40]
+            shown = quoted(given) if isinstance(given, str) else json.dumps(given)[:40]
             return f"{field} is a whole number; it cannot be {shown}."
         case "string_type":
             return f"{field} is text; put it in double quotes."
@@ -407,8 +407,8 @@ def _sentence(field: str, fault: dict[str, Any]) -> str:
 def _unknown_field(name: str, known: Iterable[str], what: str) -> Refusal:
     known = tuple(known)
     advice = nearest_or_all(name, known, f"the {what}s are") if known else f"this route has no {what}s."
-    message = f"there is no {what} {name[:100]!r}; {advice}"
-    return Refusal(422, Problem(kind="invalid", message=message, place=Place(field=name[:100])))
+    message = f"there is no {what} {quoted(name)}; {advice}"
+    return Refusal(422, Problem(kind="invalid", message=message, place=Place(field=name)))
 
 
 def _body_fields(request: Request) -> Iterable[str]:

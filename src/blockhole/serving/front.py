@@ -20,6 +20,7 @@ from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from blockhole.errors import quoted
 from blockhole.serving.observing import Metrics, Observed
 from blockhole.serving.schemas import Failure, Problem, Refusal, too_large
 from blockhole.serving.service import LANES
@@ -132,7 +133,7 @@ class Hosts:
             raise Refusal(400, Problem(kind="malformed", message=message))
         name = _host_name(given[0].decode("latin-1"))
         if name not in self._names and not _is_address(name):
-            message = f"this server is not {name[:100]!r}; where it should be, start it with --allowed-host NAME."
+            message = f"this server is not {quoted(name)}; where it should be, start it with --allowed-host NAME."
             raise Refusal(421, Problem(kind="wrong_host", message=message))
 
     def check_origin(self, headers: Headers, method: str, path: str) -> None:

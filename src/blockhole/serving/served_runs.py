@@ -11,7 +11,7 @@ from typing import final
 
 from blockhole.answering.engine import Engine, Question
 from blockhole.answering.known import NextRelations
-from blockhole.errors import ConfigError
+from blockhole.errors import ConfigError, quoted
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import NameIndex
 from blockhole.queries.language import Hop, Query, encode_tree, find_plan, parse
@@ -73,7 +73,7 @@ class ServedRuns:
         """The run of that name, or the first; whoever holds it can use it to the end, whatever replaces it."""
         run = self._runs.get(self.default if name is None else name)
         if run is None:
-            message = f"there is no run {name!r} here; the runs are {', '.join(self._runs)}."
+            message = f"there is no run {quoted(name)} here; the runs are {', '.join(self._runs)}."
             place = Place(field="run", text=name)
             raise Refusal(404, Problem(kind="unknown_run", message=message, place=place, nearest=tuple(self._runs)))
         return run

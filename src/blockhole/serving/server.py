@@ -20,7 +20,7 @@ from uvicorn import Config, Server
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from blockhole.errors import ConfigError
+from blockhole.errors import ConfigError, quoted
 from blockhole.serving.app import State, build_app
 from blockhole.serving.front import SECURITY_HEADERS, failure_json, is_loopback
 from blockhole.serving.observing import Metrics, Observed, log, write_json_logs
@@ -79,7 +79,7 @@ def listen(host: str, port: int) -> socket.socket:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError):
         raise ConfigError(
-            f"{host!r} is not an address of this machine; name one with --host, such as 127.0.0.1."
+            f"{quoted(host)} is not an address of this machine; name one with --host, such as 127.0.0.1."
         ) from None
     listening = socket.socket(family, kind, protocol)
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import final
 
 from blockhole.compiled import available_threads
-from blockhole.errors import ConfigError
+from blockhole.errors import ConfigError, quoted
 from blockhole.queries.language import MAX_HOPS
 
 MAX_BODY = 64 * 1024
@@ -56,14 +56,15 @@ class ServerSettings:
         for host in self.allowed_hosts:
             if not _HOST_NAME.fullmatch(host):
                 raise ConfigError(
-                    f"--allowed-host is a name without scheme and port, such as kg.example.org; it cannot be {host!r}."
+                    "--allowed-host is a name without scheme and port, such as kg.example.org; "
+                    f"it cannot be {quoted(host)}."
                 )
         for proxy in self.trusted_proxies:
             try:
                 ip_network(proxy)
             except ValueError:
                 raise ConfigError(
-                    f"--trusted-proxy is an address or network, such as 127.0.0.1 or 10.0.0.0/8, not {proxy!r}."
+                    f"--trusted-proxy is an address or network, such as 127.0.0.1 or 10.0.0.0/8, not {quoted(proxy)}."
                 ) from None
 
 

@@ -15,7 +15,7 @@ from torch import distributed as dist
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor, Placement, Replicate, Shard
 
-from blockhole.errors import ConfigError, counted
+from blockhole.errors import ConfigError, counted, quoted
 
 DATA, ENTITIES = "data", "entities"
 
@@ -35,7 +35,9 @@ class MeshShape:
             return cls(1, processes)
         sizes = text.lower().split("x")
         if len(sizes) != 2 or not all(size.isdecimal() and int(size) for size in sizes):
-            raise ConfigError(f"the mesh {text!r} is not of the form DATAxENTITIES; write two numbers, such as 2x4.")
+            raise ConfigError(
+                f"the mesh {quoted(text)} is not of the form DATAxENTITIES; write two numbers, such as 2x4."
+            )
         shape = cls(*map(int, sizes))
         if shape.size != processes:
             raise ConfigError(
