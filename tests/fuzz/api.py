@@ -13,6 +13,7 @@ from typing import Any, final
 from urllib.parse import quote
 
 from tests.fuzz.damage import damage_bytes, damage_tree, text_damage
+from tests.fuzz.file_inputs import damage_query
 from tests.serving.processes import ServerProcess, serving_with
 from tests.serving.random_run import write_random_run
 
@@ -20,17 +21,28 @@ PATIENCE = 1.0
 """Seconds that the server waits for the rest of a request."""
 
 BODIES: dict[str, dict[str, Any]] = {
-    "/api/ask": {"query": "e1/r0/^r1", "top": 5, "run": "run", "candidates": "all"},
-    "/api/check": {"query": "e1/r0", "entity": "e2", "run": "run"},
-    "/api/explain": {"query": "e1/r0/r1", "entity": "e2", "top": 3, "beam": 8},
+    "/api/ask": {"query": "(e1/r0 & !e2/r1)/(^r1|r2)", "top": 5, "run": "run", "candidates": "all", "offset": 1},
+    "/api/check": {"query": "e1/r0 | e3/r1", "entity": "e2", "run": "run"},
+    "/api/explain": {"query": "e1/r0/r1 & !e4", "entity": "e2", "top": 3},
     "/api/paths": {"source": "e1", "target": "e2", "max_length": 2, "top": 5},
     "/api/runs/run/reload": {},
 }
 ADDRESSES = (
-    "/", "/healthz", "/metrics", "/api/runs", "/openapi.json", "/static/app.js", "/api/entities?prefix=e&count=5",
-    "/api/relations?prefix=r", "/api/complete?text=e1/r&cursor=4", "/api/parse?query=e1/r0/^r1", "/api/entity?name=e1",
-    "/api/entity/e1?run=run", "/api/entity/e%201", "/static/../../etc/passwd", "/api/ask",
-)  # fmt: skip
+    "/",
+    "/healthz",
+    "/metrics",
+    "/api/runs",
+    "/openapi.json",
+    "/static/main.js",
+    "/api/entities?prefix=e&limit=5",
+    "/api/relations?prefix=r&after=e1/r0",
+    "/api/complete?text=(e1/r0%20%26%20e2/r&caret=13",
+    "/api/parse?query=(e1/r0/^r1%20%26%20!e2)/r2",
+    "/api/entity?name=e1&limit=3&offset=1&relation=^r0",
+    "/api/entity/e1?run=run",
+)
+REFUSED = ("/api/entity/e%201", "/static/../../etc/passwd", "/api/ask", "/api/parse?query=e1/(")
+"""Addresses of nothing."""  # fmt: skip
 
 _damage_head = text_damage(
     b"GET", b"HEAD", b"POST", b"OPTIONS", b"TRACE", b"BREW", b" HTTP/1.1", b" HTTP/1.0", b" HTTP/2.0", b"\r\n",
@@ -41,7 +53,8 @@ _damage_head = text_damage(
     b"Expect: 100-continue\r\n", b"Upgrade: websocket\r\nConnection: Upgrade\r\n", b"Accept-Encoding: gzip\r\n",
     b"Authorization: Basic =\r\n", b"X-Request-ID: a b\r\n", b"If-None-Match: *\r\n", b"Range: bytes=0-\r\n",
     b"?", b"&", b"%",
-    b"%00", b"%ff", b"%2e%2e", b"//", b"name=", b"count=-1", b"count=1e9", b"count=1.0", b"run=x", b"top=",
+    b"%00", b"%ff", b"%2e%2e", b"//", b"name=", b"limit=-1", b"limit=1e9", b"limit=1.0", b"run=x", b"caret=-1",
+    b"offset=9999999999", b"%28", b"%26", b"|", b"!", b"top=",
     b"\xff", b"#",
 )  # fmt: skip
 
@@ -62,7 +75,7 @@ class ApiTarget:
         self._server = self._held.enter_context(server)
         posts = [_post(path, json.dumps(body).encode()) for path, body in BODIES.items()]
         gets = [f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode() for method in ("GET", "HEAD")
-                for path in ADDRESSES]  # fmt: skip
+                for path in (*ADDRESSES, *REFUSED)]  # fmt: skip
         return [{"request": request} for request in (*posts, *gets)]
 
     def damaged(self, rng: Random, files: dict[str, bytes], other: dict[str, bytes]) -> dict[str, bytes]:
@@ -72,6 +85,11 @@ class ApiTarget:
             return {"request": _other_values(rng)}
         damage = _damage_head if chance < 0.85 else damage_bytes
         return {"request": damage(rng, request, other["request"])}
+
+    def answer(self, request: bytes) -> int:
+        """The status of the response to a request."""
+        assert self._server is not None
+        return int(_exchange(self._server.port, request)[9:12])
 
     def read(self, folder: Path) -> None:
         assert self._server is not None
@@ -108,11 +126,14 @@ def _other_values(rng: Random) -> bytes:
     """A well-formed request with values that nobody expects."""
     if rng.random() < 0.6:
         path, body = rng.choice(sorted(BODIES.items(), key=lambda item: item[0]))
-        tree: Any = body
+        tree: Any = dict(body)
+        if "query" in tree and rng.random() < 0.5:
+            tree["query"] = damage_query(rng, tree["query"].encode(), b"e1/r0 & !e2").decode(errors="replace")
+            return _post(path, json.dumps(tree).encode())
         for _ in range(rng.choice((1, 1, 2, 4))):
             tree = damage_tree(rng, tree)
         return _post(path, json.dumps(tree).encode(errors="surrogatepass"))
-    path, _, parameters = rng.choice(ADDRESSES).partition("?")
+    path, _, parameters = rng.choice((*ADDRESSES, *REFUSED)).partition("?")
     pairs = [pair.partition("=")[::2] for pair in parameters.split("&") if pair]
     pairs = [(name, str(damage_tree(rng, value))) for name, value in pairs]
     text = "&".join(f"{name}={quote(value, errors='replace')}" for name, value in pairs)

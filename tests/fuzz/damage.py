@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
+from pickletools import genops
 from random import Random
 from typing import Any
 
@@ -180,6 +181,42 @@ def damage_numpy(rng: Random, data: bytes, other: bytes) -> bytes:
     size = int.from_bytes(data[8:10], "little")
     header = _damage_numpy_header(rng, data[10 : 10 + size], b"")[: 2**16 - 1]
     return data[:8] + len(header).to_bytes(2, "little") + header + data[10 + size :]
+
+
+_PICKLED = (
+    *(bytes([code]) for code in b"(.0123]}){aeu|lbdst\x81\x85\x86\x87\x88\x89N\x8f\x90\x91\x93\x94\x97\x98QRo"),
+    b"h\0", b"h\1", b"h\3", b"q\0", b"q\1", b"j\xff\xff\xff\xff", b"r\xff\xff\xff\xff", b"g1\n", b"p-1\n",
+    b"K\x01", b"J\xff\xff\xff\xff", b"\x8a\x01\xff", b"\x8a\x0a" + b"\xff" * 9 + b"\x01", b"I1\n", b"I01\n",
+    b"L" + b"9" * 5000 + b"L\n", b"G\x7f\xf8\0\0\0\0\0\0", b"Fnan\n", b"S'a'\n", b"Vu\\ud800\n", b"\x8c\1a",
+    b"X\4\0\0\0\xed\xa0\x80a", b"\x8d\0\0\0\0\0\0\1\0", b"\x8b\xff\xff\xff\x7f", b"\x95\0\0\0\0\0\0\0\x7f",
+    b"cbuiltins\nset\n", b"cbuiltins\nlist\n", b"cbuiltins\nfrozenset\n", b"ccollections\ndefaultdict\n",
+    b"cos\nsystem\n", b"c__builtin__\nset\nq\1", b"\x80\x05", b"C\1a", b"B\xff\xff\xff\x7f",
+)  # fmt: skip
+
+
+def damage_pickle(rng: Random, data: bytes, other: bytes) -> bytes:
+    """Other instructions in the program that a pickle is, or other bytes."""
+    try:
+        starts = [at for _, _, at in genops(data) if at is not None]
+    except (ValueError, IndexError, OverflowError, UnicodeError):
+        return damage_bytes(rng, data, other)
+    steps = [data[begin:end] for begin, end in zip(starts, [*starts[1:], len(data)], strict=True)]
+    for _ in range(rng.choice((1, 1, 2, 4, 8))):
+        at = rng.randrange(len(steps) + 1)
+        some = slice(at, at + rng.choice((1, 1, 2, 5)))
+        match rng.randrange(6):
+            case 0:
+                del steps[some]
+            case 1 | 2:
+                steps.insert(at, rng.choice(_PICKLED))
+            case 3:
+                steps[some] = [rng.choice(_PICKLED)]
+            case 4:  # one thing again and again: levels of levels, copies of copies
+                again = steps[some] if rng.random() < 0.5 else [rng.choice(_PICKLED) for _ in range(rng.randint(1, 5))]
+                steps[at:at] = again * min(2 ** rng.randrange(17), LONGEST // 4 // max(1, len(b"".join(again))))
+            case _:
+                return damage_bytes(rng, b"".join(steps), other)
+    return b"".join(steps)[:LONGEST]
 
 
 def damage_end(rng: Random, data: bytes, other: bytes) -> bytes:

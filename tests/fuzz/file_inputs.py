@@ -1,9 +1,10 @@
-"""Targets of one file: queries, facts in every format, path queries, settings."""
+"""Targets of one file: queries, pickles, facts in every format, path queries, settings."""
 
 from __future__ import annotations
 
 import gzip
 import json
+import pickle
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
@@ -12,7 +13,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from tests.fuzz.damage import damage_bytes, damage_end, damage_json, text_damage
+from tests.fuzz.damage import damage_bytes, damage_end, damage_json, damage_pickle, text_damage
 from tests.fuzz.kinds import FileTarget, Target, attempt
 
 if TYPE_CHECKING:
@@ -32,17 +33,23 @@ def _engine() -> Engine:
 QUERIES = (
     "e1/a", "e1/^a/b", '"e 1"/a^-1', "<http://x/e>/^<http://x/r>", "e1 / a / ^ b", r'"a\"b"/"c\\d"', "e1/^^a",
     r'"\u0041\n"/a', "e1/a/b/c/a/b/c/^a", "'e1'/a", "e1", "^a", "_:b0/a", '"x"@en/a',
-    "(e1/a & !e2/b)/^a", "e1/(a|^b/a) | e2", "e1/a and not (e2 or e3/b)",
+    "e1/r0", "e1/^r0/r1", "e1 / r0 / ^ r1", "(e1/r0 & !e2/r1)/^r0", "e1/(r0|^r1/r2) | e2",
+    "e1/r0 and not (e2 or e3/r1)", "((e1 | e2)/r0 & (e3 | e4)/^r1 & !(e5/r2))/(r0|r1)/(^r0|r2)", "e1/r0/r1/r2/r0/r1/r2",
 )  # fmt: skip
 
 
-_QUERY_WORDS = (
+QUERY_WORDS = (
     b"/", b"^", b'"', b"'", b"<", b">", b"\\", b"\\u", b"\\U0011", b"^-1", b"^^", b"**", b"(", b"|", b"*",
-    b")", b"&", b"!", b" and ", b" or ", b" not ", b" ", b"a", b"e1"
+    b")", b"&", b"!", b" and ", b" or ", b" not ", b" ", b"a", b"e1", b"e2/r1", b"r0", b"^r1", b"(r0|^r1)", b" & e3/r0",
+    b" & !e4/r2", b" | e5",
 )  # fmt: skip
 
+damage_query = text_damage(*QUERY_WORDS)
 
-_LINE_WORDS = (b"\t", b"\n", b'{"query": "e1/a"}', b"[", b"{")
+
+_LINE_WORDS = (b"\t", b"\n", b'{"query": "e1/r0"}', b"[", b"{")
+_ENOUGH = 5.0
+"""Seconds that a question may take; one that needs more is refused."""
 
 
 def _queries(folder: Path) -> list[tuple[str, bytes]]:
@@ -72,20 +79,57 @@ def _read_query(path: Path) -> None:
     )
 
 
+def _read_question(path: Path) -> None:
+    """What a server does with a query: answers, a verdict, proofs, the pieces of its text."""
+    from blockhole.answering.proofs import explain, to_dot
+    from blockhole.answering.search import Deadline
+    from blockhole.serving.schemas import pieces_of
+
+    engine = _engine()
+    text = path.read_bytes().decode(errors="surrogateescape")[:4000]
+    attempt(
+        lambda: engine.ask(text, top=3, deadline=Deadline(_ENOUGH)).to_dicts(),
+        lambda: engine.ask(text, candidates="all", only="predicted", offset=2, deadline=Deadline(_ENOUGH)),
+        lambda: engine.check(text, "e7", deadline=Deadline(_ENOUGH)),
+        lambda: to_dot(explain(engine, text, "e7", top=3, deadline=Deadline(_ENOUGH))),
+        lambda: pieces_of(text),
+    )
+
+
 def _query_files(folder: Path) -> list[tuple[str, bytes]]:
-    lines = [query for query in QUERIES if "/" in query]
+    lines = [query for query in QUERIES if "/" in query and "a" not in query]
     return [
         ("queries.txt", "\n".join(lines).encode()),
-        ("queries.tsv", b"e1\ta\t^b\r\ne2\t**a\n\ne3/a\n"),
+        ("queries.tsv", b"e1\tr0\t^r1\r\ne2\t**r0\n\ne3/r0 & !e2\n"),
         ("queries.jsonl", "".join(json.dumps({"query": query}) + "\n" for query in lines).encode()),
-        ("queries.ndjson", b'"e1/a"\n{"query": "e2/b", "more": [1, {}]}\n'),
+        ("queries.ndjson", b'"e1/r0"\n{"query": "e2/r1 | e3", "more": [1, {}]}\n'),
     ]
 
 
 def _read_query_file(path: Path) -> None:
-    from blockhole.answering.query_files import read_queries
+    from blockhole.answering.query_files import read_queries, write_answers
 
-    read_queries(path, _engine())
+    queries = read_queries(path, _engine())
+    if seldom(path):
+        answers = _engine().ask_many(queries[:3], top=2)
+        for kind in ("parquet", "jsonl"):
+            write_answers(path.parent.with_name(f"answers.{kind}"), answers)
+
+
+# Pickles.
+
+
+def _pickles(folder: Path) -> list[tuple[str, bytes]]:
+    from tests.files.published import ENTITIES, QUERIES, defaulting
+
+    values = (defaulting(QUERIES), dict(enumerate(ENTITIES)), [{1.5: (None, True)}, frozenset("ab"), {2**63, "é\n"}])
+    return [("p.pkl", pickle.dumps(value, protocol)) for value in values for protocol in range(6)]
+
+
+def _read_pickle(path: Path) -> None:
+    from blockhole.files.plain_pickles import read_plain_pickle
+
+    repr(read_plain_pickle(path))
 
 
 # Files of facts.
@@ -293,8 +337,10 @@ def file_targets() -> dict[str, Target]:
         return FileTarget(lambda _: [(name, content)], text_damage(*words), read_graphs)
 
     return {
-        "query": FileTarget(_queries, text_damage(*_QUERY_WORDS), _read_query),
-        "query-file": FileTarget(_query_files, text_damage(*_QUERY_WORDS, *_LINE_WORDS), _read_query_file),
+        "query": FileTarget(_queries, damage_query, _read_query),
+        "question": FileTarget(_queries, damage_query, _read_question),
+        "pickle": FileTarget(_pickles, damage_pickle, _read_pickle),
+        "query-file": FileTarget(_query_files, text_damage(*QUERY_WORDS, *_LINE_WORDS), _read_query_file),
         "tsv": FileTarget(lambda _: [("f.tsv", TSV), ("f.txt", LABELLED)], text_damage(*_TABLE_WORDS), read_graphs),
         "csv": text("f.csv", CSV, *_TABLE_WORDS),
         "parquet": FileTarget(parquets, damage_end, read_graphs),

@@ -10,7 +10,15 @@ from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
-from tests.fuzz.damage import Damage, damage_end, damage_json, damage_numpy, damage_safetensors, text_damage
+from tests.fuzz.damage import (
+    Damage,
+    damage_end,
+    damage_json,
+    damage_numpy,
+    damage_pickle,
+    damage_safetensors,
+    text_damage,
+)
 from tests.fuzz.file_inputs import ANY_TEXT, CSV, LABELLED, NT, seldom
 from tests.fuzz.kinds import Files, FolderTarget, Target, attempt, files_of, write_files
 
@@ -91,7 +99,7 @@ def _read_splits(folder: Path) -> None:
 BY_SUFFIX: Mapping[str, Damage] = {
     ".json": damage_json, ".jsonl": text_damage(b"{", b"}", b"[", b":", b'"loss"', b"1e999"), ".parquet": damage_end,
     ".safetensors": damage_safetensors, ".npy": damage_numpy, ".tsv": ANY_TEXT, ".txt": ANY_TEXT,
-    ".csv": ANY_TEXT, ".nt": ANY_TEXT,
+    ".csv": ANY_TEXT, ".nt": ANY_TEXT, ".pkl": damage_pickle,
 }  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from tests.fuzz.api import ApiTarget
+from tests.fuzz.api import REFUSED, ApiTarget
 from tests.fuzz.folder_inputs import with_sums
 from tests.fuzz.kinds import write_files
 from tests.fuzz.targets import targets
@@ -18,6 +18,8 @@ from tests.fuzz.watchdog import Limits, read_one, watch
 
 TARGETS = targets()
 DAMAGED = 15
+SEVERAL = ("query", "config", "export")
+"""Targets that try an input as everything it may be, of which it is one at most."""
 
 
 @pytest.mark.slow
@@ -29,14 +31,29 @@ def test_damaged_inputs_are_refused_in_a_sentence(name: str, tmp_path: Path, req
     (tmp_path / "seeds").mkdir()
     valid = list(target.seeds(tmp_path / "seeds"))
     damaged = [target.damaged(rng, rng.choice(valid), rng.choice(valid)) for _ in range(DAMAGED)]
+    read = 0
     for number, files in enumerate([*valid, *damaged]):
         place = tmp_path / str(number)
         (place / "input").mkdir(parents=True)
         write_files(files, place / "input")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            _, trace, _ = read_one(target, place)
+            outcome, trace, _ = read_one(target, place)
         assert trace is None, trace
+        read += number < len(valid) and outcome == "read"
+    assert read or name in SEVERAL, "no valid input is read: what comes after the first check is not tried"
+
+
+@pytest.mark.slow
+def test_the_requests_that_are_damaged_are_answered(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    target = ApiTarget()
+    request.addfinalizer(target.close)
+    statuses = {
+        files["request"].split(b" HTTP")[0]: target.answer(files["request"]) for files in target.seeds(tmp_path)
+    }
+    refused = {line: status for line, status in statuses.items() if status != 200}
+    assert {line.split()[1].decode() for line in refused} == set(REFUSED)
+    assert set(refused.values()) == {400, 404, 405}
 
 
 TOY = """
