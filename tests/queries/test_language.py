@@ -36,6 +36,7 @@ from blockhole.queries.language import (
     write_name,
 )
 from blockhole.queries.plans import Plan
+from blockhole.queries.tree import negated, nodes_of
 from tests.queries.trees import names, queries, texts, trees
 
 QUOTE = 'put a name with spaces or punctuation in double quotes: "a b"'
@@ -537,6 +538,27 @@ def test_a_made_query_is_pointed_at_as_a_read_one_is(query: Query) -> None:
             encode_tree(each, nothing)
         said.append((str(caught.value), caught.value.column))
     assert said[0] == said[1]
+
+
+def test_nodes_show_and_compare_what_they_ask_not_where_it_was_written() -> None:
+    query = parse("(a/r & !b/^s)/t")
+    shown = (
+        "Query(root=Projection(of=Intersection(parts=(Projection(of=Anchor(entity='a'), hop=Hop(relation='r', "
+        "inverse=False)), Negation(of=Projection(of=Anchor(entity='b'), hop=Hop(relation='s', inverse=True))))), "
+        "hop=Hop(relation='t', inverse=False)))"
+    )
+    assert repr(query) == shown
+    by_hand = Projection(
+        Intersection((Projection(Anchor("a"), Hop("r")), Negation(Projection(Anchor("b"), Hop("s", inverse=True))))),
+        Hop("t"),
+    )
+    assert query == Query(by_hand)
+    assert hash(query) == hash(Query(by_hand))
+    assert (query.text, Query(by_hand).text) == ("(a/r & !b/^s)/t", None)
+    columns = [node.column for node in nodes_of(by_hand) if not isinstance(node, Intersection | Union)]
+    assert columns == [0] * 6
+    assert negated(Anchor("a")) == Negation(Anchor("a"))
+    assert [getattr(negated(Anchor("a"), *column), "column", None) for column in ((), (3,))] == [0, 3]
 
 
 def test_a_hop_in_a_column_is_not_quoted() -> None:

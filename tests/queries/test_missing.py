@@ -37,3 +37,14 @@ def test_the_least_number_of_missing_facts(name: str) -> None:
         assert [math.inf if each == NO_PROOF else each for each in found.tolist()] == expected
         seen |= set(expected)
     assert {1, math.inf} < seen
+
+
+def test_a_long_proof_may_lack_all_of_its_facts() -> None:
+    """Forty-five hops over a row of forty-six entities, of which the first five are known."""
+    facts = np.array([[each, 0, each + 1] for each in range(45)], dtype=np.int32)
+    names = Vocabulary([f"e{i}" for i in range(46)]), Vocabulary(["r"], "relation")
+    missing = MissingFacts(KnowledgeGraph(*names, facts[:5]), KnowledgeGraph(*names, facts))
+    for hops in (3, 5, 6, 45):
+        found = missing.least(Plan.of_chain(0, [0] * hops))
+        assert found[hops] == max(0, hops - 5)
+        assert np.flatnonzero(found < NO_PROOF).tolist() == [hops]

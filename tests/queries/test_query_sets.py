@@ -69,6 +69,28 @@ def test_a_set_is_in_the_order_of_the_types_and_cannot_be_changed() -> None:
     assert queries.plans("1p")[0].ids == tuple(queries.ids["1p"][0])
     assert list(queries.of_types(["pni", "2p"]).ids) == ["2p", "pni"]
     assert QuerySet("none", {"1p": np.zeros((0, 2), dtype=np.int32)}).plans("1p") == []
+    with pytest.raises(DataError, match=r"^random-test: there is no query type '4p'; the types are 1p, 2p"):
+        queries.of_types(["1p", "4p"])
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [np.zeros((1, 3), np.int32), np.zeros((1, 1), np.int32), np.zeros(2, np.int32), np.zeros((1, 2), np.int64)],
+    ids=["more ids", "fewer", "no rows", "another type"],
+)
+def test_ids_of_another_shape_or_type_are_refused(rows: Any) -> None:
+    with pytest.raises(ValueError, match=r"^the ids of 1p must be an int32 array of shape \[N, 2\]$"):
+        QuerySet("bad", {"1p": rows})
+
+
+def test_the_ids_that_a_set_uses() -> None:
+    queries = QuerySet("some", {
+        "2i": np.array([[5, 1, 3, 2]], dtype=np.int32), "1p": np.array([[3, 7], [9, 1]], dtype=np.int32),
+    })  # fmt: skip
+    assert queries.used("e").tolist() == [3, 5, 9]
+    assert queries.used("r").tolist() == [1, 2, 7]
+    assert queries.used("e").dtype == np.int32
+    assert QuerySet("none", {}).used("e").tolist() == []
 
 
 def test_a_part_depends_on_seed_and_type_alone() -> None:
@@ -78,6 +100,8 @@ def test_a_part_depends_on_seed_and_type_alone() -> None:
         assert len(rows) == 10
         alone = queries.of_types([type_]).take(10, seed=3)
         assert np.array_equal(alone.ids[type_], rows)
+        assert len({tuple(row) for row in rows.tolist()}) == 10  # none is drawn twice
+        assert np.array_equal(queries.take(10).ids[type_], queries.take(10, seed=0).ids[type_])
     assert any(not np.array_equal(part.ids[type_], queries.take(10, seed=4).ids[type_]) for type_ in part.ids)
     assert np.array_equal(queries.take(50).ids["2i"], queries.ids["2i"])
     positions = [queries.ids["3p"].tolist().index(row) for row in part.ids["3p"].tolist()]

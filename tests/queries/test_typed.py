@@ -17,6 +17,7 @@ from blockhole.queries.language import (
     typed_hop,
     typed_name,
 )
+from blockhole.queries.tree import MAX_HOPS
 from tests.queries.trees import queries, texts, trees
 
 
@@ -130,3 +131,90 @@ def test_a_hop_or_a_name_is_typed_alone() -> None:
         "R&B",
         "",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "( a / ^ r  & !b /s^-1 ) / t",
+            [
+                Piece("entity", 2, 4, 2, "a", False, True),
+                Piece("relation", 5, 9, 8, "r", True, True, " a "),
+                Piece("entity", 14, 16, 14, "b", False, True),
+                Piece("relation", 17, 21, 17, "s", True, True, "b "),
+                Piece("relation", 25, 27, 26, "t", False, False, "( a / ^ r  & !b /s^-1 ) "),
+            ],
+        ),
+        (
+            "a/ (  r | ^ (s ) ) /",
+            [
+                Piece("entity", 0, 1, 0, "a", False, True),
+                Piece("relation", 6, 7, 6, "r", False, True, "a"),
+                Piece("relation", 13, 14, 13, "s", False, True),  # inside ^( ), nothing is continued
+                Piece("relation", 20, 20, 20, "", False, False, "a/ (  r | ^ (s ) ) "),
+            ],
+        ),
+        (
+            "a/(r/s|t)/u & x",
+            [
+                Piece("entity", 0, 1, 0, "a", False, True),
+                Piece("relation", 3, 4, 3, "r", False, True, "a"),
+                Piece("relation", 5, 6, 5, "s", False, True, "a/r"),
+                Piece("relation", 7, 8, 7, "t", False, True, "a"),
+                Piece("relation", 10, 11, 10, "u", False, True, "a/(r/s|t)"),
+                Piece("entity", 14, 15, 14, "x", False, False),
+            ],
+        ),
+        (
+            "a & !(b | c /r) /s",
+            [
+                Piece("entity", 0, 1, 0, "a", False, True),
+                Piece("entity", 6, 7, 6, "b", False, True),
+                Piece("entity", 10, 12, 10, "c", False, True),
+                Piece("relation", 13, 14, 13, "r", False, True, " c "),
+                Piece("relation", 17, 18, 17, "s", False, False, "(b | c /r) "),
+            ],
+        ),
+        ("!!a & (b", [Piece("entity", 2, 3, 2, "a", False, True), Piece("entity", 7, 8, 7, "b", False, False)]),
+        ("( )/r", [Piece("entity", 2, 2, 2, "", False, True), Piece("relation", 4, 5, 4, "r", False, False, "( )")]),
+        (
+            "a/r ^-1 & b",
+            [
+                Piece("entity", 0, 1, 0, "a", False, True),
+                Piece("relation", 2, 7, 2, "r", True, True, "a"),
+                Piece("entity", 10, 11, 10, "b", False, False),
+            ],
+        ),
+        # marks that mean nothing where they stand belong to a name, or to nothing behind a )
+        (
+            "a )/ b",
+            [Piece("entity", 0, 3, 0, "a )", False, True), Piece("relation", 4, 6, 5, "b", False, False, "a )")],
+        ),
+        ("a/!r", [Piece("entity", 0, 1, 0, "a", False, True), Piece("relation", 2, 4, 2, "!r", False, False, "a")]),
+        ("a/^r(s", [Piece("entity", 0, 1, 0, "a", False, True), Piece("relation", 2, 6, 3, "r(s", True, False, "a")]),
+        (
+            "(a)(b/ r",
+            [Piece("entity", 1, 2, 1, "a", False, True), Piece("relation", 6, 8, 7, "r", False, False, "(a)(b")],
+        ),
+    ],
+)
+def test_all_pieces_of_a_text(text: str, expected: list[Piece]) -> None:
+    assert pieces(text) == expected
+
+
+def test_a_text_too_long_for_a_query_is_not_copied_for_each_hop() -> None:
+    found = pieces("a" + "/r" * 200)
+    assert len(found) == 201
+    assert [piece.after for piece in found[1:]] == [
+        "a" + "/r" * (hop - 1) if hop <= 2 * MAX_HOPS else None for hop in range(1, 201)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "inverse"),
+    [("r", False), ("r^-1", True), ("r^-1^-1", False), ("^r^-1", False), ("^^r", False), ("^", True)],
+)
+def test_inverse_marks_of_both_sides_are_counted(text: str, inverse: bool) -> None:
+    hop = typed_hop(text)
+    assert (hop.name, hop.inverse) == (text.strip("^-1"), inverse)
