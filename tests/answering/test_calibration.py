@@ -134,6 +134,8 @@ DAMAGES: dict[str, Callable[[dict[str, Any]], object]] = {
     "another version": lambda stored: {**stored, "version": 7},
     "another number": lambda stored: {**stored, "seal": "0" * 64},
     "a falling curve": _falling,
+    "a number for a section": lambda stored: {**stored, "calibration": 7},
+    "a word for a section": lambda stored: {**stored, "calibration": "lengths"},
 }
 
 

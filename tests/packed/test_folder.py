@@ -224,6 +224,7 @@ def _numbers(change: Callable[[NDArray[Any]], NDArray[Any]]) -> Callable[[bytes]
     [
         ("target.npy", _header(b"{'descr': '<i4'"), r"target.npy: cannot be read \(.*\)"),
         ("target.npy", _header(b"{'descr': '|O', 'fortran_order': False, 'shape': (3,)}"), "target.npy: cannot"),
+        ("target.npy", _header(b"{" * 513), r"target.npy: cannot be read \(Header info length \(513\) is large"),
         ("target.npy", _numbers(lambda ids: ids.astype(np.int64)), "target.npy: holds int64, not int32"),
         ("target.npy", _numbers(lambda ids: ids + 1000), "the arrays do not fit packed.json"),
         ("target.npy", _numbers(lambda ids: -ids - 1), "the arrays do not fit packed.json"),

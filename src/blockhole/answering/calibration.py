@@ -226,4 +226,7 @@ def _is_of_version_0_1(path: Path) -> bool:
         stored = read_json(path)
     except (OSError, ValueError):
         return False
-    return isinstance(stored, dict) and "lengths" in (stored.get("calibration") or {})
+    match stored:
+        case {"calibration": {"lengths": _}}:
+            return True
+    return False
