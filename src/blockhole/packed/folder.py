@@ -124,7 +124,7 @@ def _read_record(folder: Path) -> _Record:
 
 
 _LONGEST_HEADER = 512
-"""Bytes; ours have 118. NumPy takes damaged ones apart by Python's tokenizer, ten thousand bytes in a quarter minute."""
+"""Bytes; ours have 118. NumPy takes damaged ones apart by Python's tokenizer, ten thousand bytes in fifteen seconds."""
 
 
 def _mapped(path: Path, kind: type[np.generic]) -> NDArray[Any]:
