@@ -450,6 +450,8 @@ def test_an_unknown_name_is_pointed_at_and_its_neighbours_named() -> None:
         ("Charles/fatherOf/William", 17, "'William' is an entity; a relation follows /."),
         ("AC|DC/fatherOf", 0, "unknown entity 'AC'; did you mean \"AC|DC\"?"),
         ("Charles/fatherOf & x|y", 19, "unknown entity 'x'."),
+        # Wiliam is read first, and Charle comes first where queries are put in order.
+        ("Wiliam/fatherOf & Charle/fatherOf", 0, "unknown entity 'Wiliam'; did you mean 'William'?"),
     ],
 )
 def test_an_unknown_name_is_pointed_at_in_any_branch(text: str, column: int, said: str) -> None:
@@ -458,6 +460,26 @@ def test_an_unknown_name_is_pointed_at_in_any_branch(text: str, column: int, sai
         encode_tree(text, family)
     assert str(caught.value) == f"{said}\n  {text}\n  {' ' * column}^"
     assert caught.value.column == column
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "problem"),
+    [
+        ("r)", 1, 'this ) closes nothing; put a name with ) in double quotes: "r)"'),
+        ("r/s t", 4, f"expected / & or | here; {QUOTE}"),
+        ("r/^s ^t", 5, "^ goes before a relation, or after it as ^-1; put a name with ^ in double quotes"),
+        ("r/s and", 4, "nothing stands after this and"),
+        ("r/", 2, "a relation is missing at the end"),
+        ("", 0, "a relation is missing at the end"),
+    ],
+)
+def test_a_path_alone_ends_where_its_hops_end(text: str, column: int, problem: str) -> None:
+    relations = Vocabulary("rst", "relation")
+    assert encode_path(" r/^s / t^-1 ", relations) == [0, 4, 5]
+    assert encode_path('"r"', relations) == [0]
+    with pytest.raises(QuerySyntaxError) as caught:
+        encode_path(text, relations)
+    assert str(caught.value) == f"{problem}\n  {text}\n  {' ' * column}^"
 
 
 def test_names_are_suggested_as_a_query_holds_them() -> None:
