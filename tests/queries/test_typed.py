@@ -107,6 +107,7 @@ def test_a_hop_continues_the_path_before_it(query: Query) -> None:
         # a mark in a name that nobody has quoted yet
         ("AT&T", Piece("entity", 0, 4, 0, "AT&T", False, False)),
         ("AT&", Piece("entity", 0, 3, 0, "AT&", False, False)),
+        ("^(a", Piece("entity", 0, 3, 0, "^(a", False, False)),
         ("Paris (T", Piece("entity", 0, 8, 0, "Paris (T", False, False)),
         ("Yahoo!", Piece("entity", 0, 6, 0, "Yahoo!", False, False)),
         ("William and", Piece("entity", 0, 11, 0, "William and", False, False)),
@@ -213,7 +214,7 @@ def test_a_text_too_long_for_a_query_is_not_copied_for_each_hop() -> None:
 
 @pytest.mark.parametrize(
     ("text", "inverse"),
-    [("r", False), ("r^-1", True), ("r^-1^-1", False), ("^r^-1", False), ("^^r", False), ("^", True)],
+    [("r", False), ("r^-1", True), ("r^-1^-1", False), ("^r^-1", False), ("^^r", False), ("^^^r", True), ("^", True)],
 )
 def test_inverse_marks_of_both_sides_are_counted(text: str, inverse: bool) -> None:
     hop = typed_hop(text)
