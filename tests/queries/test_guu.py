@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from dataclasses import FrozenInstanceError
 from pathlib import Path
@@ -134,6 +135,18 @@ def test_published_files_come_back_byte_for_byte(data_root: Path, tmp_path: Path
         ("anna\tknows,**\tbob\n", "line 1: path 'knows,**' has an empty hop; write r1,**r2,r3 without gaps."),
         ("anna\t\tbob\n", "line 1: the relation is empty"),
         (b"anna\tknows\tb\xffb\n", "line 1: byte 0xff is not UTF-8"),
+        ("anna\tknows/hates\tbob\n", "line 1: unknown relation 'hates'; it must be one of the data set's 2."),
+        ("anna\tknows/likes,knows\tbob\n", "line 1: unknown relation 'knows/likes'; did you mean 'knows'?"),
+        ("anna\tknows/\tbob\n", "line 1: unknown relation 'knows/'; did you mean 'knows'?"),
+        ("anna\tknows/^\tbob\n", "line 1: unknown relation 'knows/^'; did you mean 'knows'?"),
+        (
+            "anna\t(knows|likes)\tbob\n",
+            "line 1: path '(knows|likes)' cannot be read; one relation belongs here, such as ^fatherOf.",
+        ),
+        (
+            'anna\t"knows\tbob\n',
+            "line 1: path '\"knows' cannot be read; the quote that opens here is not closed.",
+        ),
     ],
 )
 def test_bad_files_are_refused(tmp_path: Path, text: str | bytes, message: str) -> None:
@@ -142,6 +155,29 @@ def test_bad_files_are_refused(tmp_path: Path, text: str | bytes, message: str) 
         read_paths(path, ENTITIES, RELATIONS)
     assert message in str(caught.value)
     assert str(caught.value).startswith(str(path))
+
+
+@pytest.mark.parametrize(
+    ("text", "hops"),
+    [
+        ("knows/^likes", [0, 9]),
+        ("^knows", [8]),
+        ("knows^-1,likes", [8, 1]),
+        ("a/b", [2]),
+        ("a/b,knows", [2, 0]),
+        ("^up", [3]),
+        ("knows,^up", [0, 3]),
+        ('"x,y",knows', [5, 0]),
+        # a mark before a known name, and not the name that begins with one
+        ("**down", [14]),
+        ('"**down"', [7]),
+    ],
+)
+def test_paths_are_read_as_queries_write_them_too(tmp_path: Path, text: str, hops: list[int]) -> None:
+    relations = Vocabulary(["knows", "likes", "a/b", "^up", "z", "x,y", "down", "**down"], "relation")
+    queries = read_paths(write(tmp_path, f"anna\t{text}\tbob\n"), ENTITIES, relations)
+    assert queries.path.tolist() == [hops]
+    assert queries.length.tolist() == [len(hops)]
 
 
 def test_a_truncated_gzip_is_refused(tmp_path: Path) -> None:
@@ -184,6 +220,12 @@ def test_relation_names_that_would_not_come_back_are_refused(tmp_path: Path, nam
     assert not list(tmp_path.iterdir())
     other = PathQueries.from_triples(np.array([(0, 1, 1)], dtype=np.int32))
     write_paths(other, tmp_path / f"x.{suffix}", ENTITIES, relations)
+    for path in ([1, 0], [0, 1], [1, 2]):  # forth or back, and beside one that could be written
+        array = np.array([path], dtype=np.int32)
+        ends = np.zeros(1, dtype=np.int32)
+        queries = PathQueries(ends, array, np.array([2], dtype=np.int32), ends)
+        with pytest.raises(DataError, match=rf"the relation {re.escape(repr(name))} cannot be written"):
+            write_paths(queries, tmp_path / f"y.{suffix}", ENTITIES, relations)
 
 
 def test_entity_names_with_tabs_need_parquet(tmp_path: Path) -> None:

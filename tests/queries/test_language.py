@@ -447,6 +447,12 @@ def test_an_unknown_name_is_pointed_at_and_its_neighbours_named() -> None:
             "'brotherOf' is a relation; a query and each side of & and | starts with an entity, and several relations "
             "go in parentheses: a/(r|s).",
         ),
+        (
+            "(brotherOf & Charles)/fatherOf",
+            1,
+            "'brotherOf' is a relation; a query and each side of & and | starts with an entity, and several relations "
+            "go in parentheses: a/(r|s).",
+        ),
         ("Charles/fatherOf/William", 17, "'William' is an entity; a relation follows /."),
         ("AC|DC/fatherOf", 0, "unknown entity 'AC'; did you mean \"AC|DC\"?"),
         ("Charles/fatherOf & x|y", 19, "unknown entity 'x'."),
@@ -480,6 +486,13 @@ def test_a_path_alone_ends_where_its_hops_end(text: str, column: int, problem: s
     with pytest.raises(QuerySyntaxError) as caught:
         encode_path(text, relations)
     assert str(caught.value) == f"{problem}\n  {text}\n  {' ' * column}^"
+
+
+@pytest.mark.parametrize("word", ["and", "or", "not"])
+def test_a_word_before_a_slash_is_a_name_though_nothing_follows(word: str) -> None:
+    assert parse(f"{word}/r") == Query(word, [Hop("r")])
+    with pytest.raises(QuerySyntaxError, match=r"^a relation is missing at the end\n"):
+        parse(f"{word}/")
 
 
 def test_names_are_suggested_as_a_query_holds_them() -> None:
@@ -536,8 +549,9 @@ def test_a_hop_alone() -> None:
     assert [encode_hop(text, family.relations) for text in written] == [0, 2, 3, 3, 0]
     with pytest.raises(UnknownName, match="unknown relation 'fatherOf/brotherOf'"):
         encode_hop("fatherOf/brotherOf", family.relations)
-    with pytest.raises(QuerySyntaxError, match="one relation belongs here, such as"):
+    with pytest.raises(QuerySyntaxError, match="one relation belongs here, such as") as caught:
         encode_path("fatherOf/(fatherOf|brotherOf)", family.relations)
+    assert caught.value.column == 0
     with pytest.raises(QuerySyntaxError, match="the quote that opens here is not closed"):
         encode_hop('^"fatherOf', family.relations)
     with pytest.raises(UnknownName, match="unknown relation 'fatherof'"):
