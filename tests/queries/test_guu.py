@@ -204,6 +204,17 @@ def test_of_several_unknown_names_the_first_is_named(tmp_path: Path) -> None:
         read_paths(path, ENTITIES, RELATIONS)
 
 
+def test_of_several_names_the_nearest_is_offered_and_the_first_refused(tmp_path: Path) -> None:
+    entities = Vocabulary(["hanna", "anna", "a\tb", "c\td"], "entity")
+    path = write(tmp_path, "annna\tknows\thanna\n")
+    assert entities.nearest("annna")[:2] == ["anna", "hanna"]
+    with pytest.raises(MalformedFile, match=r"line 1: unknown entity 'annna'; did you mean 'anna'\?$"):
+        read_paths(path, entities, RELATIONS)
+    queries = PathQueries.from_triples(np.array([(3, 0, 2)], dtype=np.int32))
+    with pytest.raises(DataError, match=r"the entity 'a\\tb' cannot be written"):
+        write_paths(queries, tmp_path / "x.tsv", entities, RELATIONS)
+
+
 def test_formats_without_path_queries_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"path queries are kept as \.tsv, \.tsv\.gz, \.tsv\.zst or \.parquet"):
         read_paths(write(tmp_path, "", "paths.nt"), ENTITIES, RELATIONS)
