@@ -25,6 +25,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
+from itertools import count
 from pathlib import Path
 from types import CodeType, FrameType, ModuleType
 from typing import NamedTuple
@@ -115,9 +116,13 @@ def mutants(module: str) -> Iterator[Mutant]:
     seen = {_program(source)}
     for name in _OPERATORS:
         operator = get_operator(f"core/{name}")()
-        occurrence = 0
-        while (mutated := mutate_code(source, operator, occurrence)) is not None:
-            occurrence += 1
+        for occurrence in count():
+            try:
+                mutated = mutate_code(source, operator, occurrence)
+            except AttributeError:  # Cosmic Ray replaces no exception with a dot in its name
+                continue
+            if mutated is None:
+                break
             program = _program(mutated)
             if program is not None and program not in seen:
                 seen.add(program)

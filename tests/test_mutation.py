@@ -80,6 +80,14 @@ def test_what_a_test_calls_is_noted() -> None:
     assert mutants.__code__.co_firstlineno not in recorder.called["a test"]
 
 
+def test_exceptions_with_a_dot_in_their_name_end_nothing() -> None:
+    module = "queries/stored_sets.py"
+    assert "except (OSError, pl.exceptions.PolarsError):" in (PACKAGE / module).read_text(encoding="utf-8")
+    made = list(mutants(module))
+    assert len(made) > 50
+    assert any("CosmicRayTestingException" in mutant.after for mutant in made)
+
+
 def test_a_mutant_is_named_by_the_line_that_differs() -> None:
     module = "queries/query_sets.py"
     lines = (PACKAGE / module).read_text(encoding="utf-8").splitlines()

@@ -138,6 +138,7 @@ def test_published_files_come_back_byte_for_byte(data_root: Path, tmp_path: Path
         ("anna\tknows/hates\tbob\n", "line 1: unknown relation 'hates'; it must be one of the data set's 2."),
         ("anna\tknows/likes,knows\tbob\n", "line 1: unknown relation 'knows/likes'; did you mean 'knows'?"),
         ("anna\tknows/\tbob\n", "line 1: unknown relation 'knows/'; did you mean 'knows'?"),
+        ("anna\t/knows\tbob\n", "line 1: unknown relation '/knows'; did you mean 'knows'?"),
         ("anna\tknows/^\tbob\n", "line 1: unknown relation 'knows/^'; did you mean 'knows'?"),
         (
             "anna\t(knows|likes)\tbob\n",
