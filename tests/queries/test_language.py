@@ -36,6 +36,7 @@ from blockhole.queries.language import (
     write_name,
 )
 from blockhole.queries.plans import Plan
+from blockhole.queries.tokens import glued
 from blockhole.queries.tree import negated, nodes_of
 from tests.queries.trees import names, queries, texts, trees
 
@@ -595,6 +596,21 @@ def test_nodes_show_and_compare_what_they_ask_not_where_it_was_written() -> None
     assert columns == [0] * 6
     assert negated(Anchor("a")) == Negation(Anchor("a"))
     assert [getattr(negated(Anchor("a"), *column), "column", None) for column in ((), (3,))] == [0, 3]
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "run"),
+    [
+        ("AT&T/r", 2, "AT&T"),
+        ("AT&T/r", 4, ""),
+        ("AT&T/r", 5, "r"),
+        ('ab"c"', 2, ""),
+        ("(a|b)", 0, "a|b"),
+        ("a)", 1, "a)"),
+    ],
+)
+def test_what_would_be_one_name_around_a_column(text: str, column: int, run: str) -> None:
+    assert glued(text, column) == run
 
 
 def test_a_hop_in_a_column_is_not_quoted() -> None:

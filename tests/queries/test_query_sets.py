@@ -200,6 +200,17 @@ def test_a_set_of_another_graph_is_refused_by_its_ids(tmp_path: Path) -> None:
     )
 
 
+def test_ids_are_those_of_every_relation_and_its_inverse(tmp_path: Path) -> None:
+    graph = Vocabulary("abcd"), Vocabulary("rst", "relation")
+    for row in ([3, 5], [0, 0]):
+        path = write_query_set(QuerySet("own-test", {"1p": np.array([row], dtype=np.int32)}), tmp_path)
+        assert read_query_set(path, *graph).ids["1p"].tolist() == [row]
+    for row in ([4, 0], [0, 6], [-1, 0], [0, -1]):
+        path = write_query_set(QuerySet("far-test", {"1p": np.array([row], dtype=np.int32)}), tmp_path)
+        with pytest.raises(DataError, match=r"1 query of 1 holds ids beyond the 4 entities and 3 relations"):
+            read_query_set(path, *graph)
+
+
 @pytest.mark.parametrize(
     ("table", "problem"),
     [
