@@ -36,7 +36,7 @@ from blockhole.queries.language import (
     write_name,
 )
 from blockhole.queries.plans import Plan
-from blockhole.queries.tokens import glued
+from blockhole.queries.tokens import follows_bare, glued
 from blockhole.queries.tree import negated, nodes_of
 from tests.queries.trees import names, queries, texts, trees
 
@@ -611,6 +611,10 @@ def test_nodes_show_and_compare_what_they_ask_not_where_it_was_written() -> None
 )
 def test_what_would_be_one_name_around_a_column(text: str, column: int, run: str) -> None:
     assert glued(text, column) == run
+
+
+def test_nothing_stands_before_a_text() -> None:
+    assert [follows_bare("a b", column) for column in range(4)] == [False, True, False, True]
 
 
 def test_a_hop_in_a_column_is_not_quoted() -> None:
