@@ -58,7 +58,7 @@ class Material:
                 self._opened[key] = with_words(plain, self._words(plain), words)
             else:
                 data = self._load(name)
-                self._opened[key] = _with_paths(data) if paths else DataSet(data.name, data.split)
+                self._opened[key] = _with_paths(data) if paths else data.with_paths(None)
         return self._opened[key]
 
     def _load(self, name: str) -> DataSet:
@@ -75,9 +75,9 @@ def _with_paths(data: DataSet) -> DataSet:
     shuffles start from it.
     """
     if not data.has_paths:
-        data = DataSet(data.name, data.split, splits=build_paths(data.split, seed=PATH_SEED))
+        data = data.with_paths(build_paths(data.split, seed=PATH_SEED))
     parts = {part: data.paths(part) for part in PATH_PARTS}
-    return DataSet(data.name, data.split, splits=PathSplits(**(parts | {"train": _by_source(parts["train"])})))
+    return data.with_paths(PathSplits(**(parts | {"train": _by_source(parts["train"])})))
 
 
 def _by_source(queries: PathQueries) -> PathQueries:

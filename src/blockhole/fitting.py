@@ -327,7 +327,7 @@ def _with_paths(data: DataSet, config: TrainConfig) -> DataSet:
         return data
     from blockhole.queries.path_sets import build_paths
 
-    return DataSet(data.name, data.split, splits=build_paths(data.split, seed=config.training.seed))
+    return data.with_paths(build_paths(data.split, seed=config.training.seed))
 
 
 def _positives(

@@ -85,7 +85,11 @@ def evaluate(
         )
     if task == "queries":
         chosen = _query_set(run, data, queries, split)
-        return _judge(run, chosen, limit, ties, candidates, allowed, place, seed, progress)
+        engine = Engine.open(run, graph=chosen.data.graph("train"), calibrated=True)
+        return judge_queries(
+            engine, chosen.data, chosen.queries if limit is None else chosen.queries.take(limit, seed), place,
+            name=chosen.name, ties=ties, candidates=candidates, memory=allowed, seed=seed, progress=progress,
+        )  # fmt: skip
     if queries is not None or limit is not None or candidates != "all":
         raise EvaluationError(
             "a set of queries (--queries), its --limit and its --candidates are for the task queries; leave them out, "
@@ -170,22 +174,26 @@ def _query_set(
     return _Complex(alignment.split(loaded.split), loaded.name, alignment.query_set(found))
 
 
-def _judge(
-    run: Run,
-    chosen: _Complex,
-    limit: int | None,
-    ties: TieRule,
-    candidates: Candidates,
-    memory: int,
+def judge_queries(
+    engine: Engine,
+    split: SplitGraph,
+    queries: QuerySet,
     device: torch.device,
-    seed: int,
-    progress: Progress | None,
+    *,
+    name: str = "the data set",
+    ties: TieRule = "half",
+    candidates: Candidates = "all",
+    memory: int = DEFAULT_MEMORY,
+    seed: int = 0,
+    progress: Progress | None = None,
 ) -> QueryReport:
-    easy, truth = graphs_of_split(chosen.data, chosen.queries.split, chosen.name)
-    queries = chosen.queries if limit is None else chosen.queries.take(limit, seed)
-    graphs = Graphs(chosen.data.graph("train"), easy, truth)
-    engine = Engine.open(run, graph=graphs.known, calibrated=True)
+    """Rank the hard answers of complex queries by the probabilities of a calibrated engine.
+
+    The facts of `split`, the data called `name`, say which answers are easy and which hard; the engine reads those of
+    its own graph, and all ids are its.
+    """
     engine.require_calibration()  # a run in memory has none
+    graphs = Graphs(engine.graph, *graphs_of_split(split, queries.split, name))
     with torch_threads(1):
         return evaluate_queries(
             _ranker(engine, graphs, queries, candidates, memory, device), queries, ties=ties, candidates=candidates,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from blockhole.data.dataset import load, sample_queries, store
 from blockhole.training import steppers
 
 PEOPLE = 60
@@ -36,4 +37,14 @@ def town(tmp_path_factory: pytest.TempPathFactory) -> Path:
             lines = [f"{line}\t1" for line in lines]
             lines += [f"{target}\t{relation}\t{source}\t-1" for source, relation, target in part]
         (folder / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def queried_town(town: Path) -> Path:
+    """The town with sets of valid and test queries of four types, one with negation."""
+    data, folder = load(town), town.parent / "queried"
+    types = ("1p", "2p", "2u", "2in")
+    sets = [sample_queries(data, split=split, types=types, count=6) for split in ("valid", "test")]
+    store(data.split, folder, origin={}, queries=sets)
     return folder

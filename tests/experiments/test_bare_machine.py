@@ -78,6 +78,22 @@ def test_encoded_data_is_the_data(tmp_path: Path) -> None:
     assert not read_encoded(tmp_path, "family").has_paths
 
 
+def test_query_sets_go_with_the_data_with_paths_and_without(queried_town: Path, tmp_path: Path) -> None:
+    named = load(queried_town)
+    write_encoded(named, tmp_path)
+    for material, name in ((Material(), str(queried_town)), (Material(tmp_path), "queried")):
+        for paths in (True, False):
+            data = material.open(name, paths=paths)
+            assert data.has_paths == paths
+            assert data.query_sets == ("sampled-test", "sampled-valid")
+            for set_ in data.query_sets:
+                found, expected = data.queries(set_), named.queries(set_)
+                assert (found.name, found.split) == (expected.name, expected.split)
+                assert {type_: ids.tolist() for type_, ids in found.ids.items()} == {
+                    type_: ids.tolist() for type_, ids in expected.ids.items()
+                }
+
+
 def test_relations_of_any_number_keep_their_ids(tmp_path: Path) -> None:
     relations = Vocabulary((f"r{i}" for i in range(20_000)), "relation")
     split = SplitGraph(Vocabulary(("a", "b")), relations, np.array([[0, 19_999, 1]], dtype=np.int32))

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from blockhole.errors import ConfigError
 from blockhole.models.blockhole import BlockHolE
-from blockhole.models.catalogue import MODELS, OWN_MODELS, ModelSettings, build_model, find_model, name_of
+from blockhole.models.catalogue import MODELS, OWN_MODELS, ModelSettings, build_model, find_model, name_of, settings_of
 from blockhole.models.complex import ComplEx
 from blockhole.models.contract import Model
 from blockhole.models.spatial import BlockHolESpatial
@@ -24,6 +24,16 @@ def test_every_name_has_a_model_of_that_name() -> None:
         model = build_model(ModelSettings(name=name), E, R, seed=0)
         assert f"{type(model).__module__}:{type(model).__name__}" == place
         assert name_of(type(model)) == name
+
+
+@pytest.mark.parametrize("name", list(MODELS))
+def test_a_model_tells_the_settings_it_can_be_built_from(name: str) -> None:
+    size = {"blocks": 3, "block_size": 4} if find_model(name).sized_by_blocks else {"dim": 12}
+    for inverses in ("own", "tied"):
+        given = ModelSettings.model_validate({"name": name, "inverses": inverses, **size})
+        model = build_model(given, E, R, seed=0)
+        assert settings_of(model) == given
+        assert settings_of(model, 24).dimension == 24
 
 
 OWN = """

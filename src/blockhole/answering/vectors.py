@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from blockhole.errors import DamagedRun, RunError
 from blockhole.models.blocks import ArrayModel, BlockArrays
-from blockhole.models.catalogue import ModelSettings, build_model
+from blockhole.models.catalogue import ModelSettings, build_model, settings_of
 from blockhole.queries.paths import PathQueries
 from blockhole.runs.checkpoint import map_best_weights
 from blockhole.runs.run import Run
@@ -65,6 +65,12 @@ class Vectors:
                 "these files do not belong to one run."
             )
         return vectors
+
+    @classmethod
+    def of_model(cls, model: Model) -> Vectors:
+        """The vectors of a model in memory, on whatever device."""
+        weights = {name: table.cpu() for name, table in model.state_dict().items()}
+        return cls.of_weights(settings_of(model), weights, model.num_relations)
 
     @classmethod
     def of_weights(

@@ -87,6 +87,10 @@ class DataSet:
             self._parts[part] = read_paths(self.part_files[part], self.split.entities, self.split.relations)
         return self._parts[part]
 
+    def with_paths(self, splits: PathSplits | None) -> DataSet:
+        """The same facts and query sets with these path queries, or without any."""
+        return DataSet(self.name, self.split, splits=splits, query_files=self._query_files, query_sets=self._query_sets)
+
     @property
     def query_sets(self) -> tuple[str, ...]:
         """The names of its query sets, such as betae-test."""

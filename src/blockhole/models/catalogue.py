@@ -176,6 +176,15 @@ def name_of(model: type) -> str:
     return next((name for name, known in MODELS.items() if known == place), place)
 
 
+def settings_of(model: Model, dim: int | None = None) -> ModelSettings:
+    """The kind and size of a model, or of one like it with dimension `dim`; not the scales it was drawn with."""
+    inverses: Literal["own", "tied"] = "tied" if model.tied else "own"
+    name, total = name_of(type(model)), dim or model.dim
+    if model.sized_by_blocks:
+        return ModelSettings(name=name, blocks=model.blocks, block_size=total // model.blocks, inverses=inverses)
+    return ModelSettings(name=name, dim=total, inverses=inverses)
+
+
 def _misfit(dim: int, blocks: int | None, block_size: int | None) -> str:
     if blocks and block_size:
         product = f"{blocks} blocks of size {block_size} make {blocks * block_size}"

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isfinite, sqrt
-from typing import Literal
 
 import torch
 from torch import Tensor
 
 from blockhole.errors import ConfigError
 from blockhole.models.bilinear import BlockBilinear
-from blockhole.models.catalogue import ModelSettings, build_model, name_of
+from blockhole.models.catalogue import ModelSettings, build_model, name_of, settings_of
 from blockhole.models.contract import Model
 
 
@@ -43,12 +42,7 @@ def merge_models(models: Sequence[Model], weights: Sequence[float] | None = None
 def merged_settings(models: Sequence[Model]) -> ModelSettings:
     """The kind and size of the model that `merge_models` makes."""
     parts = _alike(models)
-    first = parts[0]
-    inverses: Literal["own", "tied"] = "tied" if first.tied else "own"
-    name, total = name_of(type(first)), sum(part.dim for part in parts)
-    if first.sized_by_blocks:
-        return ModelSettings(name=name, blocks=first.blocks, block_size=total // first.blocks, inverses=inverses)
-    return ModelSettings(name=name, dim=total, inverses=inverses)
+    return settings_of(parts[0], sum(part.dim for part in parts))
 
 
 def _alike(models: Sequence[Model]) -> list[BlockBilinear]:
