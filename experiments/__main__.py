@@ -52,6 +52,7 @@ TRAINED_TABLES: dict[TableName, str] = {
     "order": "Table 4: …/parents/religion/… against …/religion/parents/….",
     "completion": "Knowledge graph completion on FB15k-237 and WN18RR.",
     "triples": "Triple classification on WN11 and FB13.",
+    "queries": "Complex queries on NELL and FB15k-237, with negation on NELL.",
 }
 
 

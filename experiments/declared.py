@@ -17,9 +17,10 @@ from typing import Any, Literal, final, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from blockhole.errors import ConfigError, nearest_or_all
+from blockhole.models.catalogue import ModelSettings
 from blockhole.runs.config import Settings, TrainConfig, explain_invalid, nested, overlay, read_preset, validate
 
-TableName = Literal["ranking", "classification", "order", "completion", "triples"]
+TableName = Literal["ranking", "classification", "order", "completion", "triples", "queries"]
 """The tables whose columns are trained models; run times, in `timing`, are the one that is not."""
 
 TABLES: tuple[TableName, ...] = get_args(TableName)
@@ -44,9 +45,15 @@ class Experiment(BaseModel):
     members: int = Field(default=1, ge=1, description="models trained alike from seeds of their own, then merged")
     words: int = Field(default=0, ge=0, description="how often a word of an entity's name is trained on as a fact")
     lean: float = Field(default=0.0, ge=0, description="how far rows then lean on their words; see models.word_rows")
+    beside: Settings = Field(
+        default_factory=dict,
+        description="settings over the others, of as many models again, which are trained beside and merged with them",
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Experiment:
+        if len({_kind(config.model) for config in self.trainings}) > 1:
+            raise ValueError("models are merged with those beside them, so that kind, b and inverses must be the same")
         if self.lean and not self.words:
             raise ValueError("rows can lean on the words of names only where words are trained on; set words too")
         return self
@@ -59,7 +66,20 @@ class Experiment(BaseModel):
     @property
     def member_seeds(self) -> range:
         """The seeds of the models that are trained: no two experiments of a column share one."""
-        return range(self.seed * self.members, (self.seed + 1) * self.members)
+        count = models_merged(self.members, self.beside)
+        return range(self.seed * count, (self.seed + 1) * count)
+
+    @property
+    def trainings(self) -> list[TrainConfig]:
+        """The settings of each model that is trained, its seed among them: the members, then those beside them."""
+        kinds = [self.config]
+        if self.beside:
+            kinds.append(validate(overlay(self.config.model_dump(mode="json"), self.beside)))
+        settings = [kind for kind in kinds for _ in range(self.members)]
+        return [
+            config.model_copy(update={"training": config.training.model_copy(update={"seed": seed})})
+            for config, seed in zip(settings, self.member_seeds, strict=True)
+        ]
 
     @property
     def name(self) -> str:
@@ -80,12 +100,22 @@ class Experiment(BaseModel):
             return False
 
 
+def _kind(model: ModelSettings) -> tuple[str, int, str]:
+    """What models must have in common to be merged."""
+    return model.name, model.block_shape[0] if model.nature.sized_by_blocks else 1, model.inverses
+
+
+def models_merged(members: int, beside: Mapping[str, Any]) -> int:
+    """How many models are trained and merged into one."""
+    return 2 * members if beside else members
+
+
 def _without_place(config: TrainConfig) -> dict[str, Any]:
     return config.model_dump(mode="json", exclude={"training": _WHERE_IT_RUNS})
 
 
-_BESIDE_SETTINGS = ("members", "words", "lean")
-_NO_SETTINGS = ("for", "preset", *_BESIDE_SETTINGS)
+BESIDE_SETTINGS = ("members", "words", "lean", "beside")
+_NO_SETTINGS = ("for", "preset", *BESIDE_SETTINGS)
 _SEED = re.compile(r"(?P<column>.*)-seed(?P<seed>\d+)")
 
 
@@ -95,7 +125,8 @@ class Declaration(BaseModel):
 
     A rule of `settings` holds `for`, a pattern of data/column, any settings, a `preset` that goes before them,
     `members`, how many models are trained and merged, `words`, how often a word of an entity's name is trained on as
-    a fact, and `lean`, how far rows then lean on them; a later rule overrides earlier ones.
+    a fact, `lean`, how far rows then lean on them, and `beside`, the settings, over the column's own, of as many models
+    again that are merged with the others; a later rule overrides earlier ones.
     The settings start from a `preset` of `blockhole train`, where one is named.
     """
 
@@ -117,10 +148,10 @@ class Declaration(BaseModel):
         return chosen
 
     def beside_settings_of(self, data: str, column: str) -> dict[str, Any]:
-        """What a column on a data set declares beside the settings of its trainings: members, words, lean."""
+        """What a column on a data set declares beside its own settings: members, words, lean, beside."""
         chosen: dict[str, Any] = {}
         for rule in self._rules_of(data, column):
-            chosen |= {key: rule[key] for key in _BESIDE_SETTINGS if key in rule}
+            chosen = overlay(chosen, {key: rule[key] for key in BESIDE_SETTINGS if key in rule})
         return chosen
 
     def _rules_of(self, data: str, column: str) -> list[dict[str, Any]]:
@@ -144,8 +175,8 @@ def find_experiments(
     """The experiments behind names such as ranking, ranking/wn11, ranking/*/complex-50 or order/fb13/complex-50-seed1.
 
     They come in the order of the names, each once; within a name all columns of a seed come before the next seed.
-    `seeds` replace the declared ones. `overrides` (dotted key → value) go over the declared settings, members, words
-    and lean among them.
+    `seeds` replace the declared ones. `overrides` (dotted key → value) go over the declared settings, members, words,
+    lean and what is beside among them.
     """
     found: dict[str, Experiment] = {}
     for name in names:
@@ -199,8 +230,8 @@ def _experiment(
     settings = overlay(declaration.settings_of(data, column), {"data": data})
     beside = declaration.beside_settings_of(data, column)
     for key, value in overrides.items():
-        if key in _BESIDE_SETTINGS:
-            beside[key] = value
+        if key.partition(".")[0] in BESIDE_SETTINGS:
+            beside = overlay(beside, nested(key, value))
         else:
             settings = overlay(settings, nested(key, value))
     settings = overlay(settings, {"training": {"seed": seed}})

@@ -15,7 +15,7 @@ from statistics import fmean, stdev
 from typing import Any, NamedTuple, final
 
 import torch
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from blockhole.errors import DataError, why
 from blockhole.runs.config import TrainConfig, overlay
@@ -51,6 +51,7 @@ class Record(BaseModel):
     members: int = 1
     words: int = 0
     lean: float = 0.0
+    beside: dict[str, Any] = Field(default_factory=dict)
     parameters: int | None
     epochs: int | None
     best_epoch: int | None
@@ -197,6 +198,7 @@ def _apart_from_seed(record: Record) -> dict[str, Any]:
         "members": record.members,
         "words": record.words,
         "lean": record.lean,
+        "beside": record.beside,
     }
 
 

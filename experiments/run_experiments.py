@@ -2,7 +2,8 @@
 
     python -m experiments.run_experiments --encoded FOLDER --out FOLDER --split dev ranking/wn11/blockhole-2x25 …
 
-needs torch, NumPy, safetensors, pydantic and rich only. `python -m experiments reproduce` runs the same experiments.
+needs torch, NumPy, safetensors, pydantic and rich only, and SciPy for complex queries. `python -m experiments
+reproduce` runs the same experiments.
 """
 
 from __future__ import annotations

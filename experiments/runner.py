@@ -8,32 +8,40 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
+from shlex import quote
 from time import perf_counter
-from typing import Any, final, get_args
+from typing import Any, Literal, final, get_args
 
 import numpy as np
 import torch
 
+from blockhole.answering import calibrating
+from blockhole.answering.engine import Engine
+from blockhole.answering.vectors import Vectors
 from blockhole.data.dataset import DataSet
 from blockhole.data.words import words_of
 from blockhole.errors import EvaluationError, TrainingDiverged
 from blockhole.evaluation.classification import evaluate_classification, evaluate_order
 from blockhole.evaluation.completion import evaluate_completion
 from blockhole.evaluation.path_ranking import ranking_figures
+from blockhole.evaluation.query_ranking import QueryReport
 from blockhole.evaluation.ranking import rank
 from blockhole.evaluation.triples import Evidence, evaluate_triples
 from blockhole.evaluation.truth import Reading, Truth, build_truth, queries_of
 from blockhole.fitting import fit
 from blockhole.machine import choose_device
+from blockhole.measuring import judge_queries
 from blockhole.models.contract import Model
 from blockhole.models.merging import merge_models
 from blockhole.models.word_rows import lean_on_words
 from blockhole.queries.paths import PathQueries
 from blockhole.runs.checkpoint import TrainingState
+from blockhole.runs.config import TrainConfig
 from blockhole.runs.run import Run
 from blockhole.training.negatives import KnownCorruptions
-from experiments.declared import PATH_TABLES, Experiment, Split, TableName
+from experiments.declared import BESIDE_SETTINGS, PATH_TABLES, Experiment, Split, TableName
 from experiments.material import Material
 from experiments.records import Commit, Record, describe_device, read_record, record_file, write_record
 
@@ -49,6 +57,9 @@ SWAPPED = ("parents", "religion")
 READING: dict[Split, Reading] = {"test": "all", "dev": "split"}
 """F* of test queries is the paper's, train + valid + test. That of dev queries, which settings are chosen by, is
 train + valid: test facts stay out of every choice."""
+
+_FACTS: dict[Split, Literal["valid", "test"]] = {"test": "test", "dev": "valid"}
+"""The facts that are measured."""
 
 _QUERIES: dict[Split, dict[str, str]] = {
     "test": {"base": "base", "deduction": "deduction", "induction": "induction", "all": "all"},
@@ -108,22 +119,26 @@ class Runner:
         if not file.is_file():
             return None
         record = read_record(file)
-        beside = (record.members, record.words, record.lean) == (experiment.members, experiment.words, experiment.lean)
+        beside = all(getattr(record, name) == getattr(experiment, name) for name in BESIDE_SETTINGS)
         return beside and experiment.has_settings(record.settings)
 
     def _run_group(self, group: list[Experiment]) -> None:
         """One training, measured for each of the experiments."""
         first, start = group[0], perf_counter()
         device = choose_device(self.device)
-        paths = first.config.training.on == "paths" or any(each.table in PATH_TABLES for each in group)
+        paths = (
+            first.config.training.on == "paths"
+            or any(config.training.on_stored_paths for config in first.trainings)
+            or any(each.table in PATH_TABLES for each in group)
+        )
         data = self.material.open(first.data, paths=paths, words=first.words)
         for experiment in group:
-            _check_measurable(experiment.table, data)
-        runs = [self._train(first, seed, data, device) for seed in first.member_seeds]
+            _check_measurable(experiment.table, data, experiment.split)
+        runs = [self._train(first.name, config, data, device) for config in first.trainings]
         model = runs[0].model
-        if first.members > 1:
+        if len(runs) > 1:
             # Their mean, not their sum: shares and probabilities need scores at the scale of one model.
-            model = merge_models([run.model for run in runs], [1 / first.members] * first.members)
+            model = merge_models([run.model for run in runs], [1 / len(runs)] * len(runs))
         if first.lean:
             lean_on_words(model, words_of(data.split), first.lean)
         for experiment in group:
@@ -133,11 +148,11 @@ class Runner:
             file = write_record(self.results, experiment.name, record)
             self.say(f"{experiment.name}: {seconds:.1f} s, {headline(figures)}, in {file}")
 
-    def _train(self, experiment: Experiment, seed: int, data: DataSet, device: torch.device) -> Run:
-        """One member of an experiment."""
-        here = {"device": str(device), "threads": self.threads, "seed": seed}
-        config = experiment.config.model_copy(update={"training": experiment.config.training.model_copy(update=here)})
-        run = fit(data, config, progress=_Lines(experiment.name, self.say), known_corruptions=self.known_corruptions)
+    def _train(self, name: str, config: TrainConfig, data: DataSet, device: torch.device) -> Run:
+        """One of the models of an experiment."""
+        here = {"device": str(device), "threads": self.threads}
+        config = config.model_copy(update={"training": config.training.model_copy(update=here)})
+        run = fit(data, config, progress=_Lines(name, self.say), known_corruptions=self.known_corruptions)
         if not run.complete:  # the training has taken Ctrl-C for a wish to end it, but all are meant
             raise KeyboardInterrupt
         return run
@@ -151,21 +166,23 @@ class Runner:
         seconds: float,
         device: torch.device,
     ) -> Record:
+        last = states[experiment.members - 1]  # of the column's own settings; what is beside may have other epochs
         return Record(
             table=experiment.table,
             data=Path(experiment.data).name,
             column=experiment.column,
             seed=experiment.seed,
             split=experiment.split,
-            truth=None if experiment.table == "triples" else READING[experiment.split],
+            truth=None if experiment.table in ("triples", "queries") else READING[experiment.split],
             settings=experiment.settings,
             members=experiment.members,
             words=experiment.words,
             lean=experiment.lean,
+            beside=experiment.beside,
             parameters=model.parameter_count(),
-            epochs=states[-1].epoch,
-            best_epoch=states[-1].best_epoch,
-            loss=states[-1].loss,
+            epochs=last.epoch,
+            best_epoch=last.best_epoch,
+            loss=last.loss,
             seconds=round(seconds, 2),
             training_seconds=round(sum(state.seconds for state in states), 2),
             device=describe_device(device),
@@ -190,6 +207,10 @@ def headline(figures: Mapping[str, object]) -> str:
     parts = {part: each for part, each in figures.items() if isinstance(each, Mapping) and "mq" in each}
     if parts:
         return ", ".join(f"{part} {_shown(each['mq'])}/{_shown(each['p_at_10'])}" for part, each in parts.items())
+    sets = {name: each for name, each in figures.items() if isinstance(each, Mapping) and "types" in each}
+    if sets:
+        means = {name: [each[mean]["mrr"] for mean in _MEANS if each[mean]] for name, each in sets.items()}
+        return ", ".join(f"{name} {'/'.join(_shown(mrr, 4) for mrr in own)}" for name, own in means.items())
     names = ("accuracy", "accuracy_positive", "accuracy_negative", "mrr", "hits_at_10")
     return ", ".join(f"{name} {_shown(figures[name], 2)}" for name in names if name in figures)
 
@@ -228,8 +249,15 @@ class _Lines:
 # What each table measures.
 
 
-def _check_measurable(table: TableName, data: DataSet) -> None:
+def _check_measurable(table: TableName, data: DataSet, split: Split) -> None:
     """Refuse data that lacks what a table measures, before a model is trained on it."""
+    if table == "queries" and not _query_sets(data, split):
+        raise EvaluationError(
+            f"{data.name} has no sets of {_FACTS[split]} queries; nell and fb15k-237-q2b have some, and "
+            f"`blockhole data queries {quote(data.name)} --out FOLDER` writes a data set with sampled ones."
+        )
+    if table == "queries" and find_spec("scipy") is None:
+        raise EvaluationError("complex queries are ranked by calibrated probabilities, which SciPy fits; install it.")
     if table == "order" and (lacking := [name for name in SWAPPED if name not in data.split.relations]):
         raise EvaluationError(f"{data.name} has no relation {lacking[0]!r}, which Table 4 asks about; FB13 has it.")
     if table == "triples" and not (len(data.split.valid_negatives) and len(data.split.test_negatives)):
@@ -247,7 +275,7 @@ def measure(table: TableName, model: Model, data: DataSet, split: Split, device:
 
 
 def _truth(data: DataSet, split: Split) -> Truth:
-    return build_truth(data.split, READING[split], "valid" if split == "dev" else "test")
+    return build_truth(data.split, READING[split], _FACTS[split])
 
 
 def _ranking(model: Model, data: DataSet, split: Split, device: torch.device) -> Figures:
@@ -313,10 +341,38 @@ def _triples(model: Model, data: DataSet, split: Split, device: torch.device) ->
     }
 
 
+def _queries(model: Model, data: DataSet, split: Split, device: torch.device) -> Figures:
+    """MRR and Hits@k of every query set, by type and as means, and by the facts that the easiest proof lacks.
+
+    The probabilities are calibrated on validation facts, those of dev queries among them.
+    """
+    vectors = Vectors.of_model(model)
+    engine = Engine(vectors, data.split.graph("train"), calibrating.fit(vectors, data, device=device))
+    return {
+        name.removesuffix(f"-{_FACTS[split]}"): _of_report(
+            judge_queries(engine, data.split, data.queries(name), device, name=data.name)
+        )
+        for name in _query_sets(data, split)
+    }
+
+
+def _query_sets(data: DataSet, split: Split) -> list[str]:
+    return [name for name in data.query_sets if name.endswith(f"-{_FACTS[split]}")]
+
+
+_MEANS = ("mean_without_negation", "mean_with_negation")
+
+
+def _of_report(report: QueryReport) -> Figures:
+    found = report.to_dict()
+    return {name: found[name] for name in ("queries", "answers", "excluded", "unsettled", "types", *_MEANS)}
+
+
 _MEASURES: dict[TableName, Measure] = {
     "ranking": _ranking,
     "classification": _classification,
     "order": _order,
     "completion": _completion,
     "triples": _triples,
+    "queries": _queries,
 }

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from statistics import fmean
 from typing import NamedTuple
 
+from blockhole.evaluation.query_ranking import FAMILIES
 from blockhole.evaluation.report import Cell, Table
+from blockhole.queries.query_sets import QUERY_TYPES
 from experiments.declared import TABLES, read_declaration
 from experiments.records import Summary, look_up
 from experiments.timing import BLOCKS, DIMENSIONS, TIMED_DATA
@@ -76,6 +79,47 @@ TRIPLES: dict[str, dict[str, float]] = {
     "DistMult": {"wn11": 87.1, "fb13": 86.2},
 }
 """Accuracy of triple classification as others printed it."""
+
+_BETAE_HEADER = ("mean_without_negation", "mean_with_negation", *QUERY_TYPES)
+_BETAE_NELL = {
+    "BetaE (Ren and Leskovec 2020)":
+        (24.6, 5.9, 53.0, 13.0, 11.4, 37.6, 47.5, 24.1, 14.3, 12.2, 8.5, 5.1, 7.8, 10.0, 3.1, 3.5),
+    "CQD-Beam (Arakelyan et al. 2021)":
+        (28.6, None, 60.4, 20.6, 11.6, 39.3, 46.6, 25.4, 23.9, 17.5, 12.2, None, None, None, None, None),
+    "GNN-QE (Zhu et al. 2022)":
+        (28.9, 9.7, 53.3, 18.9, 14.9, 42.4, 52.5, 30.8, 18.9, 15.9, 12.6, 9.9, 14.6, 11.4, 6.3, 6.3),
+    "CQD-A (Arakelyan et al. 2023)":
+        (32.3, 13.3, 60.4, 22.9, 16.7, 43.4, 52.6, 32.1, 26.4, 20.0, 17.0, 15.1, 18.6, 15.8, 10.7, 6.5),
+    "QTO (Bai et al. 2023)":
+        (32.9, 12.9, 60.7, 24.1, 21.6, 42.5, 50.6, 31.3, 26.5, 20.4, 17.9, 13.8, 17.9, 16.9, 9.9, 5.9),
+}  # fmt: skip
+_QUERY2BOX_HEADER = ("1p", "2p", "3p", "2i", "3i", "ip", "pi", "2u", "up")
+_QUERY2BOX = {
+    ("fb15k-237-q2b", "hits_at_3"): (51.2, 27.9, 21.9, 35.2, 45.7, 12.9, 24.9, 28.4, 12.8),
+    ("fb15k-237-q2b", "mrr"): (None, 26.2, 20.8, 30.6, 41.2, 12.3, 23.0, 25.3, 12.3),
+    ("nell", "hits_at_3"): (66.7, 34.3, 29.7, 41.0, 52.9, 16.8, 28.3, 53.6, 15.7),
+    ("nell", "mrr"): (None, 31.4, 27.9, 35.9, 47.5, 15.5, 26.0, 46.4, 14.0),
+}
+
+
+def _with_mean(figures: dict[str, float | None]) -> dict[str, float | None]:
+    """With the mean of all types where none is missing."""
+    known = [figure for figure in figures.values() if figure is not None]
+    return {"mean_without_negation": fmean(known) if len(known) == len(figures) else None, **figures}
+
+
+QUERIES: dict[tuple[str, str, str], dict[str, dict[str, float | None]]] = {
+    ("nell", "betae", "mrr"): {
+        name: dict(zip(_BETAE_HEADER, figures, strict=True)) for name, figures in _BETAE_NELL.items()
+    }
+} | {
+    (data, "query2box", metric): {
+        "CQD-Beam (Arakelyan et al. 2021)": _with_mean(dict(zip(_QUERY2BOX_HEADER, figures, strict=True)))
+    }
+    for (data, metric), figures in _QUERY2BOX.items()
+}
+"""Complex queries: data set, query set and figure → system → type or mean → what others printed; those of CQD-Beam on
+the sets of query2box are computed from its published result files, and their mean from them."""
 
 
 # A summary as tables, with the published figures beside; what has no record says so.
@@ -241,6 +285,82 @@ def _triples(summary: Summary, data: str, columns: Sequence[str]) -> list[Table]
     return [Table(f"{data}: triple classification, per cent", header, tuple(rows))]
 
 
+_QUERY_METRICS = {"mrr": "MRR", "hits_at_3": "Hits@3"}
+_MEANS = {f"mean_{family}".replace(" ", "_"): f"mean {family}" for family in FAMILIES}
+
+
+def _queries(summary: Summary, data: str, columns: Sequence[str]) -> list[Table]:
+    """Of each query set MRR and Hits@3 by type, the intervals of the means, and MRR by what proofs lack."""
+    recorded = [name for column in columns for name in summary["queries"].get(data, {}).get(column, {})]
+    published = [name for known, name, _ in QUERIES if known == data]
+    tables: list[Table] = []
+    for name in dict.fromkeys([*published, *recorded]):
+        tables += [_query_table(summary, data, columns, name, metric) for metric in _QUERY_METRICS]
+        tables.append(_lacking_table(summary, data, columns, name))
+    return tables
+
+
+def _query_table(summary: Summary, data: str, columns: Sequence[str], name: str, metric: str) -> Table:
+    """The means with their intervals, and every type, beside what others printed."""
+    others = QUERIES.get((data, name, metric), {})
+    types = _types(summary, data, columns, name)
+    means = _means(types)
+    rows: list[tuple[Cell, ...]] = []
+    for column in columns:
+        place = "queries", data, column, name
+        cells: list[Cell] = [column]
+        for mean in means:
+            bounds = look_up(summary, *place, mean, "intervals", metric)
+            interval = MISSING if bounds is None else f"{bounds[0]:.3f}–{bounds[1]:.3f}"
+            cells += [show(summary, *place, mean, metric, digits=3), interval]
+        cells += [show(summary, *place, "types", type_, metric, digits=3) for type_ in types]
+        rows.append(tuple(cells))
+    for system, figures in others.items():
+        printed: list[Cell] = [system]
+        for mean in means:
+            printed += [_fraction(figures.get(mean)), None]
+        rows.append((*printed, *(_fraction(figures.get(type_)) for type_ in types)))
+    header = ("column", *(word for mean in means for word in (_MEANS[mean], "95 %")), *types)
+    return Table(f"{data}, {name}: {_QUERY_METRICS[metric]}", header, tuple(rows), digits=3)
+
+
+def _types(summary: Summary, data: str, columns: Sequence[str], name: str) -> list[str]:
+    """The types of a query set that have a figure, recorded or published."""
+    known = {
+        type_ for column in columns for type_ in look_up(summary, "queries", data, column, name, "types") or ()
+    } | {
+        type_
+        for (of, own, _), systems in QUERIES.items()
+        if (of, own) == (data, name)
+        for figures in systems.values()
+        for type_ in figures
+    }
+    return [type_ for type_ in QUERY_TYPES if type_ in known]
+
+
+def _means(types: Sequence[str]) -> list[str]:
+    """The means that some of the types are in."""
+    return [mean for mean, family in zip(_MEANS, FAMILIES.values(), strict=True) if set(family) & set(types)]
+
+
+def _fraction(printed: float | None) -> float | None:
+    return None if printed is None else printed / 100
+
+
+def _lacking_table(summary: Summary, data: str, columns: Sequence[str], name: str) -> Table:
+    """The mean MRR of answers whose easiest proof lacks one fact, two, three."""
+    numbers, means = ("1", "2", "3"), _means(_types(summary, data, columns, name))
+    rows: list[tuple[Cell, ...]] = []
+    for column in columns:
+        places = [("queries", data, column, name, mean, "lacking", number) for mean in means for number in numbers]
+        rows.append((column, *(show(summary, *place, "mrr", digits=3) for place in places)))
+    header = (
+        "column",
+        *(f"{_MEANS[mean].removeprefix('mean ')}, lacks {number}" for mean in means for number in numbers),
+    )
+    return Table(f"{data}, {name}: mean MRR by the facts that the easiest proof lacks", header, tuple(rows), digits=3)
+
+
 def _time(summary: Summary, data: str, columns: Sequence[str]) -> list[Table]:
     dimensions = sorted(
         {int(n) for column in summary["time"].get(data, {}).values() for n in column["by_dimension"]} or DIMENSIONS
@@ -262,6 +382,7 @@ _TABLES = {
     "order": _order,
     "completion": _completion,
     "triples": _triples,
+    "queries": _queries,
     "time": _time,
 }
 
@@ -305,7 +426,7 @@ def goals_table(summary: Summary) -> Table:
     rows = []
     for place, goal in GOALS.items():
         figure = look_up(summary, *place)
-        digits = 3 if place[0] == "completion" else 1
+        digits = 3 if place[0] in ("completion", "queries") else 1
         reached = MISSING if figure is None else "yes" if figure >= goal else "no"
         rows.append((" ".join(place), f"{goal:.{digits}f}", show(summary, *place, digits=digits + 1), reached))
     return Table("Goals", ("figure", "goal", "measured", "reached"), tuple(rows))
@@ -423,5 +544,9 @@ GOALS: dict[tuple[str, ...], float] = {
     ("completion", "wn18rr", "blockhole", "mrr"): 0.498,
     ("triples", "wn11", "best", "accuracy"): 89.0,
     ("triples", "fb13", "best", "accuracy"): 90.0,
+    ("queries", "nell", "merged", "betae", "mean_without_negation", "mrr"): 0.345,
+    ("queries", "nell", "merged", "betae", "mean_with_negation", "mrr"): 0.140,
+    ("queries", "nell", "merged", "query2box", "mean_without_negation", "hits_at_3"): 0.45,
+    ("queries", "fb15k-237-q2b", "merged", "query2box", "mean_without_negation", "hits_at_3"): 0.395,
 }
 """What this project set out to reach, by where the figure stands in `results --json`."""

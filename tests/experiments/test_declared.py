@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 import pytest
 
 from blockhole.errors import ConfigError
+from blockhole.models.catalogue import ModelSettings, build_model
 from experiments.declared import TABLES, TableName, find_experiments, read_declaration
 
 
@@ -28,8 +29,7 @@ def test_every_rule_is_for_some_column(table: TableName) -> None:
 
 def test_columns_are_the_models_they_are_named_after() -> None:
     for experiment in find_experiments([*TABLES]):
-        name, _, size = experiment.column.partition("-")
-        size = size.removesuffix("-edges").removesuffix("-corrupted")
+        name, _, size = experiment.column.removesuffix("-edges").removesuffix("-corrupted").partition("-")
         model = experiment.config.model
         if name != "best" and size:
             assert model.name == name, experiment.name
@@ -37,7 +37,7 @@ def test_columns_are_the_models_they_are_named_after() -> None:
             assert shape == size, experiment.name
         assert (
             experiment.config.training.on
-            == ("base" if experiment.column.endswith("-edges") or experiment.table == "completion" else "paths")
+            == ("base" if "edges" in experiment.column or experiment.table in ("completion", "queries") else "paths")
             or name == "best"
         ), experiment.name
 
@@ -84,6 +84,24 @@ def test_overrides_of_what_is_declared_beside_the_settings() -> None:
         find_experiments(["ranking/wn11/complex-50"], overrides={"words": 1, "lean": "far"})
     with pytest.raises(ConfigError, match=r"^rows can lean on the words of names only where words are trained on"):
         find_experiments(["ranking/wn11/complex-50"], overrides={"lean": 1.0})
+
+
+def test_the_merged_column_of_queries_is_that_of_edges_with_a_model_of_paths_beside() -> None:
+    for data, weight in (("nell", 0.0), ("fb15k-237-q2b", 4.0)):
+        edges, merged, rival = find_experiments([f"queries/{data}"], seeds=[0])
+        assert merged.settings == edges.settings
+        assert (edges.beside, rival.beside) == ({}, {})
+        assert edges.config.model.dimension == rival.config.model.dimension == 1024
+        alone = edges.trainings
+        assert [config.training.seed for config in alone] == [0]
+        own, paths = merged.trainings
+        assert (own.model, own.loss.relation_weight) == (alone[0].model, weight)
+        assert paths.loss.relation_weight == 0
+        assert [config.training.seed for config in (own, paths)] == [0, 1]
+        assert (paths.training.on, paths.training.walks, paths.training.epochs) == ("paths", "fresh", 8)
+        # Its scales are those that a model has which names none.
+        plain = build_model(ModelSettings(blocks=2, block_size=256), 3, 2, seed=0)
+        assert (paths.model.entity_scale, paths.model.relation_scale) == (plain.entity_scale, plain.relation_scale)
 
 
 def test_data_sets_that_would_write_over_each_others_records_are_refused() -> None:

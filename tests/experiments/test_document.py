@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.declared import TABLES, find_experiments
+from experiments.declared import BESIDE_SETTINGS, TABLES, find_experiments
 from experiments.document import DOCUMENT, FIGURE_FOLDER, FIGURES, digest, document, write_figures
 from experiments.records import Record, Summary, read_records, summarise
 
@@ -40,7 +40,7 @@ def test_records_have_the_declared_settings_and_say_where_they_come_from(records
         name = f"{record.table}/{record.data}/{record.column}-seed{record.seed}"
         (experiment,) = find_experiments([name])
         assert experiment.has_settings(record.settings), f"{name} is declared otherwise now; run it again"
-        for beside in ("members", "words", "lean"):
+        for beside in BESIDE_SETTINGS:
             assert getattr(record, beside) == getattr(experiment, beside), f"{name}: {beside} is declared otherwise now"
     for record in records:
         assert record.split == "test"

@@ -10,9 +10,13 @@ from typing import Any
 import pytest
 import torch
 
+from blockhole.answering.calibrating import calibrate
+from blockhole.data.dataset import load
+from blockhole.errors import EvaluationError
 from blockhole.fitting import fit
+from blockhole.measuring import evaluate
 from blockhole.models.merging import merge_models
-from blockhole.runs.config import TrainConfig
+from blockhole.runs.config import TrainConfig, overlay, validate
 from experiments import records
 from experiments.declared import Experiment, find_experiments, read_declaration
 from experiments.material import Material
@@ -107,6 +111,52 @@ def test_members_are_trained_from_their_seeds_and_merged(tmp_path: Path) -> None
     runner.run([tried(1)])
     assert any(line.endswith("once more") for line in said)
     assert read_record(tmp_path / "completion" / "family" / "tried-seed1-dev.json").members == 1
+
+
+def test_what_is_beside_has_its_own_settings_and_seeds_and_is_merged(queried_town: Path, tmp_path: Path) -> None:
+    settings = MEMBER | {"data": str(queried_town), "training": MEMBER["training"] | {"on": "base"}}  # type: ignore[operator]
+    config = TrainConfig.model_validate(settings)
+    beside = {"model": {"block_size": 2}, "training": {"on": "paths", "epochs": 2}}
+    pair = Experiment(
+        table="queries", data=str(queried_town), column="tried", split="test", config=config, members=2, beside=beside
+    )
+    assert list(pair.member_seeds) == [4, 5, 6, 7]
+    runner = Runner(Material(), tmp_path, "cpu", Commit(None, None), lambda line: None, threads=1)
+    assert runner.run([pair]) == []
+    record = read_record(tmp_path / "queries/queried/tried-seed1.json")
+    assert (record.members, record.beside, record.epochs, record.truth) == (2, beside, 1, None)
+
+    data, models = load(queried_town), []
+    for seed, size, on, epochs in ((4, 3, "base", 1), (5, 3, "base", 1), (6, 2, "paths", 2), (7, 2, "paths", 2)):
+        training = {"seed": seed, "on": on, "epochs": epochs, "threads": 1}
+        own = overlay(settings, {"model": {"block_size": size}, "training": training})
+        models.append(fit(data, validate(own)).model)
+    merged = merge_models(models, [0.25] * 4)
+    assert record.parameters == merged.parameter_count()
+    assert record.figures == measure("queries", merged, data, "test", torch.device("cpu"))
+
+
+def test_queries_have_the_figures_that_evaluate_gives(queried_town: Path, tmp_path: Path) -> None:
+    (edges,) = find_experiments(
+        [f"queries/{queried_town}/edges"], seeds=[0], overrides=OVERRIDES | {"model.block_size": 4}
+    )
+    assert Runner(Material(), tmp_path, "cpu", Commit(None, None), lambda line: None, threads=1).run([edges]) == []
+    found = read_record(tmp_path / "queries/queried/edges-seed0.json").figures["sampled"]
+    settings = overlay(edges.settings, {"training": {"device": "cpu", "threads": 1}})
+    fit(load(queried_town), validate(settings), tmp_path / "run")
+    calibrate(tmp_path / "run", device="cpu")
+    report = evaluate(tmp_path / "run", task="queries", queries="sampled", device="cpu").to_dict()
+    assert found == {name: report[name] for name in found}
+
+
+def test_queries_need_scipy_which_is_said_before_a_training(
+    queried_town: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trained: list[str]
+) -> None:
+    monkeypatch.setattr("experiments.runner.find_spec", lambda name: None)
+    chosen = find_experiments([f"queries/{queried_town}/edges"], seeds=[0], overrides=OVERRIDES)
+    with pytest.raises(EvaluationError, match=r"by calibrated probabilities, which SciPy fits; install it\.$"):
+        Runner(Material(), tmp_path, "cpu", Commit(None, None), lambda line: None, threads=1).run(chosen)
+    assert trained == []
 
 
 def test_the_best_columns_declare_their_members() -> None:

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from blockhole.errors import DataError
+from blockhole.evaluation.query_ranking import FAMILIES
 from blockhole.evaluation.report import Table
 from experiments.document import document
 from experiments.records import SHOWN_TABLES, Record, Summary, look_up, summarise
-from experiments.tables import GOALS, PAPER, claims_table, goals_table, missing_seeds, tables_of
+from experiments.tables import GOALS, PAPER, QUERIES, claims_table, goals_table, missing_seeds, tables_of
 from experiments.timing import DIMENSIONS, growth
 
 
@@ -118,6 +119,52 @@ def test_the_papers_figures_were_typed_in_as_printed(
     mean = (parts[0] * deduction + parts[1] * induction) / (deduction + induction)
     assert mean == pytest.approx(overall, abs=0.05)
     assert len(PAPER) == 5 * 12 + 4
+
+
+def test_published_means_of_queries_are_those_of_their_types() -> None:
+    """Typed in as printed: the means that were printed differ from those of the types by rounding alone."""
+    for systems in QUERIES.values():
+        for figures in systems.values():
+            for family, types in FAMILIES.items():
+                mean, parts = figures.get(f"mean_{family}".replace(" ", "_")), [figures.get(name) for name in types]
+                if mean is not None:
+                    assert mean == pytest.approx(sum(part for part in parts if part is not None) / len(types), abs=0.1)
+    assert {place: len(systems) for place, systems in QUERIES.items() if place[2] == "mrr"} == {
+        ("nell", "betae", "mrr"): 5, ("nell", "query2box", "mrr"): 1, ("fb15k-237-q2b", "query2box", "mrr"): 1,
+    }  # fmt: skip
+
+
+def test_queries_beside_published_figures() -> None:
+    def of(mrr: float) -> dict[str, Any]:
+        lacking = {"1": {"mrr": mrr / 2, "queries": 2, "answers": 3, "intervals": {"mrr": [0.0, 1.0]}}}
+        return {"mrr": mrr, "hits_at_3": mrr, "queries": 3, "intervals": {"mrr": [0.1, 0.9]}, "lacking": lacking}
+
+    figures = {"betae": {"types": {"1p": of(0.6)}, "mean_without_negation": of(0.345), "mean_with_negation": of(0.1)}}
+    other = {"betae": {"types": {"1p": of(0.7)}, "mean_without_negation": of(0.355), "mean_with_negation": of(0.2)}}
+    summary = summarise(
+        [
+            record(each, table="queries", column="merged", data="nell", truth=None, seed=seed)
+            for seed, each in enumerate((figures, other))
+        ]
+    )
+    mrr, hits, lacking, *_ = tables_of(summary, "queries")
+    assert mrr.title == "nell, betae: MRR"
+    assert [row[0] for row in mrr.rows[:3]] == ["edges", "merged", "complex-edges"]
+    (row,) = [row for row in mrr.text() if row[0] == "merged"]
+    assert row[1:6] == ["0.350 ± 0.007", "0.100–0.900", "0.150 ± 0.071", "0.100–0.900", "0.650 ± 0.071"]
+    assert row[6] == "missing"
+    (peer,) = [row for row in mrr.text() if row[0].startswith("QTO")]
+    assert peer[1:6] == ["0.329", "–", "0.129", "–", "0.607"]
+    assert [row[0] for row in hits.rows] == ["edges", "merged", "complex-edges"]
+    assert lacking.text()[1][1:4] == ["0.175 ± 0.004", "missing", "missing"]
+    reached = {row[0]: row[1:] for row in goals_table(summary).rows if str(row[0]).startswith("queries nell merged")}
+    assert reached["queries nell merged betae mean_without_negation mrr"] == ("0.345", "0.3500 ± 0.0071", "yes")
+    assert reached["queries nell merged query2box mean_without_negation hits_at_3"] == ("0.450", "missing", "missing")
+
+
+def test_records_that_differ_in_what_is_beside_have_no_mean() -> None:
+    with pytest.raises(DataError, match="different settings"):
+        summarise([record(part(80.0)), record(part(80.0), seed=1, beside={"training": {"epochs": 2}})])
 
 
 def test_claims_hold_or_do_not() -> None:

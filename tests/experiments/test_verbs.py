@@ -46,7 +46,7 @@ def test_ranking_gives_every_part_with_its_seeds(laboratory: Command, town: Path
 
     total = laboratory("results", "--json").json()
     assert total["ranking"] == found["ranking"]
-    assert set(total) == {"ranking", "classification", "order", "completion", "triples", "time"}
+    assert set(total) == {"ranking", "classification", "order", "completion", "triples", "queries", "time"}
 
 
 def test_set_replaces_no_record(laboratory: Command, town: Path) -> None:
@@ -102,6 +102,44 @@ def test_completion_and_triples(table: str, column: str, figure: str, laboratory
     assert "town" in shown.out
 
 
+def test_queries_are_measured_by_set_type_and_what_proofs_lack(laboratory: Command, queried_town: Path) -> None:
+    sizes = ("model.block_size=4", "beside.model.block_size=3", "beside.training.epochs=1")
+    small = [word for size in sizes for word in ("--set", size)]
+    options = ("--data", queried_town, "--column", "merged", "--seed", 1, *SMALL, *small)
+    found = laboratory("reproduce", "queries", *options, "--json").json()["queries"]["queried"]["merged"]["sampled"]
+    assert set(found["types"]) == {"1p", "2p", "2u", "2in"}
+    for part in (*found["types"].values(), found["mean_without_negation"], found["mean_with_negation"]):
+        assert 0 < part["hits_at_1"] + part["mrr"] <= part["hits_at_3"] + 1 <= part["hits_at_10"] + 1 <= 2
+        low, high = part["intervals"]["mrr"]
+        assert low <= part["mrr"] <= high
+        assert (part["seeds"], part["mrr_deviation"]) == (1, None)
+        assert sum(lacking["answers"] for lacking in part["lacking"].values()) == part["answers"]
+        assert "0" not in part["lacking"]
+    without = [found["types"][name]["mrr"] for name in ("1p", "2p", "2u")]
+    assert found["mean_without_negation"]["mrr"] == pytest.approx(sum(without) / 3)
+    assert found["mean_with_negation"]["mrr"] == found["types"]["2in"]["mrr"]
+
+    record = json.loads((RECORDS / "queries/queried/merged-seed1.json").read_text(encoding="utf-8"))
+    assert (record["truth"], record["members"], record["epochs"]) == (None, 1, 2)
+    assert record["beside"]["model"]["block_size"] == 3
+    assert record["beside"]["training"] == {"on": "paths", "walks": "fresh", "epochs": 1, "batch_size": 8192}
+    assert record["settings"]["model"]["block_size"] == 4
+    again = laboratory("reproduce", "queries", *options)
+    assert "there already" in again.err
+    assert "queried, sampled: Hits@3" in re.sub(r"\s+", " ", again.out)
+    changed = laboratory("reproduce", "queries", *options, "--set", "beside.training.epochs=2")
+    assert "merged-seed1.json has other settings, and --set would replace it" in changed.failure()
+
+
+def test_valid_queries_are_measured_for_dev(laboratory: Command, queried_town: Path) -> None:
+    options = ("--data", queried_town, "--column", "complex-edges", "--seed", 0, *SMALL, "--set", "model.dim=6")
+    outcome = laboratory("reproduce", "queries", *options, "--split", "dev", "--json")
+    found = outcome.json()["queries"]["queried"]["complex-edges"]["sampled"]
+    shown = f"{found['mean_without_negation']['mrr']:.4f}/{found['mean_with_negation']['mrr']:.4f}"
+    assert f" s, sampled {shown}, in " in outcome.err
+    assert (RECORDS / "queries/queried/complex-edges-seed0-dev.json").is_file()
+
+
 def test_time_records_curves_and_how_they_grow(laboratory: Command, town: Path) -> None:
     columns = ("--column", "blockhole-b2", "--column", "rescal")
     options = ("--data", town, "--dimension", 8, "--dimension", 16, "--rounds", 1, *columns)
@@ -126,6 +164,16 @@ def test_what_cannot_be_run_says_why(laboratory: Command, town: Path) -> None:
     )
     assert fails("triples", "--data", "family") == (
         "family has no lines labelled -1 in valid and test, which triple classification needs; WN11 and FB13 have them."
+    )
+    assert fails("queries", "--data", "family", "--split", "dev") == (
+        "family has no sets of valid queries; nell and fb15k-237-q2b have some, and "
+        "`blockhole data queries family --out FOLDER` writes a data set with sampled ones."
+    )
+    assert fails("queries", "--data", town, "--column", "merged", "--set", "beside.model.blocks=4") == (
+        "models are merged with those beside them, so that kind, b and inverses must be the same."
+    )
+    assert fails("queries", "--data", town, "--set", "beside.training.epoch=1").startswith(
+        "there is no setting training.epoch; did you mean training.epochs"
     )
     assert fails("ranking", "--data", town, "--set", "training.epochs=0").startswith(
         "training.epochs = 0 cannot be used"
@@ -192,4 +240,4 @@ def test_results_are_written_as_a_document(laboratory: Command, town: Path) -> N
     assert "missing" in text
     shown = re.sub(r"\s+", " ", laboratory("results").out)
     assert "town: P@10, per cent" in shown
-    assert f"{RECORDS} has no records of classification, order, completion, triples, time." in shown
+    assert f"{RECORDS} has no records of classification, order, completion, triples, queries, time." in shown
