@@ -28,9 +28,9 @@ def url(runs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield server.url
 
 
-# For the tests of this folder: its event loop must not outlive them, or others could start none of their own.
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """A browser for a file of tests: its event loop must not outlive them, or others could start none of their own."""
     if CHROMIUM is None:
         pytest.skip("there is no chromium on this machine")
     with sync_playwright() as playwright, launch(playwright) as browser:

@@ -41,6 +41,7 @@ _TABLES = 24
 _SHARE = 0.5
 """How much of a device's free memory queries that are asked together may take."""
 _TOGETHER = 2048
+"""Queries that are asked together at most: more share little more."""
 
 
 @final

@@ -93,8 +93,9 @@ class Vectors:
         return self._with(np.concatenate([self.entity, rows.astype(self.entity.dtype)]))
 
     def copied(self) -> Vectors:
-        """The same with rows of its own, no longer a view of a file."""
-        return self._with(self.entity.copy())
+        """The same with tables of its own, no longer views of a file."""
+        others = {name: table.copy() for name, table in self._others.items()}
+        return Vectors(self.settings, self.entity.copy(), others, self._num_relations)
 
     def _with(self, entity: Table) -> Vectors:
         return Vectors(self.settings, entity, self._others, self._num_relations)
