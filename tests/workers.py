@@ -1,8 +1,9 @@
-"""What is made once for all workers that run the tests side by side."""
+"""What workers that run the tests side by side share, and what each must have for itself."""
 
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,3 +22,14 @@ def made_once(tmp_path_factory: pytest.TempPathFactory, name: str, make: Callabl
             make(folder)
             made.touch()
     return folder
+
+
+def quiet_port() -> int:
+    """A free port that stays free: below those that the system itself gives to whoever connects to something."""
+    for port in range(20_000 + os.getpid() % 10_000, 32_000):
+        try:
+            with socket.create_server(("127.0.0.1", port)):
+                return port
+        except OSError:
+            continue
+    raise AssertionError("all ports are taken")

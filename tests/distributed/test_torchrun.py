@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ from blockhole.cli.main import main
 from blockhole.fitting import train
 from tests.distributed.runs import SETTINGS, assert_equal, write_facts
 from tests.sweep import WHOLE
+from tests.workers import quiet_port
 
 pytestmark = pytest.mark.slow
 
@@ -43,16 +43,9 @@ def facts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_facts(tmp_path_factory.mktemp("facts") / "graph")
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("localhost", 0))
-        port: int = probe.getsockname()[1]
-    return port
-
-
 def start_hosts(facts: Path, out: Path, *more: str) -> list[subprocess.Popen[str]]:
     """Two launchers with a process each, which meet at a port of the first."""
-    endpoint = f"localhost:{free_port()}"
+    endpoint = f"localhost:{quiet_port()}"
     options = ("--nnodes", "2", "--nproc-per-node", "1", "--rdzv-backend", "c10d", "--rdzv-endpoint", endpoint)
     command = [*torchrun(*options, "--rdzv-id", "test", *more), *training(facts, out)]
     return [
@@ -66,7 +59,7 @@ def undisturbed(facts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of two processes that are told by hand what a launcher would tell them."""
     out = tmp_path_factory.mktemp("undisturbed") / "run"
     command = [BLOCKHOLE, "train", "--json", *training(facts, out)]
-    told = {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": str(free_port())}
+    told = {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": str(quiet_port())}
     processes = [
         subprocess.Popen(
             command,

@@ -22,6 +22,7 @@ import pytest
 
 from tests.serving.processes import ServerProcess, serving, serving_with
 from tests.serving.random_run import write_random_run
+from tests.workers import quiet_port
 
 QUERY = '"number 3"/next/double'
 
@@ -374,7 +375,7 @@ def test_a_run_trained_again_is_reloaded_under_load_without_a_failure(
 
 def test_killed_under_load_and_started_again_it_answers_as_before(own_run: Path, tmp_path: Path) -> None:
     files = {path.name: path.read_bytes() for path in own_run.iterdir()}
-    port = _quiet_port()
+    port = quiet_port()
     with serving(tmp_path / "log", own_run, "--port", port) as server, server.client() as client:
         before = _best(client)
         with _Load(server) as load:
@@ -385,17 +386,6 @@ def test_killed_under_load_and_started_again_it_answers_as_before(own_run: Path,
     with serving(tmp_path / "log", own_run, "--port", port) as server, server.client() as client:
         assert server.port == port
         assert _best(client) == before
-
-
-def _quiet_port() -> int:
-    """A free port that stays free: below those that the system itself gives to whoever connects to something."""
-    for port in range(20_000 + os.getpid() % 10_000, 32_000):
-        try:
-            with socket.create_server(("127.0.0.1", port)):
-                return port
-        except OSError:
-            continue
-    raise AssertionError("all ports are taken")
 
 
 def test_requests_under_way_are_finished_before_the_end(wide_run: Path, tmp_path: Path) -> None:
