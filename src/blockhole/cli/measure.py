@@ -89,11 +89,11 @@ def evaluate(
 
     Figures are in per cent, except those of completion and of queries, which are fractions, as is usual there.
     """
-    from blockhole.cli.progress import ranking_bar
+    from blockhole.cli.progress import working_bar
 
     _check_outputs(report, plots)
     opened = blockhole.Run.open(run)
-    with ranking_bar() as bar:
+    with working_bar("ranking") as bar:
         measured = blockhole.evaluate(
             opened, task=task, split=split, data=data, truth=truth, ties=ties, memory=memory, order=order,
             queries=queries, limit=limit, candidates=candidates, device=device, seed=seed, progress=bar,
@@ -122,13 +122,13 @@ def compare(
     json: JsonFlag = False,
 ) -> None:
     """Measure several runs on the same queries, and each one's difference from the first (paired bootstrap)."""
-    from blockhole.cli.progress import ranking_bar
+    from blockhole.cli.progress import working_bar
 
     if len(set(runs)) < 2:
         raise typer.BadParameter("a comparison needs two or more different runs", param_hint="RUN")
     _check_outputs(report, plots)
     opened = {str(run): blockhole.Run.open(run) for run in runs}
-    with ranking_bar() as bar:
+    with working_bar("ranking") as bar:
         comparison = blockhole.compare(
             list(opened.values()), task=task, split=split, data=data, truth=truth, ties=ties, memory=memory,
             order=order, queries=queries, limit=limit, candidates=candidates, device=device, seed=seed, progress=bar,
