@@ -15,22 +15,27 @@ the others, one comparison of scores tells which few pairs need exponentials. No
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from blockhole.answering.calibration import fit_logistic, log_odds
 from blockhole.answering.engine import Engine, open_engine
 from blockhole.answering.hops import HIGHEST, SURE, Floats, Hops, Ids, Table
 from blockhole.answering.reasons import path_reasons
 from blockhole.answering.reviews import FactList, ListedFact, decisions_in
 from blockhole.answering.search import Candidates
 from blockhole.answering.vectors import diverged
-from blockhole.errors import ConfigError, Count, checked
+from blockhole.data.dataset import DataSet, load
+from blockhole.errors import BlockholeWarning, ConfigError, Count, DataError, checked
+from blockhole.queries.exact import holds
 from blockhole.queries.language import encode_hop
+from blockhole.queries.paths import PathQueries
 from blockhole.runs.run import Run
 
 if TYPE_CHECKING:
@@ -44,6 +49,25 @@ _AT_ONCE = 2**22
 _SLACK = 1e-3
 """Float32 rounds, and bounds have to hold all the same; in logarithms."""
 _TINY = 1e-30
+_FITTED = 20_000
+_TIMES = 10
+"""Probabilities are fitted on so many of the best pairs, or so many times as many as are wanted."""
+ENOUGH = 10
+_LEAST_SLOPE = 0.05
+_MOST = 0.95
+"""Of the best pairs of a relation, the share that is taken to be missing facts, at most."""
+_PRIOR = 5.0
+"""Validation facts that a relation needs to weigh as much as all relations together."""
+_LIKELY = 0.01
+"""κ of an entity that is new to a relation and like those that it has, at least."""
+
+_Kinds = Literal["typed", "like", "other"]
+_TYPED: list[tuple[_Kinds, _Kinds]] = [("typed", "typed")]
+_LIKE: list[tuple[_Kinds, _Kinds]] = [("like", "typed"), ("typed", "like")]
+_OTHERS: list[tuple[_Kinds, _Kinds]] = [
+    ("typed", "other"), ("other", "typed"), ("like", "like"), ("like", "other"), ("other", "like"), ("other", "other")
+]  # fmt: skip
+"""Kinds of subjects and of objects; together they are all pairs, each once."""
 
 
 @checked
@@ -55,30 +79,125 @@ def predict(
     min_probability: float | None = None,
     candidates: Candidates = "typed",
     reviewed: Sequence[Path | str] = (),
+    data: DataSet | Path | str | None = None,
     progress: Progress | None = None,
 ) -> FactList:
     """The `top` most probable facts that the graph lacks, of one relation or of all, most probable first.
 
-    Those below `min_probability` are left out. `candidates` are the subjects and objects that a relation has in the
-    graph ("typed"), or all entities. Facts that a file of `reviewed` ones has a decision on are not listed again. An
-    entity is paired with itself only where the relation has such facts. Each fact comes with a reason: a path of known
-    facts that leads from its source to its target, and how often that path is right, or what the model alone says.
+    Those below `min_probability` are left out. `candidates` are pairs of which one entity has the relation at its end
+    already, and the other has it too or is like those that do ("typed"), or all pairs. Facts that a file of `reviewed`
+    ones has a decision on are not listed again. An entity is paired with itself only where the relation has such facts.
+    Each fact comes with a reason: a path of known facts that leads from its source to its target, and how often that
+    path is right, or what the model alone says.
 
-    Without a calibration facts have shares as scores and no probabilities.
+    `ask` says how probable an answer is to a question that has one, for people ask where something is missing. Here all
+    pairs are looked at, so probabilities are fitted once more, on how many of the best pairs are validation facts of
+    `data`, by default the run's. Without any they are those of `ask`, and too high; without a calibration facts have
+    shares as scores and no probabilities.
     """
+    if min_probability is not None and not 0 <= min_probability <= 1:
+        raise ConfigError(f"a probability (--min-probability) is between 0 and 1, not {min_probability:g}.")
     engine = open_engine(run)
-    least = _least_share(engine, min_probability)
+    engine.require_calibration(unless=min_probability is None)
     relations = named_relations(engine, relation)
     decided = decisions_in(reviewed, engine.graph)
-    best = _Best(top, least)
-    # The likeliest pairs are of kinds that a relation has: found first, they spare most of the others.
-    passes: list[Candidates] = ["typed"] if candidates == "typed" else ["typed", "all"]
-    rounds = [(kind, each) for kind in passes for each in relations]
-    for place, (kind, each) in enumerate(rounds):
-        _search(engine, each, kind, decided[decided[:, 1] == each], best)
-        if progress is not None:
-            progress(place + 1, len(rounds))
-    return _listed(engine, best.sorted())
+    held_out = _held_out(engine, run, data)
+    passes = (_TYPED, _LIKE, _OTHERS)[: 2 if candidates == "typed" else 3]
+    found: list[Found] = []
+    for number, kinds in enumerate(passes):
+        best = _Best(top if held_out is None else max(_TIMES * top, _FITTED))
+        for place, each in enumerate(relations):
+            ends, own = _Ends(engine, each), decided[decided[:, 1] == each]
+            for subjects, objects in kinds:
+                _search(engine, each, ends.subjects(subjects), ends.objects(objects), own, best)
+            if progress is not None:
+                progress(number * len(relations) + place + 1, len(passes) * len(relations))
+        found.append(best.sorted())
+    value = [probability_of(engine.hops.curve, each.share).astype(np.float64) for each in found]
+    if held_out is not None:
+        value = [_refitted(each, own, held_out, engine) for each, own in zip(found, value, strict=True)]
+    whole, probability = Found.together(found), np.concatenate(value)
+    order = np.lexsort((whole.target, whole.source, whole.relation, -whole.share, -probability))[:top]
+    if min_probability is not None:
+        order = order[probability[order] >= min_probability]
+    return _listed(engine, whole.take(order), probability[order])
+
+
+def _held_out(
+    engine: Engine, run: Engine | Run | Path | str, data: DataSet | Path | str | None
+) -> NDArray[np.int64] | None:
+    """The validation facts that the engine's graph lacks, by its ids [T, 3]; None where there are none to be had."""
+    if engine.calibrated is None:
+        return None
+    try:
+        loaded = _loaded(run, data)
+    except DataError as failure:
+        if data is not None:
+            raise
+        warnings.warn(
+            f"probabilities are those of questions, too high for a list of all pairs, since the data of the run cannot "
+            f"be read: {failure}",
+            BlockholeWarning,
+            stacklevel=3,
+        )
+        return None
+    if loaded is None or not len(loaded.split.valid):
+        return None
+    names = zip(engine.graph.relations, loaded.split.relations, strict=False)
+    if loaded.split.entities.names != engine.graph.entities.names[: len(loaded.split.entities)] or any(
+        one != other for one, other in names
+    ):
+        return None
+    valid = loaded.split.valid
+    return valid[~holds(engine.graph, PathQueries.from_triples(valid))].astype(np.int64)
+
+
+def _loaded(run: Engine | Run | Path | str, data: DataSet | Path | str | None) -> DataSet | None:
+    if data is not None:
+        return data if isinstance(data, DataSet) else load(data)
+    opened = None if isinstance(run, Engine) else run if isinstance(run, Run) else Run.open(run)
+    return None if opened is None else opened.load_data()
+
+
+def _refitted(found: Found, probability: Floats, held_out: NDArray[np.int64], engine: Engine) -> Floats:
+    """p of the best pairs of some kinds, as often as they are validation facts: [N] → [N].
+
+    logit p' = a logit p + b, by greatest likelihood; with few validation facts among them a is 1. Of some relations
+    more is missing than of others: where h validation facts of r are among the pairs and e were to be expected, the odds
+    of r are changed so that e (h + m) / (e + m) are. Then they are raised as those of hops are: for each validation
+    fact that is missing, so many others are.
+    """
+    assert engine.calibration is not None
+    count = engine.graph.num_entities
+    hit = np.zeros(len(found.share), dtype=bool)
+    for relation in np.unique(found.relation).tolist():
+        rows, own = found.relation == relation, held_out[held_out[:, 1] == relation]
+        pair = found.source[rows] * count + found.target[rows]
+        hit[rows] = np.isin(pair, own[:, 0] * count + own[:, 2])
+    logit = log_odds(probability)
+    slope, hits = 1.0, int(hit.sum())
+    if min(hits, len(hit) - hits) >= ENOUGH:
+        (slope,), shift = fit_logistic(logit[:, None], hit, (_LEAST_SLOPE,))
+    else:
+        shift = _shift_to(logit, hits + 0.5)
+    logit = slope * logit + shift
+    for relation in np.unique(found.relation).tolist():
+        rows = found.relation == relation
+        expected = float((0.5 * (1 + np.tanh(logit[rows] / 2))).sum())
+        wanted = expected * (hit[rows].sum() + _PRIOR) / (expected + _PRIOR)
+        logit[rows] += _shift_to(logit[rows], min(wanted, _MOST * rows.sum()))
+    logit += np.log(engine.calibration.missing)
+    return np.minimum(0.5 * (1 + np.tanh(logit / 2)), SURE)
+
+
+def _shift_to(logit: Floats, total: float) -> float:
+    """What has to be added to log-odds so that probabilities add up to a total."""
+    low, high = -30.0, 30.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        above = float((0.5 * (1 + np.tanh((logit + middle) / 2))).sum()) > total
+        low, high = (low, middle) if above else (middle, high)
+    return (low + high) / 2
 
 
 def named_relations(engine: Engine, relation: str | None) -> list[int]:
@@ -87,23 +206,6 @@ def named_relations(engine: Engine, relation: str | None) -> list[int]:
     if relation is not None:
         return [encode_hop(relation, engine.graph.relations) % count]
     return np.flatnonzero(engine.known.candidate_counts[:count]).tolist()
-
-
-def _least_share(engine: Engine, probability: float | None) -> float:
-    """The least x whose probability is as asked for; the curve never falls."""
-    if probability is None:
-        return 0.0
-    if not 0 <= probability <= 1:
-        raise ConfigError(f"a probability (--min-probability) is between 0 and 1, not {probability:g}.")
-    engine.require_calibration()
-    curve = engine.hops.curve
-    assert curve is not None
-    low, high = np.log(_TINY), float(HIGHEST) + 10
-    for _ in range(60):
-        middle = (low + high) / 2
-        reached = probability_of(curve, np.exp(np.array([middle], dtype=np.float32)))[0] >= probability
-        low, high = (low, middle) if reached else (middle, high)
-    return float(np.exp(low))
 
 
 def probability_of(curve: Curve | None, share: Table) -> Table:
@@ -120,6 +222,12 @@ class Found(NamedTuple):
     relation: NDArray[np.int64]
     target: NDArray[np.int64]
 
+    @classmethod
+    def together(cls, parts: Sequence[Found]) -> Found:
+        """All of several."""
+        none = cls(np.zeros(0, np.float32), *(np.zeros(0, np.int64) for _ in range(3)))
+        return cls(*map(np.concatenate, zip(none, *parts, strict=True)))
+
     def take(self, index: NDArray[np.intp]) -> Found:
         """Some of them."""
         columns: Iterable[NDArray[Any]] = self
@@ -130,11 +238,11 @@ class Found(NamedTuple):
 class _Best:
     """The `top` pairs of largest x so far; a further one has to exceed `least`."""
 
-    def __init__(self, top: int, least: float) -> None:
+    def __init__(self, top: int) -> None:
         self._top = top
         self._parts: list[Found] = []
         self._held = 0
-        self.least = least
+        self.least = 0.0
 
     def add(self, found: Found) -> None:
         """Consider further pairs."""
@@ -144,20 +252,16 @@ class _Best:
             self._cut()
 
     def _cut(self) -> None:
-        whole = self._whole()
+        whole = Found.together(self._parts)
         if len(whole.share) > self._top:
             whole = whole.take(np.argpartition(-whole.share, self._top - 1)[: self._top])
         if len(whole.share) == self._top:
             self.least = max(self.least, float(whole.share.min()))
         self._parts, self._held = [whole], len(whole.share)
 
-    def _whole(self) -> Found:
-        none = Found(np.zeros(0, np.float32), *(np.zeros(0, np.int64) for _ in range(3)))
-        return Found(*map(np.concatenate, zip(none, *self._parts, strict=True)))
-
     def sorted(self) -> Found:
         """The best, best first; equal ones in the order of their ids."""
-        whole = self._whole()
+        whole = Found.together(self._parts)
         order = np.lexsort((whole.target, whole.source, whole.relation, -whole.share))[: self._top]
         return whole.take(order)
 
@@ -179,22 +283,18 @@ class _Side:
     answer: Floats
 
     @classmethod
-    def of(cls, engine: Engine, relation: int, candidates: Candidates) -> _Side:
-        """Those that ask along `relation`."""
-        hops, inverse = engine.hops, engine.graph.inverse(relation)
-        typed = engine.known.candidates(inverse).astype(np.int64)
-        entities = typed if candidates == "typed" else np.arange(engine.graph.num_entities)
-        norms = [
-            np.linalg.norm(
-                engine.vectors.walk(engine.vectors.rows(entities[first : first + _ROWS]), [relation]), axis=1
-            )
-            for first in range(0, len(entities), _ROWS)
-        ]
+    def of(cls, engine: Engine, relation: int, entities: NDArray[np.int64]) -> _Side:
+        """Those entities, which ask along `relation`."""
+        hops = engine.hops
+        norms = []
+        for first in range(0, len(entities), _ROWS):
+            rows = engine.vectors.rows(entities[first : first + _ROWS])
+            norms.append(np.linalg.norm(engine.vectors.walk(rows, [relation]), axis=1))
         return cls(
             entities,
             hops.known_counts(relation)[entities] - hops.normalisers.of(relation)[entities],
             hops.log_room(relation)[entities],
-            hops.log_kind(inverse)[entities],
+            hops.log_kind(engine.graph.inverse(relation))[entities],
             hops.scale * np.concatenate([np.zeros(0), *norms]),
             np.linalg.norm(engine.candidates[entities].astype(np.float64), axis=1),
         )
@@ -221,11 +321,37 @@ def log_share(forward: Floats, backward: Floats, kind: Floats, even: float) -> F
     return found
 
 
-def _search(engine: Engine, relation: int, candidates: Candidates, decided: NDArray[np.int64], best: _Best) -> None:
-    """Add the best pairs of a relation that are neither known nor `decided` on, triples [T, 3]."""
-    inverse, even = engine.graph.inverse(relation), 0.1 / engine.graph.num_entities
-    subjects = _Side.of(engine, relation, candidates)
-    objects = _Side.of(engine, inverse, candidates)
+@final
+class _Ends:
+    """The entities at either end of a relation, by their kinds."""
+
+    def __init__(self, engine: Engine, relation: int) -> None:
+        self._engine = engine
+        self._relation = relation
+
+    def subjects(self, kinds: _Kinds) -> _Side:
+        """Those that may be subjects."""
+        return self._of(self._relation, kinds)
+
+    def objects(self, kinds: _Kinds) -> _Side:
+        """Those that may be objects."""
+        return self._of(self._engine.graph.inverse(self._relation), kinds)
+
+    def _of(self, leaving: int, kinds: _Kinds) -> _Side:
+        """Those that `leaving` leaves or may leave."""
+        kind = self._engine.hops.log_kind(self._engine.graph.inverse(leaving))
+        typed = np.zeros(len(kind), dtype=bool)
+        typed[self._engine.known.candidates(self._engine.graph.inverse(leaving))] = True
+        like = ~typed & (kind >= np.log(_LIKELY))
+        chosen = {"typed": typed, "like": like, "other": ~typed & ~like}[kinds]
+        return _Side.of(self._engine, leaving, np.flatnonzero(chosen))
+
+
+def _search(
+    engine: Engine, relation: int, subjects: _Side, objects: _Side, decided: NDArray[np.int64], best: _Best
+) -> None:
+    """Add the best pairs of some subjects and objects that are neither known nor `decided` on, triples [T, 3]."""
+    even = 0.1 / engine.graph.num_entities
     if not len(subjects.entities) or not len(objects.entities):
         return
     bound = objects.bounds(subjects, even)
@@ -252,9 +378,6 @@ def _search(engine: Engine, relation: int, candidates: Candidates, decided: NDAr
         if np.isnan(forward).any() or np.isnan(backward).any():
             raise diverged("the model's scores")
         excluded.hide(forward, backward, own.entities)
-        if candidates == "all":  # but for those of the right kinds, which have been looked at
-            forward[np.ix_(objects.kind == 0, own.kind == 0)] = -np.inf
-            backward[np.ix_(objects.kind == 0, own.kind == 0)] = -np.inf
         column, row = _above(forward, backward, own.kind, objects.kind, best.least, even).nonzero()
         kind = np.minimum(own.kind[row], objects.kind[column]).astype(np.float64)
         value = log_share(forward[column, row].astype(np.float64), backward[column, row].astype(np.float64), kind, even)
@@ -313,8 +436,7 @@ class _Excluded:
         backward[column[here], row[here]] = -np.inf
 
 
-def _listed(engine: Engine, found: Found) -> FactList:
-    probability = probability_of(engine.hops.curve, found.share).astype(np.float64)
+def _listed(engine: Engine, found: Found, probability: Floats) -> FactList:
     reasons = [""] * len(probability)
     for relation in np.unique(found.relation).tolist():
         rows = np.flatnonzero(found.relation == relation)

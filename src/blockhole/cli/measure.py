@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 import blockhole
-from blockhole.cli.options import RunArgument
-from blockhole.cli.output import JsonFlag, plain_table, print_json, print_tables, print_whole, stdout
+from blockhole.cli.options import ColumnsOption, RunArgument
+from blockhole.cli.output import JsonFlag, plain_table, print_json, print_tables, print_whole, stderr, stdout
 from blockhole.errors import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from blockhole.answering.calibrating import Measured
+    from blockhole.data.dataset import DataSet
     from blockhole.evaluation.classification import Reliability
     from blockhole.evaluation.report import Report, Table
 
@@ -70,7 +71,11 @@ SeedOption = Annotated[int, typer.Option(min=0, help="Seed of the bootstrap inte
 def evaluate(
     run: RunArgument,
     data: DataOption = None,
-    task: TaskOption = "ranking",
+    columns: ColumnsOption = None,
+    task: Annotated[
+        Literal["ranking", "classification", "triples", "completion", "queries"] | None,
+        typer.Option(help="What to measure (default: completion of the test facts and ranking)."),
+    ] = None,
     split: SplitOption = None,
     truth: TruthOption = "all",
     ties: TiesOption = "half",
@@ -85,21 +90,42 @@ def evaluate(
     seed: SeedOption = 0,
     json: JsonFlag = False,
 ) -> None:
-    """Measure a run: ranking, classification, triples, completion or complex queries.
+    """Measure a run: completion and ranking, classification, triples or complex queries.
 
-    Figures are in per cent, except those of completion and of queries, which are fractions, as is usual there.
+    Without --task and --split it prints MRR and Hits@k of the test facts, then MQ and P@10 of path queries, or of the
+    test facts where there are none. Figures are in per cent, except those of completion and of queries, which are
+    fractions, as is usual there. Beside those of completion and ranking stand chance, and counting how often a relation
+    has an object in train.
     """
     from blockhole.cli.progress import working_bar
 
     _check_outputs(report, plots)
-    opened = blockhole.Run.open(run)
+    opened, given = blockhole.Run.open(run), _data(data, columns)
+    narrowed = any(option is not None for option in (task, split, order, queries, limit)) or isinstance(given, str)
+    both = not narrowed and candidates == "all"
     with working_bar("ranking") as bar:
-        measured = blockhole.evaluate(
-            opened, task=task, split=split, data=data, truth=truth, ties=ties, memory=memory, order=order,
-            queries=queries, limit=limit, candidates=candidates, device=device, seed=seed, progress=bar,
-        )  # fmt: skip
+        reports = [
+            blockhole.evaluate(
+                opened, task=each, split=split, data=given, truth=truth, ties=ties, memory=memory, order=order,
+                queries=queries, limit=limit, candidates=candidates, device=device, seed=seed, progress=bar,
+            )
+            for each in (("completion", "ranking") if both else (task or "ranking",))
+        ]  # fmt: skip
+    measured = reports[-1]
     _draw(plots, {str(run): measured}, {str(run): opened})
-    _print(f"{run}: {task}", measured.tables(), {"run": str(run), **measured.to_dict()}, report, json)
+    result = {"run": str(run), **measured.to_dict(), **({"completion": reports[0].to_dict()} if both else {})}
+    title = "completion and ranking" if both else task or "ranking"
+    _print(f"{run}: {title}", [table for each in reports for table in each.tables()], result, report, json)
+    for each in reports:
+        if each.remark is not None:
+            stderr().print(f"note: {each.remark}")
+
+
+def _data(data: str | None, columns: str | None) -> DataSet | str | None:
+    """The data set that was named; a file of queries stays a name, and nothing named means the run's own data."""
+    if data is None or (Path(data).is_file() and columns is None):
+        return data
+    return blockhole.load(data, columns=columns)
 
 
 @app.command(short_help="Compare runs side by side, with significance.")

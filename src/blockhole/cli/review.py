@@ -65,8 +65,9 @@ def predict(
     _check_out(out)
     with working_bar("predicting") as bar:
         listed = blockhole.predict(
-            _engine(run, facts, columns), relation=relation, top=top or (_PRINTED if out is None else _WRITTEN),
-            min_probability=min_probability, candidates=candidates, reviewed=reviewed or (), progress=bar,
+            run if facts is None else _with_facts(run, facts, columns), relation=relation,
+            top=top or (_PRINTED if out is None else _WRITTEN), min_probability=min_probability, candidates=candidates,
+            reviewed=reviewed or (), data=None if facts is None else blockhole.Run.open(run).load_data(), progress=bar,
         )  # fmt: skip
     _give(run, listed, out, json)
 
@@ -103,13 +104,10 @@ def _check_out(out: Path | None) -> None:
         check_list_file(out)
 
 
-def _engine(run: Path, facts: Path | None, columns: str | None) -> Engine:
-    engine = blockhole.Engine.open(run)
-    if facts is None:
-        return engine
+def _with_facts(run: Path, facts: Path, columns: str | None) -> Engine:
     from blockhole.answering.new_facts import with_facts
 
-    return with_facts(engine, blockhole.read_graph(facts, columns=columns))
+    return with_facts(blockhole.Engine.open(run), blockhole.read_graph(facts, columns=columns))
 
 
 def _give(run: Path, listed: FactList, out: Path | None, json: bool) -> None:
