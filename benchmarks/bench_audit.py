@@ -61,7 +61,7 @@ def main() -> None:
     if not is_run(options.run):
         folder = options.run.with_name(options.run.name + "-data")
         write_split(with_planted(split, planted, options.seed), folder)
-        blockhole.train(folder, settings=json.loads(options.settings), out=options.run)
+        blockhole.train(folder, preset="fast", settings=json.loads(options.settings), out=options.run)
     began = perf_counter()
     suspects = blockhole.audit(options.run, top=2000)
     seconds = perf_counter() - began

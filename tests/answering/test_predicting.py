@@ -154,7 +154,7 @@ def test_a_trained_run_finds_what_was_held_out(clockwork: Path) -> None:
     right = np.array([(fact.source, fact.relation, fact.target) in held for fact in listed])
     assert right.sum() >= 10
     said = np.array([fact.probability for fact in listed])
-    assert said.sum() == pytest.approx(right.sum(), abs=6)
+    assert 0.4 * right.sum() < said.sum() < 1.1 * right.sum()
     unfitted = predict(Engine.open(clockwork), top=20)  # who only has an engine has no validation facts
     assert blockhole.predict(Engine.open(clockwork), top=20, data=data).facts == listed.facts
     assert {fact.probability for fact in unfitted} != {fact.probability for fact in listed}

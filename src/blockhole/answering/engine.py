@@ -32,6 +32,7 @@ from blockhole.errors import (
     counted,
     html_table,
 )
+from blockhole.files.formats import STEMS, bare_name
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.queries.language import Query, encode_chain, encode_entity, encode_tree, find_plan, parse
 from blockhole.queries.plans import Plan, chain_to
@@ -201,7 +202,7 @@ class Engine:
                 loaded = load_index(run.folder, vectors)
             except (RunError, MissingExtra) as failure:
                 warnings.warn(f"answers are searched for without the index: {failure}", BlockholeWarning, stacklevel=4)
-            kept, lacking = _kept_calibration(run.folder, (2 * len(run.relations), len(run.entities)))
+            kept, lacking = _kept_calibration(run)
             if kept is None and calibrated:
                 raise RunError(lacking + ".")
         if in_memory:
@@ -374,12 +375,29 @@ _REMEDY = "make it with: blockhole calibrate RUN"
 _NO_PROBABILITIES = ", or answers will have no probabilities."
 
 
-def _kept_calibration(folder: Path, shape: tuple[int, int]) -> tuple[Calibrated | None, str]:
-    """The calibration in a run's folder, and what to say where there is none that can be used."""
+def _kept_calibration(run: Run) -> tuple[Calibrated | None, str]:
+    """The calibration in the folder of a run, and what to say where there is none that can be used."""
+    assert run.folder is not None
     try:
-        return load_calibration(folder, shape), not_calibrated(folder)
+        kept = load_calibration(run.folder, (2 * len(run.relations), len(run.entities)))
     except DamagedRun as failure:
         return None, str(failure)
+    data = run.config.data
+    if kept is None and data is not None and _is_all_train(Path(data)):
+        return None, (
+            f"{run.folder} has no calibration, which turns scores into probabilities, and its data no validation facts "
+            f"to fit one on; set some aside with `blockhole data split {quote(data)} --out FOLDER` and train on FOLDER"
+        )
+    return kept, not_calibrated(run.folder)
+
+
+def _is_all_train(data: Path) -> bool:
+    """Whether a file or folder of facts surely holds none for validation, as far as names of files tell."""
+    if data.is_file():
+        return True
+    if not data.is_dir() or not any(bare_name(path) in STEMS["train"] for path in data.iterdir()):
+        return False
+    return not any(bare_name(path) in STEMS["valid"] for path in data.iterdir())
 
 
 def not_calibrated(folder: Path | str) -> str:

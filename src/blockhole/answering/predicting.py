@@ -162,10 +162,10 @@ def _loaded(run: Engine | Run | Path | str, data: DataSet | Path | str | None) -
 def _refitted(found: Found, probability: Floats, held_out: NDArray[np.int64], engine: Engine) -> Floats:
     """p of the best pairs of some kinds, as often as they are validation facts: [N] → [N].
 
-    logit p' = a logit p + b, by greatest likelihood; with few validation facts among them a is 1. Of some relations
-    more is missing than of others: where h validation facts of r are among the pairs and e were to be expected, the odds
-    of r are changed so that e (h + m) / (e + m) are. Then they are raised as those of hops are: for each validation
-    fact that is missing, so many others are.
+    Of some relations more is missing than of others. Log-odds are shifted for all relations alike, so that they add up
+    to the validation facts among the pairs, and then for each relation, so that where h are and e were to be expected
+    e (h + m) / (e + m) are. Of these, logit p' = a logit p + b by greatest likelihood; with few validation facts a is 1
+    and b is 0. Then odds are raised as those of hops are: for each validation fact that is missing, so many others are.
     """
     assert engine.calibration is not None
     count = engine.graph.num_entities
@@ -174,18 +174,16 @@ def _refitted(found: Found, probability: Floats, held_out: NDArray[np.int64], en
         rows, own = found.relation == relation, held_out[held_out[:, 1] == relation]
         pair = found.source[rows] * count + found.target[rows]
         hit[rows] = np.isin(pair, own[:, 0] * count + own[:, 2])
-    logit = log_odds(probability)
-    slope, hits = 1.0, int(hit.sum())
-    if min(hits, len(hit) - hits) >= ENOUGH:
-        (slope,), shift = fit_logistic(logit[:, None], hit, (_LEAST_SLOPE,))
-    else:
-        shift = _shift_to(logit, hits + 0.5)
-    logit = slope * logit + shift
+    hits, logit = int(hit.sum()), log_odds(probability)
+    logit += _shift_to(logit, hits + 0.5)
     for relation in np.unique(found.relation).tolist():
         rows = found.relation == relation
         expected = float((0.5 * (1 + np.tanh(logit[rows] / 2))).sum())
         wanted = expected * (hit[rows].sum() + _PRIOR) / (expected + _PRIOR)
         logit[rows] += _shift_to(logit[rows], min(wanted, _MOST * rows.sum()))
+    if min(hits, len(hit) - hits) >= ENOUGH:
+        (slope,), shift = fit_logistic(logit[:, None], hit, (_LEAST_SLOPE,))
+        logit = slope * logit + shift
     logit += np.log(engine.calibration.missing)
     return np.minimum(0.5 * (1 + np.tanh(logit / 2)), SURE)
 

@@ -100,7 +100,8 @@ def evaluate(
     from blockhole.cli.progress import working_bar
 
     _check_outputs(report, plots)
-    opened, given = blockhole.Run.open(run), _data(data, columns)
+    opened = blockhole.Run.open(run)
+    given = _data(data if columns is None else data or opened.config.data, columns)
     narrowed = any(option is not None for option in (task, split, order, queries, limit)) or isinstance(given, str)
     both = not narrowed and candidates == "all"
     with working_bar("ranking") as bar:
@@ -199,6 +200,7 @@ def _print(title: str, tables: Sequence[Table], result: Mapping[str, Any], repor
 def calibrate(
     run: RunArgument,
     data: Annotated[str | None, typer.Option(help="Data with validation facts (default: the data of the run).")] = None,
+    columns: ColumnsOption = None,
     test: Annotated[bool, typer.Option("--test", help="Also measure the probabilities on test queries.")] = False,
     plots: Annotated[Path | None, typer.Option(help="Folder for the reliability diagram of --test.")] = None,
     device: DeviceOption = "auto",
@@ -209,10 +211,11 @@ def calibrate(
     from blockhole.answering.calibrating import measure_calibration
 
     _check_outputs(None, plots)
-    calibration = blockhole.calibrate(run, data, seed=seed, device=device)
+    given = data if columns is None else _data(data or blockhole.Run.open(run).config.data, columns)
+    calibration = blockhole.calibrate(run, given, seed=seed, device=device)
     report: dict[str, Any] = {"run": str(run), **calibration.model_dump(mode="json")}
     if test or plots is not None:
-        measured = measure_calibration(run, data, seed=seed)
+        measured = measure_calibration(run, given, seed=seed)
         report["test"] = {name: _as_json(part) for name, part in measured.items()}
         if plots is not None:
             report["plots"] = [str(path) for path in _draw_reliability(measured["all"].bins, plots)]
