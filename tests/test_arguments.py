@@ -73,6 +73,7 @@ WRONG = (None, 3, 2.5, True, b"bytes", ["e1"], object())
 MAY_BE: dict[str, tuple[object, ...]] = defaultdict(tuple) | {
     "runs": (["e1"],),
     "queries": (["e1"],),
+    "reviewed": (["e1"],),
     "data": (None,),
     "memory": (3,),
     "facts in memory": (["e1"], None),

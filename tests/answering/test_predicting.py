@@ -103,7 +103,7 @@ def test_without_a_calibration_there_are_shares() -> None:
 
 def test_what_is_refused() -> None:
     engine, _ = make_engine()
-    with pytest.raises(ConfigError, match=r"is between 0 and 1, not 1\.5"):
+    with pytest.raises(ConfigError, match=r"^min_probability must be a number from 0 to 1, not 1\.5\.$"):
         predict(engine, min_probability=1.5)
     with pytest.raises(UnknownName, match="unknown relation 'r9'"):
         predict(engine, relation="r9")

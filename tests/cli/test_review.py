@@ -74,7 +74,7 @@ def test_what_is_refused(clockwork: Path, tmp_path: Path, ran: Ran) -> None:
     for arguments, said in (
         (("predict", clockwork, "--out", tmp_path / "list.txt"), "a list is written as .parquet, .csv, .tsv or .jsonl"),
         (("predict", clockwork, "--relation", "mod7"), "unknown relation 'mod7'; did you mean 'mod6'?"),
-        (("predict", clockwork, "--min-probability", 2), "is between 0 and 1, not 2."),
+        (("predict", clockwork, "--min-probability", 2), "min_probability must be a number from 0 to 1, not 2."),
         (("predict", tmp_path / "none"), "there is no run"),
         (("audit", clockwork, "--reviewed", tmp_path / "none.csv"), "no such file; name a list"),
     ):

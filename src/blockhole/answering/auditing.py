@@ -6,6 +6,9 @@ facts are no worse for it: facts are in the order of
 
     z = (log x - mean) / √(variance + 1),  the mean and the variance being those of log x over the facts of r.
 
+Of the first in this order, those that a path of other facts supports (`reasons`) step back: where the path is right in
+a share a of known cases, 2/5 log(1 + 100 a) is added to z. A path knows nothing of what the model has learned.
+
 What is not left out is what the model has learned from a fact. Its weights and normalisers are those of the run, which
 has seen it like all others: a model that knows its facts by heart finds none of them strange. Nor is left out that s is
 of kind r by one fact less, where the kinds of other entities are compared.
@@ -23,6 +26,7 @@ from numpy.typing import NDArray
 from blockhole.answering.engine import Engine, open_engine
 from blockhole.answering.hops import Floats, Ids, Table, log_room_of
 from blockhole.answering.predicting import Progress, log_share, named_relations, pair_scores, probability_of
+from blockhole.answering.reasons import PathReason, path_reasons
 from blockhole.answering.reviews import FactList, ListedFact, decisions_in
 from blockhole.errors import Count, checked, counted
 from blockhole.runs.run import Run
@@ -55,8 +59,27 @@ def audit(
     whole = _Audited(*map(np.concatenate, zip(*parts, strict=True))) if parts else None
     if whole is None:
         return FactList(())
-    order = np.lexsort((whole.target, whole.source, whole.relation, whole.deviation))[:top]
-    return _listed(engine, whole.take(order))
+    order = np.lexsort((whole.target, whole.source, whole.relation, whole.deviation))[: _TIMES * top]
+    whole = whole.take(order)
+    support = _support(engine, whole)
+    right = np.array([0.0 if path is None else path.right for path in support])
+    order = np.argsort(whole.deviation + 0.4 * np.log1p(100 * right), kind="stable")[:top]
+    return _listed(engine, whole.take(order), [support[i] for i in order.tolist()])
+
+
+_TIMES = 6
+"""Facts whose support is looked for, for each that is wanted."""
+
+
+def _support(engine: Engine, found: _Audited) -> list[PathReason | None]:
+    """For each fact the path of other facts that is right most often."""
+    support: list[PathReason | None] = [None] * len(found.share)
+    for relation in np.unique(found.relation).tolist():
+        rows = np.flatnonzero(found.relation == relation)
+        told = path_reasons(engine.known, relation, found.source[rows], found.target[rows])
+        for row, path in zip(rows.tolist(), told, strict=True):
+            support[row] = path
+    return support
 
 
 class _Audited(NamedTuple):
@@ -150,19 +173,19 @@ def _among(found: _Audited, decided: NDArray[np.int64], engine: Engine) -> NDArr
     return np.isin(found.source * count + found.target, decided[:, 0] * count + decided[:, 2])
 
 
-def _listed(engine: Engine, found: _Audited) -> FactList:
+def _listed(engine: Engine, found: _Audited, support: Sequence[PathReason | None]) -> FactList:
     probability = probability_of(engine.hops.curve, found.share).astype(np.float64)
     names, relations = engine.graph.entities, engine.graph.relations
     certain = engine.calibrated is not None
     facts = []
     for i, p in enumerate(probability.tolist()):
         names_of = names[int(found.source[i])], relations[int(found.relation[i])], names[int(found.target[i])]
-        facts.append(ListedFact(*names_of, p, p if certain else None, _reason(found, i)))
+        facts.append(ListedFact(*names_of, p, p if certain else None, _reason(found, i, support[i])))
     return FactList(tuple(facts))
 
 
-def _reason(found: _Audited, i: int) -> str:
-    """What speaks against a fact, in words."""
+def _reason(found: _Audited, i: int, path: PathReason | None) -> str:
+    """What speaks against a fact, in words, and what speaks for it."""
     others, subjects = int(found.others[i]), int(found.subjects[i])
     said = []
     if subjects == 0:
@@ -173,4 +196,5 @@ def _reason(found: _Audited, i: int) -> str:
         said.append(f"the source has {counted(others, 'other object')}, and hardly any has more")
     if found.full_target[i]:
         said.append(f"the target has {counted(subjects, 'other subject')}, and hardly any has more")
-    return "; ".join(said) or "the model sees the target rarely with sources like this one"
+    against = "; ".join(said) or "the model sees the target rarely with sources like this one"
+    return f"{against}; no short path of other facts leads there" if path is None else f"{against}; but {path}"

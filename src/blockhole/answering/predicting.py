@@ -96,7 +96,7 @@ def predict(
     shares as scores and no probabilities.
     """
     if min_probability is not None and not 0 <= min_probability <= 1:
-        raise ConfigError(f"a probability (--min-probability) is between 0 and 1, not {min_probability:g}.")
+        raise ConfigError(f"min_probability must be a number from 0 to 1, not {min_probability:g}.")
     engine = open_engine(run)
     engine.require_calibration(unless=min_probability is None)
     relations = named_relations(engine, relation)

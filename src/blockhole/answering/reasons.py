@@ -67,7 +67,8 @@ def _connecting(known: KnownFacts, relation: int, source: int, target: int) -> d
     """The paths of one hop and of two between a pair, and an entity that each leads over."""
     hop, reached = _edges_of(known, source)
     back, before = _edges_of(known, target)
-    found: dict[RelationPath, int | None] = {(each,): None for each in hop[reached == target].tolist()}
+    direct = hop[reached == target].tolist()
+    found: dict[RelationPath, int | None] = {(each,): None for each in direct if each != relation}
     order = np.argsort(reached, kind="stable")
     hop, reached = hop[order], reached[order]
     first, last = np.searchsorted(reached, before, "left"), np.searchsorted(reached, before, "right")
