@@ -41,7 +41,7 @@ def main() -> None:
     split = blockhole.load(options.data).split
     valid, test = names_of(split, split.valid), names_of(split, split.test)
     began = perf_counter()
-    listed = blockhole.predict(options.run, top=4 * options.top)
+    listed = blockhole.predict(options.run, top=4 * options.top, known="train")
     seconds = perf_counter() - began
     rest = [fact for fact in listed if (fact.source, fact.relation, fact.target) not in valid]
     found = np.array([(fact.source, fact.relation, fact.target) in test for fact in rest])

@@ -53,6 +53,7 @@ BAD: dict[str, tuple[object, ...]] = {
     "partitions": (0, "2"),
     "only": ("best", 3),
     "candidates": ("some", None),
+    "known": ("some", None),
     "task": ("rank", None),
     "truth": ("none", 1),
     "ties": ("win", None),

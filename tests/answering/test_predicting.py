@@ -150,13 +150,17 @@ def test_a_trained_run_finds_what_was_held_out(clockwork: Path) -> None:
         (data.split.entities[s], data.split.relations[r], data.split.entities[o])
         for s, r, o in np.concatenate([data.split.valid, data.split.test]).tolist()
     }
-    listed = predict(clockwork, top=20)
+    listed = predict(clockwork, top=20, known="train")
     right = np.array([(fact.source, fact.relation, fact.target) in held for fact in listed])
     assert right.sum() >= 10
     said = np.array([fact.probability for fact in listed])
     assert 0.4 * right.sum() < said.sum() < 1.1 * right.sum()
     unfitted = predict(Engine.open(clockwork), top=20)  # who only has an engine has no validation facts
-    assert blockhole.predict(Engine.open(clockwork), top=20, data=data).facts == listed.facts
+    assert blockhole.predict(Engine.open(clockwork), top=20, data=data, known="train").facts == listed.facts
+    new = predict(clockwork, top=20)
+    assert held.isdisjoint((fact.source, fact.relation, fact.target) for fact in new)
+    longer = predict(clockwork, top=100, known="train")
+    assert new.facts == tuple(f for f in longer if (f.source, f.relation, f.target) not in held)[:20]
     assert {fact.probability for fact in unfitted} != {fact.probability for fact in listed}
 
 

@@ -27,15 +27,16 @@ from numpy.typing import NDArray
 from blockhole.answering.calibration import fit_logistic, log_odds
 from blockhole.answering.engine import Engine, open_engine
 from blockhole.answering.hops import HIGHEST, SURE, Floats, Hops, Ids, Table
+from blockhole.answering.known import Known
 from blockhole.answering.reasons import path_reasons
 from blockhole.answering.reviews import FactList, ListedFact, decisions_in
 from blockhole.answering.search import Candidates
 from blockhole.answering.vectors import diverged
 from blockhole.data.dataset import DataSet, load
 from blockhole.errors import BlockholeWarning, ConfigError, Count, DataError, checked
-from blockhole.queries.exact import holds
+from blockhole.evaluation.truth import align
+from blockhole.graph.knowledge_graph import SplitGraph
 from blockhole.queries.language import encode_hop
-from blockhole.queries.paths import PathQueries
 from blockhole.runs.run import Run
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ def predict(
     min_probability: float | None = None,
     candidates: Candidates = "typed",
     reviewed: Sequence[Path | str] = (),
+    known: Known = "all",
     data: DataSet | Path | str | None = None,
     progress: Progress | None = None,
 ) -> FactList:
@@ -86,9 +88,9 @@ def predict(
 
     Those below `min_probability` are left out. `candidates` are pairs of which one entity has the relation at its end
     already, and the other has it too or is like those that do ("typed"), or all pairs. Facts that a file of `reviewed`
-    ones has a decision on are not listed again. An entity is paired with itself only where the relation has such facts.
-    Each fact comes with a reason: a path of known facts that leads from its source to its target, and how often that
-    path is right, or what the model alone says.
+    ones has a decision on are not listed again, nor are validation and test facts, unless `known` is "train". An entity
+    is paired with itself only where the relation has such facts. Each fact comes with a reason: a path of known facts
+    that leads from its source to its target, and how often that path is right, or what the model alone says.
 
     `ask` says how probable an answer is to a question that has one, for people ask where something is missing. Here all
     pairs are looked at, so probabilities are fitted once more, on how many of the best pairs are validation facts of
@@ -101,11 +103,12 @@ def predict(
     engine.require_calibration(unless=min_probability is None)
     relations = named_relations(engine, relation)
     decided = decisions_in(reviewed, engine.graph)
-    held_out = _held_out(engine, run, data)
+    split = _split(engine, run, data)
+    fitting = split is not None and len(split.valid) > 0 and engine.calibrated is not None
     passes = (_TYPED, _LIKE, _OTHERS)[: 2 if candidates == "typed" else 3]
     found: list[Found] = []
     for number, kinds in enumerate(passes):
-        best = _Best(top if held_out is None else max(_TIMES * top, _FITTED))
+        best = _Best(max(_TIMES * top, _FITTED) if split is not None else top)
         for place, each in enumerate(relations):
             ends, own = _Ends(engine, each), decided[decided[:, 1] == each]
             for subjects, objects in kinds:
@@ -114,42 +117,35 @@ def predict(
                 progress(number * len(relations) + place + 1, len(passes) * len(relations))
         found.append(best.sorted())
     value = [probability_of(engine.hops.curve, each.share).astype(np.float64) for each in found]
-    if held_out is not None:
-        value = [_refitted(each, own, held_out, engine) for each, own in zip(found, value, strict=True)]
+    if split is not None and fitting:
+        value = [_refitted(each, own, split.valid, engine) for each, own in zip(found, value, strict=True)]
     whole, probability = Found.together(found), np.concatenate(value)
+    if split is not None and known == "all":
+        new = np.flatnonzero(~whole.among(np.concatenate([split.valid, split.test]), engine.graph.num_entities))
+        whole, probability = whole.take(new), probability[new]
     order = np.lexsort((whole.target, whole.source, whole.relation, -whole.share, -probability))[:top]
     if min_probability is not None:
         order = order[probability[order] >= min_probability]
     return _listed(engine, whole.take(order), probability[order])
 
 
-def _held_out(
-    engine: Engine, run: Engine | Run | Path | str, data: DataSet | Path | str | None
-) -> NDArray[np.int64] | None:
-    """The validation facts that the engine's graph lacks, by its ids [T, 3]; None where there are none to be had."""
-    if engine.calibrated is None:
-        return None
+def _split(engine: Engine, run: Engine | Run | Path | str, data: DataSet | Path | str | None) -> SplitGraph | None:
+    """The data behind an engine, in its ids; None where there is none to be had."""
     try:
         loaded = _loaded(run, data)
     except DataError as failure:
         if data is not None:
             raise
         warnings.warn(
-            f"probabilities are those of questions, too high for a list of all pairs, since the data of the run cannot "
-            f"be read: {failure}",
+            "facts that were held out may be listed, and probabilities are those of questions, too high for a list of "
+            f"all pairs, since the data of the run cannot be read: {failure}",
             BlockholeWarning,
             stacklevel=3,
         )
         return None
-    if loaded is None or not len(loaded.split.valid):
-        return None
-    names = zip(engine.graph.relations, loaded.split.relations, strict=False)
-    if loaded.split.entities.names != engine.graph.entities.names[: len(loaded.split.entities)] or any(
-        one != other for one, other in names
-    ):
-        return None
-    valid = loaded.split.valid
-    return valid[~holds(engine.graph, PathQueries.from_triples(valid))].astype(np.int64)
+    return loaded and align(loaded.split, engine.graph.entities, engine.graph.relations, loaded.name).split(
+        loaded.split
+    )
 
 
 def _loaded(run: Engine | Run | Path | str, data: DataSet | Path | str | None) -> DataSet | None:
@@ -159,7 +155,7 @@ def _loaded(run: Engine | Run | Path | str, data: DataSet | Path | str | None) -
     return None if opened is None else opened.load_data()
 
 
-def _refitted(found: Found, probability: Floats, held_out: NDArray[np.int64], engine: Engine) -> Floats:
+def _refitted(found: Found, probability: Floats, valid: NDArray[np.int32], engine: Engine) -> Floats:
     """p of the best pairs of some kinds, as often as they are validation facts: [N] → [N].
 
     Of some relations more is missing than of others. Log-odds are shifted for all relations alike, so that they add up
@@ -168,12 +164,7 @@ def _refitted(found: Found, probability: Floats, held_out: NDArray[np.int64], en
     and b is 0. Then odds are raised as those of hops are: for each validation fact that is missing, so many others are.
     """
     assert engine.calibration is not None
-    count = engine.graph.num_entities
-    hit = np.zeros(len(found.share), dtype=bool)
-    for relation in np.unique(found.relation).tolist():
-        rows, own = found.relation == relation, held_out[held_out[:, 1] == relation]
-        pair = found.source[rows] * count + found.target[rows]
-        hit[rows] = np.isin(pair, own[:, 0] * count + own[:, 2])
+    hit = found.among(valid, engine.graph.num_entities)
     hits, logit = int(hit.sum()), log_odds(probability)
     logit += _shift_to(logit, hits + 0.5)
     for relation in np.unique(found.relation).tolist():
@@ -225,6 +216,15 @@ class Found(NamedTuple):
         """All of several."""
         none = cls(np.zeros(0, np.float32), *(np.zeros(0, np.int64) for _ in range(3)))
         return cls(*map(np.concatenate, zip(none, *parts, strict=True)))
+
+    def among(self, facts: NDArray[np.int32], num_entities: int) -> NDArray[np.bool_]:
+        """Which of them are among facts [T, 3]: [N]."""
+        is_among = np.zeros(len(self.share), dtype=bool)
+        for relation in np.unique(self.relation).tolist():
+            rows, own = self.relation == relation, facts[facts[:, 1] == relation].astype(np.int64)
+            pair = self.source[rows] * num_entities + self.target[rows]
+            is_among[rows] = np.isin(pair, own[:, 0] * num_entities + own[:, 2])
+        return is_among
 
     def take(self, index: NDArray[np.intp]) -> Found:
         """Some of them."""

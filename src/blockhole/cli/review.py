@@ -49,6 +49,10 @@ def predict(
         Literal["typed", "all"],
         typer.Option(help="Subjects and objects: those that a relation has in the graph, or all entities."),
     ] = "typed",
+    known: Annotated[
+        Literal["all", "train"],
+        typer.Option(help="Facts of the data that are not listed: all, or those of train, to see what was held out."),
+    ] = "all",
     reviewed: ReviewedOption = None,
     facts: FactsOption = None,
     columns: ColumnsOption = None,
@@ -63,11 +67,13 @@ def predict(
     from blockhole.cli.progress import working_bar
 
     _check_out(out)
+    engine: Engine | Path = run if facts is None else _with_facts(run, facts, columns)
+    data = None if facts is None else blockhole.Run.open(run).load_data()
     with working_bar("predicting") as bar:
         listed = blockhole.predict(
-            run if facts is None else _with_facts(run, facts, columns), relation=relation,
-            top=top or (_PRINTED if out is None else _WRITTEN), min_probability=min_probability, candidates=candidates,
-            reviewed=reviewed or (), data=None if facts is None else blockhole.Run.open(run).load_data(), progress=bar,
+            engine, relation=relation, top=top or (_PRINTED if out is None else _WRITTEN),
+            min_probability=min_probability, candidates=candidates, known=known, reviewed=reviewed or (), data=data,
+            progress=bar,
         )  # fmt: skip
     _give(run, listed, out, json)
 
