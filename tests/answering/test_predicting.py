@@ -141,6 +141,12 @@ def test_a_path_that_is_right_is_the_reason() -> None:
     assert (found.path, found.over, found.right) == ("father/father", "p1", 1.0)
     assert str(found) == "father/father over p1, which is right in 100% of known cases"
     assert none is None
+    # A fact is no evidence for a path that supports it.
+    (fact,) = path_reasons(KnownFacts(graph), 1, np.array([1]), np.array([3]), facts=True)
+    assert fact is not None
+    assert (fact.path, fact.right) == ("father/father", 1.0)
+    single = KnowledgeGraph(Vocabulary(["a", "b"]), names, np.array([(0, 0, 1), (0, 1, 1)], dtype=np.int32))
+    assert path_reasons(KnownFacts(single), 1, np.array([0]), np.array([1]), facts=True) == [None]
 
 
 def test_a_trained_run_finds_what_was_held_out(clockwork: Path) -> None:

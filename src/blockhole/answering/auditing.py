@@ -76,7 +76,7 @@ def _support(engine: Engine, found: _Audited) -> list[PathReason | None]:
     support: list[PathReason | None] = [None] * len(found.share)
     for relation in np.unique(found.relation).tolist():
         rows = np.flatnonzero(found.relation == relation)
-        told = path_reasons(engine.known, relation, found.source[rows], found.target[rows])
+        told = path_reasons(engine.known, relation, found.source[rows], found.target[rows], facts=True)
         for row, path in zip(rows.tolist(), told, strict=True):
             support[row] = path
     return support

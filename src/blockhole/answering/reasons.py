@@ -41,14 +41,20 @@ class PathReason(NamedTuple):
 
 
 def path_reasons(
-    known: KnownFacts, relation: int, source: NDArray[np.integer], target: NDArray[np.integer]
+    known: KnownFacts, relation: int, source: NDArray[np.integer], target: NDArray[np.integer], *, facts: bool = False
 ) -> list[PathReason | None]:
-    """For each pair the path that is right most often, and None where there is none: [N], [N] → N."""
+    """For each pair the path that is right most often, and None where there is none: [N], [N] → N.
+
+    Pairs that are `facts` of the relation speak of no path for themselves.
+    """
     paths = [_connecting(known, relation, s, o) for s, o in zip(source.tolist(), target.tolist(), strict=True)]
     frequency = Counter(path for each in paths for path in each)
     usual = [path for path, _ in sorted(frequency.items(), key=lambda item: (-item[1], item[0]))[:_MEASURED]]
-    right = _measured(known, relation, usual)
-    return [_best(known, each, right) for each in paths]
+    measured = _measured(known, relation, usual)
+    return [
+        _best(known, each, measured.shares(s if facts else None))
+        for s, each in zip(source.tolist(), paths, strict=True)
+    ]
 
 
 def _best(
@@ -97,10 +103,25 @@ def _edges_of(known: KnownFacts, entity: int) -> tuple[NDArray[np.int32], NDArra
     return relation[::step], adjacency.target[starts[0] : starts[-1]][::step]
 
 
-def _measured(known: KnownFacts, relation: int, paths: Sequence[RelationPath]) -> dict[RelationPath, float]:
-    """How often each path is right, over the same subjects."""
+class _Measured(NamedTuple):
+    """How many answers paths have from some subjects, and how many of them are right; shapes [P], [P]."""
+
+    paths: Sequence[RelationPath]
+    subjects: frozenset[int]
+    said: NDArray[np.float64]
+    right: NDArray[np.float64]
+
+    def shares(self, without: int | None) -> dict[RelationPath, float]:
+        """How often each path is right, where it is for one of the subjects `without` the answer that it has there."""
+        own = 1 if without in self.subjects else 0
+        share = np.maximum(self.right - own, 0) / np.maximum(self.said - own, 1)
+        return dict(zip(self.paths, share.tolist(), strict=True))
+
+
+def _measured(known: KnownFacts, relation: int, paths: Sequence[RelationPath]) -> _Measured:
+    """Every path measured over the same subjects."""
     if not paths:
-        return {}
+        return _Measured((), frozenset(), np.zeros(0), np.zeros(0))
     graph = known.graph
     subjects = known.candidates(graph.inverse(relation)).astype(np.int64)
     if len(subjects) > _SUBJECTS:
@@ -117,5 +138,4 @@ def _measured(known: KnownFacts, relation: int, paths: Sequence[RelationPath]) -
         own = sets.entities != asked  # that a path comes back tells nothing
         np.add.at(said, query[own] // len(subjects), 1)
         np.add.at(right, query[own] // len(subjects), facts[place[own]] == wanted[own])
-    share = right / np.maximum(said, 1)
-    return dict(zip(paths, share.tolist(), strict=True))
+    return _Measured(paths, frozenset(subjects.tolist()), said, right)
