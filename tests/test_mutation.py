@@ -81,7 +81,7 @@ def test_what_a_test_calls_is_noted() -> None:
 
 
 def test_exceptions_with_a_dot_in_their_name_end_nothing() -> None:
-    module = "queries/stored_sets.py"
+    module = "queries/query_sets.py"
     assert "except (OSError, pl.exceptions.PolarsError):" in (PACKAGE / module).read_text(encoding="utf-8")
     made = list(mutants(module))
     assert len(made) > 50

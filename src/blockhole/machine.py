@@ -1,15 +1,17 @@
-"""What this machine offers: devices, threads and memory, and what to say when there is no more of it."""
+"""What a process has: memory and what to say when there is no more, devices, threads, its place in a launch."""
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, final
 
 from blockhole.errors import ConfigError, EvaluationError, quoted
 
@@ -167,3 +169,36 @@ def _openblas() -> dict[str, Any] | None:
         if hasattr(library, name.format("set")):
             return {each: getattr(library, name.format(each)) for each in ("get", "set")}
     return None
+
+
+# Which of several processes this one is, as torchrun says.
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Process `rank` of `processes`, `local_rank` of `local_processes` on this host."""
+
+    rank: int
+    processes: int
+    local_rank: int
+    local_processes: int
+
+
+def launched() -> Launch | None:
+    """The launch this process belongs to; absent where no launcher has started it."""
+    environment = os.environ
+    if not {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= environment.keys():
+        return None
+    return Launch(
+        rank=int(environment["RANK"]),
+        processes=int(environment["WORLD_SIZE"]),
+        local_rank=int(environment.get("LOCAL_RANK", "0")),
+        local_processes=int(environment.get("LOCAL_WORLD_SIZE", "1")),
+    )
+
+
+def speaks() -> bool:
+    """Whether this process is the one of its launch that prints."""
+    launch = launched()
+    return launch is None or launch.rank == 0
