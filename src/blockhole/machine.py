@@ -131,6 +131,15 @@ def torch_threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+def use_one_torch_thread() -> None:
+    """Let torch use one CPU thread from now on, without loading it: models of blocks answer without."""
+    loaded = sys.modules.get("torch")
+    if loaded is None:
+        os.environ["OMP_NUM_THREADS"] = "1"  # which torch reads when it is loaded
+    else:
+        loaded.set_num_threads(1)
+
+
 _ALONE = Lock()
 _alone, _before = 0, 0
 
