@@ -50,6 +50,7 @@ def left(finished: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(finished, tmp_path / "runs"))
 
 
+@pytest.mark.slow
 def test_blockhole_tells_the_two_queries_apart_and_complex_cannot(finished: Path) -> None:
     report = json.loads((finished.parent / "report.json").read_text(encoding="utf-8"))
     assert report["true"]["c"] == ["Harry", "William"]
@@ -61,6 +62,7 @@ def test_blockhole_tells_the_two_queries_apart_and_complex_cannot(finished: Path
     assert (Path(blockhole["run"]) / "weights.safetensors").is_file()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["blockhole", "complex"])
 @pytest.mark.parametrize("change", ["no mark", "trained further", "a file more", "no run", "a file", "a link"])
 def test_what_a_person_made_is_never_replaced(
@@ -94,6 +96,7 @@ def test_what_a_person_made_is_never_replaced(
     assert {path: path.read_bytes() for path in left.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.slow
 def test_out_is_a_folder(left: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = left / "blockhole" / "state.json"
     assert _run(capsys, "--out", str(file)) == (1, "", f"error: {file} is a file; choose a folder with --out.\n")
