@@ -45,6 +45,9 @@ FIRST = (
     "experiments",
     "serving",
     "cli",
+    "packaging",
+    "evaluation",
+    "fuzz",
 )
 """Folders by how long their longest files take: were one of these the last, a worker would end long after the others.
 
