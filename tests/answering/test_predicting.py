@@ -30,8 +30,8 @@ def every_pair(engine: Engine, candidates: Literal["typed", "all"]) -> dict[tupl
         inverse = graph.inverse(relation)
         share = engine.hops.shares(everyone, engine.hops.columns(relation))
         ahead, back = engine.hops.log_kind(relation), engine.hops.log_kind(inverse)
-        share *= np.exp(np.minimum(ahead, back[:, None]) - ahead)
-        value = share if engine.hops.curve is None else engine.hops.curve.probability(share)
+        kind = np.minimum(ahead, back[:, None])
+        value = share * np.exp(kind) if engine.hops.curve is None else engine.hops.curve.probability(share, kind)
         source, target = engine.known.edges.edges(relation)
         value[source, target] = np.nan
         if not (source == target).any():

@@ -4,7 +4,7 @@ The probability of a fact (s, r, o) is that of `predicting`, with the fact itsel
 n_b, the counts behind η_s and η_o, and the kinds of s and o behind κ. Some relations are hard to predict, and their
 facts are no worse for it: facts are in the order of
 
-    z = (log x - mean) / √(variance + 1),  the mean and the variance being those of log x over the facts of r.
+    z = (log x κ - mean) / √(variance + 1),  the mean and the variance being those of log x κ over the facts of r.
 
 Of the first in this order, those that a path of other facts supports (`reasons`) step back: where the path is right in
 a share a of known cases, 2/5 log(1 + 100 a) is added to z. A path knows nothing of what the model has learned.
@@ -25,7 +25,14 @@ from numpy.typing import NDArray
 
 from blockhole.answering.engine import Engine, open_engine
 from blockhole.answering.hops import Floats, Ids, Table, log_room_of
-from blockhole.answering.predicting import Progress, log_share, named_relations, pair_scores, probability_of
+from blockhole.answering.predicting import (
+    Progress,
+    log_odds_of,
+    log_share,
+    named_relations,
+    pair_scores,
+    probability_of,
+)
 from blockhole.answering.reasons import PathReason, path_reasons
 from blockhole.answering.reviews import FactList, ListedFact, decisions_in
 from blockhole.errors import Count, checked, counted
@@ -73,7 +80,7 @@ _TIMES = 6
 
 def _support(engine: Engine, found: _Audited) -> list[PathReason | None]:
     """For each fact the path of other facts that is right most often."""
-    support: list[PathReason | None] = [None] * len(found.share)
+    support: list[PathReason | None] = [None] * len(found.odds)
     for relation in np.unique(found.relation).tolist():
         rows = np.flatnonzero(found.relation == relation)
         told = path_reasons(engine.known, relation, found.source[rows], found.target[rows], facts=True)
@@ -83,13 +90,13 @@ def _support(engine: Engine, found: _Audited) -> list[PathReason | None]:
 
 
 class _Audited(NamedTuple):
-    """Facts, x of each had it been missing, its z, and what x was made of; shapes [N].
+    """Facts, the log-odds of each had it been missing but for the intercept, its z, and what x was made of; shapes [N].
 
     `others` are the numbers of other objects of (s, r), `subjects` those of other subjects of (r, o); `full_source` and
     `full_target` say whether that many is a limit.
     """
 
-    share: Table
+    odds: Floats
     deviation: Floats
     source: NDArray[np.int64]
     relation: NDArray[np.int64]
@@ -115,10 +122,11 @@ def _audited(engine: Engine, relation: int) -> _Audited:
     forward += np.log(np.maximum(here.others, 1)) - hops.normalisers.of(relation)[source] + room
     backward += np.log(np.maximum(there.others, 1)) - hops.normalisers.of(inverse)[target] + room
     kind = np.minimum(here.kind, there.kind)
-    log = log_share(forward, backward, kind, 0.1 / engine.graph.num_entities)
+    share = log_share(forward, backward, 0.1 / engine.graph.num_entities)
+    log = share + kind
     deviation = (log - log.mean()) / np.sqrt(log.var() + 1)
-    share, same = np.exp(log).astype(np.float32), np.full(len(source), relation, dtype=np.int64)
-    return _Audited(share, deviation, source, same, target, here.others, there.others, here.room < 0, there.room < 0)
+    odds, same = log_odds_of(hops.curve, share, kind), np.full(len(source), relation, dtype=np.int64)
+    return _Audited(odds, deviation, source, same, target, here.others, there.others, here.room < 0, there.room < 0)
 
 
 @final
@@ -174,7 +182,7 @@ def _among(found: _Audited, decided: NDArray[np.int64], engine: Engine) -> NDArr
 
 
 def _listed(engine: Engine, found: _Audited, support: Sequence[PathReason | None]) -> FactList:
-    probability = probability_of(engine.hops.curve, found.share).astype(np.float64)
+    probability = probability_of(engine.hops.curve, found.odds)
     names, relations = engine.graph.entities, engine.graph.relations
     certain = engine.calibrated is not None
     facts = []

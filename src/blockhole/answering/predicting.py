@@ -1,16 +1,16 @@
 """The most probable missing facts of a whole graph, all relations: `predict`.
 
-The probability of a fact (s, r, o) is that of the hop (`hops`). Where s or o is new to r, a question from s would take
-s for one of the right kind, and one from o would take o: the more doubtful of the two counts, so
+The probability of a fact (s, r, o) is that of the hop (`hops`), by x and κ. Where s or o is new to r, a question from s
+would take s for one of the right kind, and one from o would take o: the more doubtful counts, κ = min(κ_s, κ_o).
 
-    x = (½ (n_f f + n_b b) η_s η_o + 1 / 10 E) min(κ_s, κ_o)
-
-The k largest x of all pairs are looked for relation by relation, block by block of subjects. By Cauchy and Schwarz
+The k largest probabilities of all pairs are looked for relation by relation, block by block of subjects. By Cauchy and
+Schwarz
 
     log n_f f ≤ α ‖q(s, r)‖ max_o ‖c_o‖ + log n_f - log Z,    and in the same way n_b b,
 
-which bounds x for all pairs of a subject or an object at once. What stays below the k-th best so far is passed over; in
-the others, one comparison of scores tells which few pairs need exponentials. No more than a block is ever in memory.
+which bounds x, and so p, for all pairs of a subject or an object at once. What stays below the k-th best so far is
+passed over; in the others, one comparison of scores tells which few pairs need exponentials. No more than a block is
+ever in memory.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from blockhole.answering.calibration import fit_logistic, log_odds
+from blockhole.answering.calibration import BEND, fit_logistic, log_odds
 from blockhole.answering.engine import Engine, open_engine
 from blockhole.answering.hops import HIGHEST, SURE, Floats, Hops, Ids, Table
 from blockhole.answering.known import Known
@@ -50,6 +50,7 @@ _AT_ONCE = 2**22
 _SLACK = 1e-3
 """Float32 rounds, and bounds have to hold all the same; in logarithms."""
 _TINY = 1e-30
+_FLAT = 1e-6
 _FITTED = 20_000
 _TIMES = 10
 """Probabilities are fitted on so many of the best pairs, or so many times as many as are wanted."""
@@ -116,14 +117,14 @@ def predict(
             if progress is not None:
                 progress(number * len(relations) + place + 1, len(passes) * len(relations))
         found.append(best.sorted())
-    value = [probability_of(engine.hops.curve, each.share).astype(np.float64) for each in found]
+    value = [probability_of(engine.hops.curve, each.odds) for each in found]
     if split is not None and fitting:
         value = [_refitted(each, own, split.valid, engine) for each, own in zip(found, value, strict=True)]
     whole, probability = Found.together(found), np.concatenate(value)
     if split is not None and known == "all":
         new = np.flatnonzero(~whole.among(np.concatenate([split.valid, split.test]), engine.graph.num_entities))
         whole, probability = whole.take(new), probability[new]
-    order = np.lexsort((whole.target, whole.source, whole.relation, -whole.share, -probability))[:top]
+    order = np.lexsort((whole.target, whole.source, whole.relation, -whole.odds, -probability))[:top]
     if min_probability is not None:
         order = order[probability[order] >= min_probability]
     return _listed(engine, whole.take(order), probability[order])
@@ -197,16 +198,43 @@ def named_relations(engine: Engine, relation: str | None) -> list[int]:
     return np.flatnonzero(engine.known.candidate_counts[:count]).tolist()
 
 
-def probability_of(curve: Curve | None, share: Table) -> Table:
-    """p of shares, or without a curve the shares themselves; none is surer than SURE: [N] → [N]."""
-    value = share.copy() if curve is None else curve.probability(share)
-    return np.minimum(value, np.float32(SURE), out=value)
+def log_odds_of(curve: Curve | None, log_share: Floats, kind: Table | Floats) -> Floats:
+    """The log-odds of a hop by log x and log κ, but for the intercept, as `Curve.probability` has them: [N], [N] → [N].
+
+    Without a curve it is log x κ.
+    """
+    if curve is None:
+        return log_share + kind
+    low = np.where(kind < 0, -np.inf, curve.low)  # there is no bend among those that are new to a relation
+    odds = curve.slope * np.clip(log_share, low, BEND) + curve.top_slope * np.maximum(log_share - BEND, 0)
+    with np.errstate(invalid="ignore"):
+        odds += np.where(kind < 0, 0.0, curve.low_slope * np.minimum(log_share - curve.low, 0))
+    found: Floats = odds + kind
+    return found
+
+
+def _log_share_for(curve: Curve | None, odds: float, kind: Table) -> Floats:
+    """The log x that such log-odds take at least, by log κ: what `log_odds_of` undoes; [N]."""
+    wanted = odds - kind.astype(np.float64)
+    if curve is None:
+        return wanted
+    top, middle, bottom = (max(each, _FLAT) for each in (curve.top_slope, curve.slope, curve.low_slope))
+    found = np.where(wanted > curve.slope * BEND, BEND + (wanted - curve.slope * BEND) / top, wanted / middle)
+    below = (kind >= 0) & (wanted < curve.slope * curve.low)
+    return np.where(below, curve.low + (wanted - curve.slope * curve.low) / bottom, found)
+
+
+def probability_of(curve: Curve | None, odds: Floats) -> Floats:
+    """p of such log-odds, or without a curve x κ; none is surer than SURE: [N] → [N]."""
+    value = np.exp(odds) if curve is None else 0.5 * (1 + np.tanh((odds + curve.intercept) / 2))
+    found: Floats = np.minimum(value, SURE)
+    return found
 
 
 class Found(NamedTuple):
-    """Pairs of relations, and x of each; shapes [N]."""
+    """Pairs of relations, and the log-odds of each but for the intercept; shapes [N]."""
 
-    share: Table
+    odds: Floats
     source: NDArray[np.int64]
     relation: NDArray[np.int64]
     target: NDArray[np.int64]
@@ -214,12 +242,12 @@ class Found(NamedTuple):
     @classmethod
     def together(cls, parts: Sequence[Found]) -> Found:
         """All of several."""
-        none = cls(np.zeros(0, np.float32), *(np.zeros(0, np.int64) for _ in range(3)))
+        none = cls(np.zeros(0), *(np.zeros(0, np.int64) for _ in range(3)))
         return cls(*map(np.concatenate, zip(none, *parts, strict=True)))
 
     def among(self, facts: NDArray[np.int32], num_entities: int) -> NDArray[np.bool_]:
         """Which of them are among facts [T, 3]: [N]."""
-        is_among = np.zeros(len(self.share), dtype=bool)
+        is_among = np.zeros(len(self.odds), dtype=bool)
         for relation in np.unique(self.relation).tolist():
             rows, own = self.relation == relation, facts[facts[:, 1] == relation].astype(np.int64)
             pair = self.source[rows] * num_entities + self.target[rows]
@@ -234,33 +262,33 @@ class Found(NamedTuple):
 
 @final
 class _Best:
-    """The `top` pairs of largest x so far; a further one has to exceed `least`."""
+    """The `top` likeliest pairs so far; the log-odds of a further one have to exceed `least`."""
 
     def __init__(self, top: int) -> None:
         self._top = top
         self._parts: list[Found] = []
         self._held = 0
-        self.least = 0.0
+        self.least = -np.inf
 
     def add(self, found: Found) -> None:
         """Consider further pairs."""
         self._parts.append(found)
-        self._held += len(found.share)
-        if self._held >= 2 * self._top + _AT_ONCE // 4 or self._held >= self._top > self._held - len(found.share):
+        self._held += len(found.odds)
+        if self._held >= 2 * self._top + _AT_ONCE // 4 or self._held >= self._top > self._held - len(found.odds):
             self._cut()
 
     def _cut(self) -> None:
         whole = Found.together(self._parts)
-        if len(whole.share) > self._top:
-            whole = whole.take(np.argpartition(-whole.share, self._top - 1)[: self._top])
-        if len(whole.share) == self._top:
-            self.least = max(self.least, float(whole.share.min()))
-        self._parts, self._held = [whole], len(whole.share)
+        if len(whole.odds) > self._top:
+            whole = whole.take(np.argpartition(-whole.odds, self._top - 1)[: self._top])
+        if len(whole.odds) == self._top:
+            self.least = max(self.least, float(whole.odds.min()))
+        self._parts, self._held = [whole], len(whole.odds)
 
     def sorted(self) -> Found:
         """The best, best first; equal ones in the order of their ids."""
         whole = Found.together(self._parts)
-        order = np.lexsort((whole.target, whole.source, whole.relation, -whole.share))[: self._top]
+        order = np.lexsort((whole.target, whole.source, whole.relation, -whole.odds))[: self._top]
         return whole.take(order)
 
 
@@ -287,13 +315,13 @@ class _Side:
         norms = []
         for first in range(0, len(entities), _ROWS):
             rows = engine.vectors.rows(entities[first : first + _ROWS])
-            norms.append(np.linalg.norm(engine.vectors.walk(rows, [relation]), axis=1))
+            norms.append(np.linalg.norm(hops.scale * engine.vectors.walk(rows, [relation]), axis=1))
         return cls(
             entities,
             hops.known_counts(relation)[entities] - hops.normalisers.of(relation)[entities],
             hops.log_room(relation)[entities],
             hops.log_kind(engine.graph.inverse(relation))[entities],
-            hops.scale * np.concatenate([np.zeros(0), *norms]),
+            np.concatenate([np.zeros(0), *norms]),
             np.linalg.norm(engine.candidates[entities].astype(np.float64), axis=1),
         )
 
@@ -302,20 +330,24 @@ class _Side:
         columns: Iterable[NDArray[Any]] = (getattr(self, each.name) for each in fields(self))
         return _Side(*(column[index] for column in columns))
 
-    def bounds(self, other: _Side, even: float) -> Floats:
-        """The most that log x may be of each with any of the others: [N]."""
+    def bounds(self, other: _Side, even: float, curve: Curve | None) -> Floats:
+        """The most that the log-odds may be of each with any of the others: [N]."""
         here = self.asking * other.answer.max() + self.ahead
         there = self.answer * other.asking.max() + (other.ahead + other.room).max()
-        return log_share(here + self.room, there + self.room, self.kind.astype(np.float64), even) + _SLACK
+        return log_odds_of(curve, log_share(here + self.room, there + self.room, even) + _SLACK, self.kinds_with(other))
+
+    def kinds_with(self, other: _Side) -> Table:
+        """The most that log κ of a pair may be; where all others are new to the relation, no pair has κ = 1: [N]."""
+        return np.minimum(self.kind, other.kind.max())
 
 
 _ROWS = 4096
 
 
-def log_share(forward: Floats, backward: Floats, kind: Floats, even: float) -> Floats:
-    """log x, of log n_f f η_s η_o, of log n_b b η_s η_o, and of log κ; `even` is 1 / 10 E: [N], [N], [N] → [N]."""
+def log_share(forward: Floats, backward: Floats, even: float) -> Floats:
+    """log x, of log n_f f η_s η_o and of log n_b b η_s η_o; `even` is 1 / 10 E: [N], [N] → [N]."""
     together = np.exp(np.minimum(forward, HIGHEST)) + np.exp(np.minimum(backward, HIGHEST))
-    found: Floats = np.log(0.5 * together + even) + kind
+    found: Floats = np.log(0.5 * together + even)
     return found
 
 
@@ -352,18 +384,19 @@ def _search(
     even = 0.1 / engine.graph.num_entities
     if not len(subjects.entities) or not len(objects.entities):
         return
-    bound = objects.bounds(subjects, even)
-    objects = objects.take(np.flatnonzero(bound > _log(best.least)))
+    curve = engine.hops.curve
+    bound = objects.bounds(subjects, even, curve)
+    objects = objects.take(np.flatnonzero(bound > best.least))
     if not len(objects.entities):
         return
-    bound = subjects.bounds(objects, even)
+    bound = subjects.bounds(objects, even, curve)
     order = np.argsort(-bound, kind="stable")  # the likeliest first, so that the others need not be looked at
     columns = engine.hops.columns(relation, objects.entities)
     excluded = _Excluded(engine, relation, decided, objects.entities)
     size = max(8, _AT_ONCE // len(objects.entities))
     for first in range(0, len(order), size):
         rows = order[first : first + size]
-        rows = rows[bound[rows] > _log(best.least)]
+        rows = rows[bound[rows] > best.least]
         if not len(rows):
             return
         own = subjects.take(rows)
@@ -376,14 +409,16 @@ def _search(
         if np.isnan(forward).any() or np.isnan(backward).any():
             raise diverged("the model's scores")
         excluded.hide(forward, backward, own.entities)
-        column, row = _above(forward, backward, own.kind, objects.kind, best.least, even).nonzero()
+        column, row = _above(
+            forward, backward, own.kinds_with(objects), objects.kinds_with(own), best.least, even, curve
+        ).nonzero()
         kind = np.minimum(own.kind[row], objects.kind[column]).astype(np.float64)
-        value = log_share(forward[column, row].astype(np.float64), backward[column, row].astype(np.float64), kind, even)
-        share = np.exp(value).astype(np.float32)
-        keep = np.flatnonzero(share > best.least)
+        pairs = (score[column, row].astype(np.float64) for score in (forward, backward))
+        odds = log_odds_of(curve, log_share(*pairs, even), kind)
+        keep = np.flatnonzero(odds > best.least)
         best.add(
             Found(
-                share[keep],
+                odds[keep],
                 own.entities[row[keep]],
                 np.full(len(keep), relation, dtype=np.int64),
                 objects.entities[column[keep]],
@@ -391,20 +426,17 @@ def _search(
         )
 
 
-def _log(share: float) -> float:
-    return float(np.log(share)) if share > 0 else -np.inf
-
-
 def _above(
-    forward: Table, backward: Table, of_rows: Table, of_columns: Table, least: float, even: float
+    forward: Table, backward: Table, of_rows: Table, of_columns: Table, least: float, even: float, curve: Curve | None
 ) -> NDArray[np.bool_]:
-    """Which pairs may have x > `least`: one of the two shares has to be as large as their mean; [C, S]."""
+    """Which pairs may exceed `least`: one of the two shares has to be as large as their mean; [C, S]."""
     larger = np.maximum(forward, backward)
     above: NDArray[np.bool_] = larger > -np.inf
-    if least <= 0:
+    if least == -np.inf:
         return above
     for kind, shape in ((of_rows, (1, -1)), (of_columns, (-1, 1))):
-        wanted = np.log(np.maximum(least / np.exp(kind.astype(np.float64)) - even, _TINY)) - _SLACK
+        share = np.exp(np.minimum(_log_share_for(curve, least, kind), float(HIGHEST) + 10)) - even
+        wanted = np.log(np.maximum(share, _TINY)) - _SLACK
         above &= larger > wanted.astype(np.float32).reshape(shape)
     return above
 
@@ -474,7 +506,7 @@ def pair_scores(engine: Engine, relation: int, source: Ids, target: Ids) -> tupl
             part = slice(first, first + _ROWS)
             # Many pairs share a subject or an object, which is walked once.
             asked, place = np.unique(one[part], return_inverse=True)
-            query = vectors.walk(vectors.rows(asked), [hop])[place]
-            scores[part] = engine.hops.scale * (query * vectors.candidates(other[part])).sum(axis=1)
+            query = (engine.hops.scale * vectors.walk(vectors.rows(asked), [hop]))[place]
+            scores[part] = (query * vectors.candidates(other[part])).sum(axis=1)
         found.append(scores)
     return found[0], found[1]
