@@ -338,7 +338,8 @@ class _Side:
 
     def kinds_with(self, other: _Side) -> Table:
         """The most that log κ of a pair may be; where all others are new to the relation, no pair has κ = 1: [N]."""
-        return np.minimum(self.kind, other.kind.max())
+        most: Table = np.minimum(self.kind, other.kind.max())
+        return most
 
 
 _ROWS = 4096
@@ -413,8 +414,8 @@ def _search(
             forward, backward, own.kinds_with(objects), objects.kinds_with(own), best.least, even, curve
         ).nonzero()
         kind = np.minimum(own.kind[row], objects.kind[column]).astype(np.float64)
-        pairs = (score[column, row].astype(np.float64) for score in (forward, backward))
-        odds = log_odds_of(curve, log_share(*pairs, even), kind)
+        ahead, behind = (score[column, row].astype(np.float64) for score in (forward, backward))
+        odds = log_odds_of(curve, log_share(ahead, behind, even), kind)
         keep = np.flatnonzero(odds > best.least)
         best.add(
             Found(
