@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
-from typing import NamedTuple, final
+from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,9 @@ from blockhole.queries.language import Query, encode_chain, encode_entity, encod
 from blockhole.queries.plans import Plan, chain_to
 from blockhole.runs.run import Run
 
+if TYPE_CHECKING:
+    import torch
+
 _PROPOSED = 256
 """Entities that an approximate index proposes for one hop."""
 
@@ -47,6 +50,15 @@ class Encoded(NamedTuple):
 
     query: Query
     plan: Plan
+
+
+class Settled(NamedTuple):
+    """The known answers to a query, [K], the predicted ones that may be among those asked for, [P], their values."""
+
+    known: Ids
+    known_value: Floats
+    predicted: Ids
+    predicted_value: Floats
 
 
 @final
@@ -235,9 +247,37 @@ class Engine:
         top: Count = 10,
         candidates: Candidates = "typed",
         only: Status | None = None,
+        device: str = "cpu",
     ) -> list[Answers]:
-        """What `ask` gives for each query, in order."""
-        return self.ask_together([Question(query, top, candidates, only) for query in queries])
+        """What `ask` gives for each query, in order; those of one form at once where `device` is a GPU.
+
+        A GPU opens every plausible witness, and looks for what it proposes in no index. Its probabilities differ from
+        those of a processor by what float32 rounds.
+        """
+        check_top(top)
+        encoded = [self.encode(query) for query in queries]
+        if device != "cpu":
+            from blockhole.machine import choose_device
+
+            place = choose_device(device)
+            if place.type == "cuda":
+                return self._ask_on(place, encoded, top, candidates, only)
+        return self.ask_together([Question(query, top, candidates, only) for query in encoded])
+
+    def _ask_on(
+        self, device: torch.device, encoded: Sequence[Encoded], top: int, candidates: Candidates, only: Status | None
+    ) -> list[Answers]:
+        """The answers to queries by the tables of a device, those of one form together."""
+        from blockhole.answering.device import DeviceSweep
+
+        found: dict[int, Answers] = {}
+        sweep, question = DeviceSweep(self, device, candidates), Question("", top, candidates, only)
+        for steps in dict.fromkeys(each.plan.steps for each in encoded):
+            places = [place for place, each in enumerate(encoded) if each.plan.steps == steps]
+            ids = np.array([encoded[place].plan.ids for place in places])
+            for place, settled in zip(places, sweep.settled(steps, ids, top), strict=True):
+                found[place] = self._listed(question, encoded[place].query, settled)
+        return [found[place] for place in range(len(encoded))]
 
     @checked
     def ask_together(self, questions: Sequence[Question]) -> list[Answers]:
@@ -262,26 +302,35 @@ class Engine:
             value = np.where(among, 0.0, value) if certain else np.zeros(len(value))
             low = search.settle(Wanted(among, top, each)).low
             value = np.maximum(value, low)
-        part = slice(question.offset, question.offset + question.top)
         predicted = np.flatnonzero(among & (value > 0))
-        lists: list[tuple[Status, Ids]] = [("known", known), ("predicted", predicted)]
-        listed = [
-            self._named(entity, value[entity], status)
-            for status, entities in lists
-            if question.only in (None, status)
-            for entity in self._ordered(entities, value, part)
-        ]
-        return Answers(str(parsed), tuple(listed), len(known), parsed.has_negation)
+        return self._listed(question, parsed, Settled(known, value[known], predicted, value[predicted]))
 
-    def _ordered(self, entities: Ids, value: Floats, part: slice) -> list[int]:
-        """A part of some entities in order of their values, equal ones in order of their names."""
+    def _listed(self, question: Question, parsed: Query, settled: Settled) -> Answers:
+        """The part of either list that a question asks for, by value, equal ones by name."""
+        part = slice(question.offset, question.offset + question.top)
+        lists: list[tuple[Status, Ids, Floats]] = [
+            ("known", settled.known, settled.known_value),
+            ("predicted", settled.predicted, settled.predicted_value),
+        ]
+        listed = [
+            self._named(entity, value, status)
+            for status, entities, values in lists
+            if question.only in (None, status)
+            for entity, value in self._ordered(entities, values, part)
+        ]
+        return Answers(str(parsed), tuple(listed), len(settled.known), parsed.has_negation)
+
+    def _ordered(self, entities: Ids, value: Floats, part: slice) -> list[tuple[int, float]]:
+        """A part of some entities and their values, in order of these, equal ones in order of their names."""
         if len(entities) > part.stop:
-            entities = entities[value[entities] >= nth_largest(value[entities], part.stop)]
-        return sorted(entities.tolist(), key=lambda each: (-value[each], self.graph.entities[each]))[part]
+            reach = np.flatnonzero(value >= nth_largest(value, part.stop))
+            entities, value = entities[reach], value[reach]
+        pairs = zip(entities.tolist(), value.tolist(), strict=True)
+        return sorted(pairs, key=lambda pair: (-pair[1], self.graph.entities[pair[0]]))[part]
 
     def _named(self, entity: int, value: float, status: Status) -> Answer:
-        probability = None if self.calibrated is None else float(value)
-        return Answer(self.graph.entities[entity], float(value), probability, status)
+        probability = None if self.calibrated is None else value
+        return Answer(self.graph.entities[entity], value, probability, status)
 
     @checked
     def check(self, query: str | Query | Encoded, entity: str, *, deadline: Deadline = UNLIMITED) -> Verdict:
