@@ -48,7 +48,7 @@ class Way:
     settings: Settings
 
 
-_COMMON: Final[Settings] = {
+COMMON: Final[Settings] = {
     "model": {"blocks": 4, "block_size": 32},
     "loss": {"kind": "softmax", "relation_weight": 1.0},
     "optimizer": {"kind": "adagrad", "learning_rate": 0.2},
@@ -109,7 +109,7 @@ def look(data: DataSet, asked: Settings, judge: Callable[[DataSet, TrainConfig],
     judged: dict[str, Judged] = {}
     best = WAYS[0]
     for way in WAYS:
-        config = _paced(validate(overlay(overlay(_settings(way), without_epochs(asked)), short)), seen)
+        config = paced(validate(overlay(overlay(_settings(way), without_epochs(asked)), short)), seen)
         judged[way.name] = judge(seen, config)
         if _clearly_better(judged[way.name][0], judged[best.name][0]):
             best = way
@@ -125,7 +125,7 @@ def look(data: DataSet, asked: Settings, judge: Callable[[DataSet, TrainConfig],
         epochs = judged[best.name][1]
         if "epochs" not in settings["training"] and epochs is not None:
             settings["training"] = {**settings["training"], "epochs": epochs}
-    return _paced(validate(settings), data)
+    return paced(validate(settings), data)
 
 
 def largest(asked: Settings) -> TrainConfig:
@@ -133,7 +133,7 @@ def largest(asked: Settings) -> TrainConfig:
     return validate(overlay(_settings(WAYS[0]), asked))
 
 
-def _paced(config: TrainConfig, data: DataSet) -> TrainConfig:
+def paced(config: TrainConfig, data: DataSet) -> TrainConfig:
     """The settings with a twentieth of the run between two validations: an epoch of a small graph is a few steps."""
     training, edges = config.training, 2 * len(data.split.train)
     positives = edges + (training.walks_per_edge * len(data.split.train) if training.on == "paths" else 0)
@@ -144,7 +144,7 @@ def _paced(config: TrainConfig, data: DataSet) -> TrainConfig:
 
 
 def _settings(way: Way) -> Settings:
-    return overlay(_COMMON, way.settings)
+    return overlay(COMMON, way.settings)
 
 
 def without_epochs(asked: Settings) -> Settings:

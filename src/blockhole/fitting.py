@@ -294,7 +294,7 @@ def _overrides(data: Data | None, model: str | type[Model] | None, settings: Map
     if model is not None:
         overrides["model.name"] = name_of(model) if isinstance(model, type) else model
     if isinstance(data, str | Path):
-        overrides["data"] = _lasting_name(data)
+        overrides["data"] = lasting_name(data)
     return overrides
 
 
@@ -314,7 +314,7 @@ def _chosen(
     return look_at(given, asked) if is_open(given, asked) else suited(chosen, given, asked), given
 
 
-def _lasting_name(data: str | Path) -> str:
+def lasting_name(data: str | Path) -> str:
     """The name of a data set, or the path of a file made absolute, so that a run resumes from any folder."""
     from blockhole.data.catalogue import catalogue
 

@@ -35,7 +35,9 @@ def train(
     blocks: Annotated[int | None, typer.Option(help="b, blocks per side of a relation's matrix.")] = None,
     block_size: Annotated[int | None, typer.Option(help="m, the size of a block.")] = None,
     dim: Annotated[int | None, typer.Option(help="n, the dimension of an entity; b·m for BlockHolE.")] = None,
-    preset: Annotated[str | None, typer.Option(help="paper, small, fast, best, … (default: what a short look chooses).")] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="paper, small, fast, best, … (default: what a short look chooses).")
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="Settings in a .toml, .yaml or .json file.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the facts and walks.")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Facts and walks per step.")] = None,
