@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from blockhole.choosing import Judged, is_open, largest, look, suited
+from blockhole.choosing import Judged, is_open, look, suited, without_look
 from blockhole.data.dataset import DataSet, check_facts, load
 from blockhole.errors import (
     BlockholeWarning,
@@ -122,7 +122,7 @@ def train(
                     check_free(folder)
                 # Processes that train together do not look: each would choose for itself.
                 alone = workers is ALONE
-                look_at = partial(look, judge=_judge) if alone else lambda _, asked: largest(asked)
+                look_at = partial(look, judge=_judge) if alone else without_look
                 chosen, given = _chosen(data, preset, config, overrides, look_at)
         if folder is not None:
             workers.begin(folder)
@@ -175,7 +175,7 @@ def plan_memory(
     saved: bool = True,
 ) -> MemoryNeeded:
     """How much memory `train` with these arguments takes on one CPU; the data is read, and nothing is trained."""
-    chosen, given = _chosen(data, preset, config, _overrides(data, model, settings), lambda _, asked: largest(asked))
+    chosen, given = _chosen(data, preset, config, _overrides(data, model, settings), without_look)
     _refuse_untrainable(given, chosen)
     stored = chosen.training.on_stored_paths and given.has_paths
     return memory_needed(chosen, given.split, len(given.paths("train")) if stored else None, saved=saved)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
 
-from blockhole.choosing import COMMON, SMALL, paced
+from blockhole.choosing import COMMON, SMALL, STEPS, paced
 from blockhole.data.dataset import DataSet, load
 from blockhole.errors import (
     BlockholeError,
@@ -49,10 +49,11 @@ SEARCH, JOURNAL, BEST, REPORT = "search.json", "trials.journal", "best.json", "r
 DEFAULT_SEARCH: Final = (
     "training.on=base,paths",
     "model.blocks=1,2,4,8",
-    "model.block_size=16,32,64",
+    "model.block_size=16,32,64,128",
     "loss.relation_weight=0,0.5,1,4",
     "loss.query_dropout=0,0.2,0.4",
     "penalty.dura=0.002..0.3:log",
+    "penalty.n3=0,0.01,0.03",
     "optimizer.learning_rate=0.05..0.5:log",
 )
 """What is searched where nothing is named."""
@@ -64,6 +65,7 @@ FIRST_POINT: Final = {
     "loss.relation_weight": 1,
     "loss.query_dropout": 0,
     "penalty.dura": 0.05,
+    "penalty.n3": 0,
     "optimizer.learning_rate": 0.2,
 }
 """The first trial, as far as these are searched: one of the ways that `train` tries by itself."""
@@ -410,7 +412,7 @@ class Search:
 def _start(data: DataSet) -> Settings:
     """What `train` does by itself, with what a search leaves as it is: all entities as rivals, or a sample of many."""
     if len(data.split.entities) <= SMALL:
-        return dict(COMMON)
+        return overlay(COMMON, {"training": {"steps": STEPS}})
     sampled = {"loss": {"kind": "sampled_softmax", "negatives": 1024}, "training": {"batch_size": 1024, "steps": 4000}}
     return overlay(COMMON, sampled)
 
