@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from blockhole.data.catalogue import catalogue
 from blockhole.data.dataset import DataSet
 from blockhole.data.edge_split import split_edges
+from blockhole.errors import note
 from blockhole.runs.config import Settings, TrainConfig, flatten, overlay, read_preset, validate
 
 SMALL: Final = 2000
@@ -124,6 +125,7 @@ def look(data: DataSet, asked: Settings, judge: Callable[[DataSet, TrainConfig],
     """
     if len(data.split.entities) > SMALL:
         return without_look(data, asked)
+    note(f"looking at the graph before training: {len(WAYS)} ways are tried for a moment each")
     trusted = len(data.split.valid) >= FEWEST_HELD_OUT
     seen = data if trusted else held_out(data)
     judged: dict[str, Judged] = {}
