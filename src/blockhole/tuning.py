@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
 
 from blockhole.choosing import COMMON, SMALL, STEPS, paced
-from blockhole.data.dataset import DataSet, load
+from blockhole.data.dataset import DataSet, check_facts, load
 from blockhole.errors import (
     BlockholeError,
     BlockholeWarning,
@@ -194,6 +194,7 @@ def tune(
         raise ConfigError(
             "several workers read the data each for itself: name a data set or a path, or take one worker."
         )
+    check_facts("data", data)
     loaded = load(data)
     if not len(loaded.split.valid):
         raise ConfigError(

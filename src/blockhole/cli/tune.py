@@ -81,5 +81,5 @@ def _seconds(text: str) -> float:
     """Seconds of a time such as 90s, 10m or 2h."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text.strip())
     if found is None:
-        raise typer.BadParameter(f"{text!r} is no time such as 90s, 10m or 2h", param_hint="--time")
+        raise typer.BadParameter(f"{text!r} is not a time such as 90s, 10m or 2h", param_hint="--time")
     return float(found[1]) * SECONDS[found[2]]
