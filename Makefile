@@ -14,7 +14,7 @@ endif
 # Bytecode is kept whatever the environment says: hundreds of processes would compile the same modules again.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: help install demo test test-all test-quick package notebooks coverage mutation fuzz kills siege lint format docs reference bench bench-serve peers screenshots clean
+.PHONY: help install demo test pytest test-all test-quick package notebooks coverage mutation fuzz kills siege lint format docs reference bench bench-serve peers screenshots clean
 help:
 	@echo "make demo     install, then train on the bundled family graph and ask the paper's two queries"
 	@echo "make test     install, then lint, type-check and run the tests"
@@ -61,12 +61,16 @@ format: install
 # A file of tests at a time on every processor; what takes long begins first.
 PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
-test: lint
+# Lint beside the tests, which wait now and then: processors have something to do all the time.
+test: install
+	@$(MAKE) --no-print-directory -j 2 lint pytest
+
+pytest: install
 	$(PYTEST)
 
 # Every combination of the crossed matrices, where `make test` tries every pair.
-test-all: lint
-	BLOCKHOLE_TESTS=all $(PYTEST)
+test-all:
+	@BLOCKHOLE_TESTS=all $(MAKE) --no-print-directory test
 
 # The library alone, for a second interpreter: no servers, browsers, databases or process groups.
 test-quick: install

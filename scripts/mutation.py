@@ -68,7 +68,6 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     "queries/plans.py": ("tests/queries/test_exact_trees.py",),
     "queries/query_sampling.py": ("tests/queries/test_query_sampling.py",),
     "queries/query_sets.py": ("tests/queries/test_query_sets.py",),
-    "queries/stored_sets.py": ("tests/queries/test_query_sets.py",),
     "queries/tokens.py": _LANGUAGE,
     "queries/tree.py": (*_LANGUAGE, "tests/queries/test_exact_trees.py"),
     "queries/typed.py": _LANGUAGE,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -44,6 +45,9 @@ FIRST = (
     "experiments",
     "serving",
     "cli",
+    "packaging",
+    "evaluation",
+    "fuzz",
 )
 """Folders by how long their longest files take: were one of these the last, a worker would end long after the others.
 
@@ -106,19 +110,39 @@ def clockwork(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made_once(tmp_path_factory, "clockwork", train_clockwork) / "run"
 
 
-@pytest.fixture
-def interpreted() -> Callable[[str], None]:
-    """Runs a program that holds GPU kernels against oracles, on the CPU; it must end well, having printed `agree`.
+_INTERPRETER = """
+import contextlib, io, json, sys, traceback
+for line in sys.stdin:
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        try:
+            exec(compile(json.loads(line), "the program", "exec"), {"__name__": "__main__"})
+        except Exception:
+            traceback.print_exc(file=printed)
+    print(json.dumps(printed.getvalue()), flush=True)
+"""
 
-    Triton decides when it is imported whether its kernels are interpreted, so a program gets a process of its own.
-    """
+
+@pytest.fixture(scope="session")
+def interpreter() -> Iterator[subprocess.Popen[str]]:
+    """A process in which Triton interprets its kernels: it decides that when it is imported, which takes seconds."""
     pytest.importorskip("triton", reason="Triton is not installed on this platform")
+    environment = {**os.environ, "TRITON_INTERPRET": "1"}
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-c", _INTERPRETER]
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment) as process:
+        yield process
+        process.kill()
+
+
+@pytest.fixture
+def interpreted(interpreter: subprocess.Popen[str]) -> Callable[[str], None]:
+    """Runs a program that holds GPU kernels against oracles, on the CPU; it must end well, having printed `agree`."""
 
     def run(program: str) -> None:
-        environment = {**os.environ, "TRITON_INTERPRET": "1"}
-        result = subprocess.run(
-            [sys.executable, "-c", program], capture_output=True, text=True, check=False, env=environment
-        )
-        assert (result.returncode, result.stdout) == (0, "agree\n"), result.stderr
+        assert interpreter.stdin is not None
+        assert interpreter.stdout is not None
+        interpreter.stdin.write(json.dumps(program) + "\n")
+        interpreter.stdin.flush()
+        assert json.loads(interpreter.stdout.readline() or '"the process has ended"') == "agree\n"
 
     return run

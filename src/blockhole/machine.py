@@ -1,15 +1,17 @@
-"""What this machine offers: devices, threads and memory, and what to say when there is no more of it."""
+"""What a process has: memory and what to say when there is no more, devices, threads, its place in a launch."""
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, final
 
 from blockhole.errors import ConfigError, EvaluationError, quoted
 
@@ -129,6 +131,15 @@ def torch_threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+def use_one_torch_thread() -> None:
+    """Let torch use one CPU thread from now on, without loading it: models of blocks answer without."""
+    loaded = sys.modules.get("torch")
+    if loaded is None:
+        os.environ["OMP_NUM_THREADS"] = "1"  # which torch reads when it is loaded
+    else:
+        loaded.set_num_threads(1)
+
+
 _ALONE = Lock()
 _alone, _before = 0, 0
 
@@ -167,3 +178,36 @@ def _openblas() -> dict[str, Any] | None:
         if hasattr(library, name.format("set")):
             return {each: getattr(library, name.format(each)) for each in ("get", "set")}
     return None
+
+
+# Which of several processes this one is, as torchrun says.
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Process `rank` of `processes`, `local_rank` of `local_processes` on this host."""
+
+    rank: int
+    processes: int
+    local_rank: int
+    local_processes: int
+
+
+def launched() -> Launch | None:
+    """The launch this process belongs to; absent where no launcher has started it."""
+    environment = os.environ
+    if not {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= environment.keys():
+        return None
+    return Launch(
+        rank=int(environment["RANK"]),
+        processes=int(environment["WORLD_SIZE"]),
+        local_rank=int(environment.get("LOCAL_RANK", "0")),
+        local_processes=int(environment.get("LOCAL_WORLD_SIZE", "1")),
+    )
+
+
+def speaks() -> bool:
+    """Whether this process is the one of its launch that prints."""
+    launch = launched()
+    return launch is None or launch.rank == 0

@@ -38,7 +38,7 @@ class Oracle:
             * self._room(s, r)
             * self._room(o, inverse)
         )
-        return (ends + even) * self._kind(o, r)
+        return ends + even
 
     def _kind(self, o: int, r: int) -> float:
         """κ of an entity as an object of r."""
@@ -50,7 +50,7 @@ class Oracle:
             members = {s for s, relation, _ in self.facts if relation == kind}
             likeness = max(likeness, len(members & taken) / len(members))
         c = 0.3 if self.calibration is None else self.calibration.kind
-        return c * (likeness + 1e-3)
+        return min(c * (likeness + 1e-3), exp(-1e-3))
 
     def hop(self, r: int) -> np.ndarray:
         """p of every pair: [E, E]."""
@@ -62,16 +62,19 @@ class Oracle:
                     if (s, r, o) in self.facts:
                         table[s, o] = 1.0
                     elif self.candidates == "all" or o in objects:
-                        table[s, o] = self._curve(self.share(s, r, o))
+                        table[s, o] = self._curve(self.share(s, r, o), self._kind(o, r))
             self.hops[r] = table
         return self.hops[r]
 
-    def _curve(self, x: float) -> float:
-        if self.calibration is not None:
+    def _curve(self, x: float, kind: float) -> float:
+        if self.calibration is None:
+            x *= kind
+        else:
             curve = self.calibration.hop
             tail, top = min(log(x) - curve.low, 0.0), max(log(x) - log(0.05), 0.0)
             middle = min(max(log(x), curve.low), log(0.05))
-            logit = curve.low_slope * tail + curve.slope * middle + curve.top_slope * top + curve.intercept
+            low_slope = curve.slope if kind < 1 else curve.low_slope
+            logit = low_slope * tail + curve.slope * middle + curve.top_slope * top + curve.intercept + log(kind)
             x = 1 / (1 + exp(-logit))
         return min(x, 0.9999)
 

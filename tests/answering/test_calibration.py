@@ -5,19 +5,23 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
+from blockhole.answering import calibrating
 from blockhole.answering.calibrating import ENOUGH, calibrate, calibration_queries, fit, measure
 from blockhole.answering.calibration import (
     CALIBRATION,
     NORMALISERS,
+    Calibrated,
     Calibration,
     ChainCurve,
     Curve,
@@ -26,11 +30,15 @@ from blockhole.answering.calibration import (
     save_calibration,
 )
 from blockhole.answering.engine import Engine
+from blockhole.answering.vectors import Vectors
 from blockhole.data.dataset import DataSet, load
 from blockhole.errors import BlockholeWarning, DataError, RunError
 from blockhole.evaluation.classification import reliability
+from blockhole.fitting import train
 from blockhole.graph.knowledge_graph import SplitGraph
+from blockhole.measuring import judge_queries
 from blockhole.queries.exact import answers
+from blockhole.queries.query_sampling import sample_from_split
 from blockhole.runs.run import Run
 from blockhole.saving import read_sealed, sha256_of
 from tests.answering.toys import calibration_by_hand, make_engine
@@ -55,12 +63,14 @@ def test_weights_are_not_less_than_they_may_be() -> None:
     assert intercept == pytest.approx(np.log(1000 / 4000), abs=0.01)
 
 
-@given(slope=st.floats(0, 5), intercept=st.floats(-10, 10), seed=st.integers(0, 2**31))
-def test_curves_never_fall(slope: float, intercept: float, seed: int) -> None:
+@given(
+    slope=st.floats(0, 5), intercept=st.floats(-10, 10), kind=st.sampled_from([0.0, -2.0]), seed=st.integers(0, 2**31)
+)
+def test_curves_never_fall(slope: float, intercept: float, kind: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
     share = np.sort(np.exp(rng.normal(-5, 8, size=50))).astype(np.float32)
     value = Curve(low=-6.0, low_slope=2 * slope, slope=slope, top_slope=slope / 2, intercept=intercept).probability(
-        share
+        share, np.full(50, kind, dtype=np.float32)
     )
     assert (np.diff(value) >= -1e-6).all()
     assert ((value >= 0) & (value <= 1)).all()
@@ -249,3 +259,28 @@ def test_sampled_normalisers_tell_their_error(monkeypatch: pytest.MonkeyPatch) -
     assert 0 < sampled.calibration.sampling_error < 0.5
     monkeypatch.setattr("blockhole.answering.calibrating._KEPT", 1)
     assert fit(engine.vectors, _data(engine, valid)).normalisers is None
+
+
+@pytest.mark.filterwarnings("ignore:family gives fewer")
+def test_c_is_the_one_that_ranks_best() -> None:
+    """Against the evaluation of complex queries, once for each c that is tried."""
+    data = load("family")
+    run = train(data, settings={"training.epochs": 10, "training.on": "base", "model.block_size": 8})
+    vectors, graph = Vectors.of(run), data.split.graph("train")
+    fitted = calibrating.fit(vectors, data).calibration.model_copy(update={"kind": 0.02, "chains": {}})
+    found = calibrating._best_kind(Engine(vectors, graph, Calibrated(fitted, None)), data, 0, None)
+    queries = sample_from_split(data.split, "valid", ("1p", "2i", "2u"), 150, 0, name="family")
+    mrr = {}
+    for kind in (0.02, 0.006, 0.06, 0.2):
+        engine = Engine(vectors, graph, Calibrated(fitted.model_copy(update={"kind": kind}), None))
+        report = judge_queries(engine, data.split, queries, torch.device("cpu"), name="family")
+        mrr[kind] = report.means["without negation"].all.means["mrr"]
+    assert len({round(each, 6) for each in mrr.values()}) > 1
+    assert mrr[min(mrr, key=lambda kind: abs(kind - found))] == pytest.approx(max(mrr.values()), abs=1e-6)
+    few = calibrating._best_kind(Engine(vectors, graph, Calibrated(fitted, None)), _almost_whole(data), 0, None)
+    assert few == 0.02
+
+
+def _almost_whole(data: DataSet) -> DataSet:
+    """The data with four validation facts: too few questions to choose by."""
+    return DataSet("few", replace(data.split, valid=data.split.valid[:4]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -17,10 +16,7 @@ from blockhole.cli.main import main
 from tests.outcomes import Outcome, command
 
 PROGRAM = f"""#!{sys.executable}
-from blockhole.cli import demo
 from blockhole.cli.main import main
-for settings in demo.MODELS.values():
-    settings |= {{"training.epochs": 1, "training.threads": 1}}
 main()
 """
 
@@ -54,6 +50,7 @@ def left(finished: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(finished, tmp_path / "runs"))
 
 
+@pytest.mark.slow
 def test_blockhole_tells_the_two_queries_apart_and_complex_cannot(finished: Path) -> None:
     report = json.loads((finished.parent / "report.json").read_text(encoding="utf-8"))
     assert report["true"]["c"] == ["Harry", "William"]
@@ -65,18 +62,7 @@ def test_blockhole_tells_the_two_queries_apart_and_complex_cannot(finished: Path
     assert (Path(blockhole["run"]) / "weights.safetensors").is_file()
 
 
-def test_a_second_demo_replaces_the_first_and_prints_a_table(
-    left: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _short(monkeypatch)
-    before = (left / "blockhole" / demo.MARK).read_bytes()
-    shown = _run(capsys, "--out", str(left), "--seed", "1").out
-    for word in ("blockhole (b)", "complex (c)", "Beatrice", "Eugenie", "William", "Harry", "✓", "blockhole serve "):
-        assert word in shown
-    assert (left / "blockhole" / demo.MARK).read_bytes() != before
-    assert sorted(path.name for path in left.iterdir()) == ["blockhole", "complex"]
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["blockhole", "complex"])
 @pytest.mark.parametrize("change", ["no mark", "trained further", "a file more", "no run", "a file", "a link"])
 def test_what_a_person_made_is_never_replaced(
@@ -110,6 +96,7 @@ def test_what_a_person_made_is_never_replaced(
     assert {path: path.read_bytes() for path in left.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.slow
 def test_out_is_a_folder(left: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = left / "blockhole" / "state.json"
     assert _run(capsys, "--out", str(file)) == (1, "", f"error: {file} is a file; choose a folder with --out.\n")
@@ -142,26 +129,36 @@ def test_the_program_is_called_as_the_shell_finds_it(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.slow
-def test_the_commands_that_it_prints_work_as_typed(tmp_path: Path) -> None:
+def test_a_second_demo_replaces_the_first_and_the_commands_that_it_prints_work_as_typed(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     _script(tmp_path)
-    environment = os.environ | {"PATH": "/usr/bin:/bin", "COLUMNS": "60", "XDG_STATE_HOME": str(tmp_path)}
+    _short(monkeypatch)
+    left = Path(shutil.copytree(finished, tmp_path / "runs" / "demo"))
+    before = (left / "blockhole" / demo.MARK).read_bytes()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", [".venv/bin/blockhole", "demo"])
+    for name, value in (("PATH", "/usr/bin:/bin"), ("COLUMNS", "60"), ("XDG_STATE_HOME", str(tmp_path))):
+        monkeypatch.setenv(name, value)
+    shown = _run(capsys, "--seed", "1").out
+    for word in ("blockhole (b)", "complex (c)", "Beatrice", "Eugenie", "William", "Harry", "✓"):
+        assert word in shown
+    assert (left / "blockhole" / demo.MARK).read_bytes() != before
+    assert sorted(path.name for path in left.iterdir()) == ["blockhole", "complex"]
 
-    def typed(command: str, line: str = "") -> str:
-        shell = ["sh", "-c", command]
-        ended = subprocess.run(shell, cwd=tmp_path, env=environment, input=line, capture_output=True, text=True)
-        assert ended.returncode == 0, ended.stderr
-        return ended.stdout
-
-    ask, serve = (line.partition(": ")[2] for line in typed(".venv/bin/blockhole demo").splitlines()[-2:])
+    ask, serve = (line.partition(": ")[2] for line in shown.splitlines()[-2:])
     assert ask == ".venv/bin/blockhole ask runs/demo/blockhole"
     assert serve == ".venv/bin/blockhole serve runs/demo/blockhole runs/demo/complex"
-    assert typed(ask, "William/^fatherOf/brotherOf/fatherOf\n").count("predicted") == 10
+    question = "William/^fatherOf/brotherOf/fatherOf\n"
+    asked = subprocess.run(["sh", "-c", ask], input=question, capture_output=True, text=True, check=False)
+    assert asked.returncode == 0, asked.stderr
+    assert asked.stdout.count("predicted") == 10
     # On a free port, for the usual one may be taken on this machine; otherwise as it was printed.
     command = ["sh", "-c", f"exec {serve} --port 0"]
-    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         assert server.stdout.readline().startswith("serving blockhole, complex at http://127.0.0.1:")
         server.send_signal(signal.SIGTERM)
     assert server.returncode == 0
     for name in ("blockhole", "complex"):  # which have been asked, and may be replaced nevertheless
-        demo.check_replaceable(tmp_path / "runs" / "demo" / name)
+        demo.check_replaceable(left / name)

@@ -29,8 +29,7 @@ from blockhole.measuring import relation_pair
 from blockhole.queries.path_sets import build_paths, write_path_splits
 from blockhole.queries.plans import Plan
 from blockhole.queries.query_sampling import sample_from_split
-from blockhole.queries.query_sets import QUERY_TYPES, QuerySet, steps_of_type
-from blockhole.queries.stored_sets import write_query_set
+from blockhole.queries.query_sets import QUERY_TYPES, QuerySet, steps_of_type, write_query_set
 from blockhole.runs.run import Run
 from blockhole.saving import read_sealed
 from tests.evaluation import oracle

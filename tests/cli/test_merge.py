@@ -16,13 +16,13 @@ def run(*arguments: object) -> int:
     return int(caught.value.code or 0)
 
 
-@pytest.fixture
-def parts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> list[Path]:
-    folders = [tmp_path / "a", tmp_path / "b"]
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The folders of two runs; read them only."""
+    folders = [tmp_path_factory.mktemp("parts") / name for name in "ab"]
     for seed, folder in enumerate(folders):
         size = ("--blocks", 2, "--block-size", 3, "--threads", 1, "--epochs", 1, "--seed", seed)
         assert run("train", "--data", "family", "--out", folder, *size) == 0
-    capsys.readouterr()
     return folders
 
 

@@ -1,4 +1,4 @@
-"""Trains runs into a folder in several ways, and makes processes fail together; a script of test_runs.py.
+"""Trains runs into a folder in several ways, and makes processes fail together; a script of conftest.py.
 
 python -m tests.distributed.run_worker FOLDER
 """
@@ -26,7 +26,7 @@ from blockhole.saving import read_sealed
 from blockhole.training.distributed import group
 from blockhole.training.workers import joined
 from tests.distributed.processes import end_group, start_group
-from tests.distributed.runs import AVERAGED, PACKED, PATIENT, SETTINGS, data, packed
+from tests.distributed.runs import AVERAGED, PACKED, PATIENT, SETTINGS, data, packed, write_facts
 from tests.training.worlds import random_split
 
 
@@ -67,6 +67,11 @@ class Ahead:
 
 def ahead(folder: Path) -> None:
     train(data(), settings=SETTINGS, out=folder, progress=Ahead(folder / SHARDS / "to come"))
+
+
+def undisturbed(facts: Path, folder: Path) -> None:
+    """The run that test_torchrun.py disturbs."""
+    train(str(facts), settings=SETTINGS, out=folder)
 
 
 def crash(folder: Path, settings: Mapping[str, Any] = SETTINGS) -> None:
@@ -209,6 +214,7 @@ def main(folder: Path) -> None:
         ("memory", 2, partial(in_memory, folder, "1x2")),
         ("packed", 4, partial(packed_in_memory, folder, "2x2")),
         ("ahead", 1, partial(ahead, folder / "ahead")),
+        ("undisturbed", 2, partial(undisturbed, write_facts(folder / "facts"), folder / "undisturbed")),
         *((f"crash {name}", 2, partial(crash, folder / name)) for name in ("to 2x2", "to 1x2", "to one")),
         ("averaged", 2, partial(go_on, folder / "averaged", None, AVERAGED)),
         (

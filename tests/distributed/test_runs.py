@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,30 +14,11 @@ from blockhole.fitting import train
 from blockhole.runs.checkpoint import read_record
 from blockhole.runs.run import Run
 from tests.distributed.run_worker import FAILURES
-from tests.distributed.runs import AVERAGED, PACKED, SETTINGS, assert_equal, data, figures, packed, tensors
-from tests.distributed.scripts import run_script
+from tests.distributed.runs import PACKED, SETTINGS, assert_equal, data, figures, packed, tensors
 
 pytestmark = pytest.mark.slow
 
 NEARLY = 1e-4
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where run_worker.py has done all it does."""
-    folder = tmp_path_factory.mktemp("runs")
-    said = run_script("run_worker", folder, within=600)
-    sys.stderr.write(said)  # pytest shows it where a group ended with another status than it should
-    train(data(), settings=SETTINGS, out=folder / "alone")
-    train(data(), settings=AVERAGED, out=folder / "averaged alone")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def statuses(folder: Path) -> dict[str, list[int]]:
-    """The exit statuses of each group's processes."""
-    found: dict[str, list[int]] = json.loads((folder / "statuses.json").read_text())
-    return found
 
 
 @pytest.mark.parametrize("mesh", ["1x2", "2x1"])

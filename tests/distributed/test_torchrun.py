@@ -14,7 +14,7 @@ import pytest
 
 from blockhole.cli.main import main
 from blockhole.fitting import train
-from tests.distributed.runs import SETTINGS, assert_equal, write_facts
+from tests.distributed.runs import SETTINGS, assert_equal
 from tests.sweep import WHOLE
 from tests.workers import quiet_port
 
@@ -38,9 +38,9 @@ def ended(command: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=LIMIT)
 
 
-@pytest.fixture(scope="module")
-def facts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_facts(tmp_path_factory.mktemp("facts") / "graph")
+@pytest.fixture
+def facts(folder: Path) -> Path:
+    return folder / "facts"
 
 
 def start_hosts(facts: Path, out: Path, *more: str) -> list[subprocess.Popen[str]]:
@@ -52,30 +52,6 @@ def start_hosts(facts: Path, out: Path, *more: str) -> list[subprocess.Popen[str
         subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for _ in range(2)
     ]
-
-
-@pytest.fixture(scope="module")
-def undisturbed(facts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of two processes that are told by hand what a launcher would tell them."""
-    out = tmp_path_factory.mktemp("undisturbed") / "run"
-    command = [BLOCKHOLE, "train", "--json", *training(facts, out)]
-    told = {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": str(quiet_port())}
-    processes = [
-        subprocess.Popen(
-            command,
-            env={**ENVIRONMENT, **told, "RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    said = [process.communicate(timeout=LIMIT) for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], said
-    reports = [text for text, _ in said if text]
-    assert len(reports) == 1  # one of the two processes speaks, once
-    assert json.loads(reports[0])["complete"]
-    return out
 
 
 def kill_one_worker(launcher: subprocess.Popen[str], state: Path) -> bool:
@@ -92,7 +68,9 @@ def kill_one_worker(launcher: subprocess.Popen[str], state: Path) -> bool:
 
 
 @pytest.mark.parametrize("host", [None, 0, 1] if WHOLE else [1])
-def test_a_killed_worker_changes_nothing(facts: Path, undisturbed: Path, tmp_path: Path, host: int | None) -> None:
+def test_a_killed_worker_changes_nothing(
+    facts: Path, folder: Path, statuses: dict[str, list[int]], tmp_path: Path, host: int | None
+) -> None:
     """On a host alone, or on one of two.
 
     Of two launchers each counts its own restarts: that of the worker that was killed is one ahead of the other.
@@ -111,7 +89,8 @@ def test_a_killed_worker_changes_nothing(facts: Path, undisturbed: Path, tmp_pat
     assert [each.returncode for each in launchers] == [0] * len(launchers), said
     assert "exitcode: -9" in said[struck][1]
     assert [json.loads(out)["complete"] for out, _ in said.values() if out] == [True]
-    assert_equal(undisturbed, tmp_path / "run")
+    assert statuses["undisturbed"] == [0, 0]
+    assert_equal(folder / "undisturbed", tmp_path / "run")
 
 
 def test_restarts_leave_a_run_alone_that_others_began(facts: Path, tmp_path: Path) -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.docs.pages import ROOT, commands, examples, run_steps
 
+_CONTRACT = """
+import os, sys, pytest
+os.chdir({root!r})
+sys.path.insert(0, "")
+status = pytest.main([*{options}, "tests/models/test_contract.py", "tests/models/test_gradients.py"])
+if status:
+    sys.exit(f"the tests of models end with {{status}}")
+"""
 GUIDE = ROOT / "docs" / "how-to" / "new-model.md"
 
 
@@ -25,15 +30,10 @@ def test_the_new_model_trains_and_answers(tmp_path: Path, one_core: None) -> Non
     exported, *asked = [command.text.split() for command in commands(console)]
     assert exported[0] == "export"
     variables = dict(word.split("=", 1) for word in exported[1:])
-    run_steps([passed, variables, *asked], tmp_path, tmp_path)
-    path = os.pathsep.join((str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])))
-    environment = os.environ | variables | {"PYTHONPATH": path}
-    options = f"-q -p no:cacheprovider --basetemp {tmp_path / 'pytest'} -k quate"
-    files = "tests/models/test_contract.py tests/models/test_gradients.py"
-    contract = [sys.executable, "-m", "pytest", *options.split(), *files.split()]
-    ended = subprocess.run(contract, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stdout
-    assert " passed" in ended.stdout
+    options = ["-q", "-p", "no:cacheprovider", "--basetemp", str(tmp_path / "pytest"), "-k", "quate"]
+    contract = _CONTRACT.format(root=str(ROOT), options=options)
+    *_, tested = run_steps([passed, variables, *asked, contract], tmp_path, tmp_path)
+    assert " passed" in tested
 
 
 def test_the_new_model_is_about_fifty_lines() -> None:

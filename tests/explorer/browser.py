@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Literal, final
 from urllib.parse import urlencode, urlsplit
 
-from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Playwright, Route, expect
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Playwright, Route, expect
 
 Theme = Literal["light", "dark"]
 THEMES: tuple[Theme, ...] = ("light", "dark")
@@ -132,10 +132,24 @@ class Held:
 
 
 @contextmanager
-def visiting(browser: Browser, url: str, *, width: int = 1200, theme: Theme = "light") -> Iterator[Visit]:
-    """A visit with a fresh profile, checked when it ends."""
+def opened(browser: Browser, *, width: int = 1200, theme: Theme = "light") -> Iterator[BrowserContext]:
+    """A fresh profile."""
     with browser.new_context(viewport={"width": width, "height": 800}, color_scheme=theme) as context:
         context.set_default_timeout(PATIENCE)
-        visit = Visit(context.new_page(), url)
+        yield context
+
+
+@contextmanager
+def visiting(profile: BrowserContext, url: str) -> Iterator[Visit]:
+    """A visit, checked when it ends; the profile then forgets what the page has kept, and closes what was opened."""
+    before = set(profile.pages)
+    visit = Visit(profile.new_page(), url)
+    try:
         yield visit
         visit.check()
+    finally:
+        profile.set_offline(False)
+        for page in set(profile.pages) - before:
+            page.close()
+        for page in before:
+            page.evaluate("localStorage.clear()")

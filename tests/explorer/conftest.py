@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urljoin
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, sync_playwright
 
-from tests.explorer.browser import CHROMIUM, Visit, launch, visiting
+from tests.explorer.browser import CHROMIUM, Visit, launch, opened, visiting
 from tests.explorer.world import NAMES, make_runs
 from tests.serving.processes import serving
 from tests.workers import made_once
@@ -37,8 +38,19 @@ def browser() -> Iterator[Browser]:
         yield browser
 
 
+@pytest.fixture(scope="module")
+def profile(browser: Browser, url: str) -> Iterator[BrowserContext]:
+    """A profile for a file of tests: one for each would start a process and read the page's files again.
+
+    The page that stays open keeps the process of the others.
+    """
+    with opened(browser) as context:
+        context.new_page().goto(urljoin(url, "static/icon.svg"))
+        yield context
+
+
 @pytest.fixture
-def visit(browser: Browser, url: str) -> Iterator[Visit]:
-    """A page with a fresh profile; when the test ends, nothing may have gone wrong behind it."""
-    with visiting(browser, url) as visit:
+def visit(profile: BrowserContext, url: str) -> Iterator[Visit]:
+    """A page in a profile that remembers nothing; when the test ends, nothing may have gone wrong behind it."""
+    with visiting(profile, url) as visit:
         yield visit

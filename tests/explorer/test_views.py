@@ -7,7 +7,7 @@ import json
 import pytest
 from playwright.sync_api import Browser, Route, expect
 
-from tests.explorer.browser import THEMES, TWO_FRAMES, Theme, Visit, visiting
+from tests.explorer.browser import THEMES, TWO_FRAMES, Theme, Visit, opened, visiting
 from tests.explorer.world import BOLD, HUB, IMAGE, LONG, SCRIPT, SPOKES
 
 QUERY = '"number 7"/next/double'
@@ -171,7 +171,7 @@ def test_a_query_with_markup_and_an_error_about_it_are_text(visit: Visit) -> Non
 
 @pytest.mark.parametrize("width", [320, 390, 768])
 def test_nothing_is_wider_than_a_narrow_screen(browser: Browser, url: str, width: int) -> None:
-    with visiting(browser, url, width=width) as visit:
+    with opened(browser, width=width) as profile, visiting(profile, url) as visit:
         for name, place in PLACES.items():
             visit.open(**place).settle()
             assert visit.page.evaluate("document.documentElement.scrollWidth") <= width, name
@@ -180,7 +180,7 @@ def test_nothing_is_wider_than_a_narrow_screen(browser: Browser, url: str, width
 
 @pytest.mark.parametrize("system", THEMES)
 def test_colours_follow_the_system_until_chosen_and_are_remembered(browser: Browser, url: str, system: Theme) -> None:
-    with visiting(browser, url, theme=system) as visit:
+    with opened(browser, theme=system) as profile, visiting(profile, url) as visit:
         visit.open()
         button = visit.page.get_by_role("button", name="Dark colours")
         assert visit.is_dark == (system == "dark")
@@ -205,15 +205,16 @@ def test_chains_are_drawn_again_for_another_width_alone(visit: Visit) -> None:
     expect(node).to_be_visible()
 
 
-def test_nothing_jumps_while_the_page_loads(visit: Visit) -> None:
-    """What is there at first stays where it is, by the browser's own measure of layout shift."""
-    visit.open(q=QUERY).settle()
-    shift = visit.page.evaluate(
-        """() => new Promise(resolve => {
-            let sum = 0;
-            const add = list => list.getEntries().forEach(entry => { sum += entry.value; });
-            new PerformanceObserver(add).observe({type: "layout-shift", buffered: true});
-            setTimeout(() => resolve(sum), 200);
-        })"""
-    )
+def test_nothing_jumps_while_the_page_loads(browser: Browser, url: str) -> None:
+    """What is there at first stays where it is, by the browser's own measure; it has none of the files yet."""
+    with opened(browser) as profile, visiting(profile, url) as visit:
+        visit.open(q=QUERY).settle()
+        shift = visit.page.evaluate(
+            """() => new Promise(resolve => {
+                let sum = 0;
+                const add = list => list.getEntries().forEach(entry => { sum += entry.value; });
+                new PerformanceObserver(add).observe({type: "layout-shift", buffered: true});
+                setTimeout(() => resolve(sum), 200);
+            })"""
+        )
     assert shift < 0.01

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from blockhole.errors import ConfigError
 from blockhole.models.blockhole import BlockHolE
+from blockhole.models.catalogue import ModelSettings
 from blockhole.models.complex import ComplEx
 from blockhole.models.contract import Model
 from blockhole.models.distmult import DistMult
@@ -93,6 +94,11 @@ def test_the_settings_of_the_sum() -> None:
     parts = [build("blockhole", 4, size, tied=True, seed=0) for size in (3, 5)]
     found = merged_settings(parts)
     assert (found.name, found.blocks, found.block_size, found.inverses) == ("blockhole", 4, 8, "tied")
+    assert found.merged_from == merge_models(parts).merged_from == (12, 20)
+    more = merged_settings([merge_models(parts), parts[0]])
+    assert (more.merged_from, more.block_size) == ((12, 20, 12), 11)
+    with pytest.raises(ConfigError, match=r"12 \+ 20 is not its dimension, 36"):
+        ModelSettings(blocks=4, block_size=9, merged_from=(12, 20))
     dims = merged_settings([build("rescal", 1, size, tied=False, seed=0) for size in (3, 5)])
     assert (dims.name, dims.dim, dims.inverses) == ("rescal", 8, "own")
 

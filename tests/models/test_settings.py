@@ -33,7 +33,7 @@ def test_a_model_tells_the_settings_it_can_be_built_from(name: str) -> None:
         given = ModelSettings.model_validate({"name": name, "inverses": inverses, **size})
         model = build_model(given, E, R, seed=0)
         assert settings_of(model) == given
-        assert settings_of(model, 24).dimension == 24
+        assert settings_of(model, (12, 24)).dimension == 36
 
 
 OWN = """

@@ -21,11 +21,13 @@ from blockhole.queries.query_sets import (
     QuerySet,
     count_answers,
     easy_and_hard,
+    find_query_files,
     graphs_of_split,
+    read_query_set,
     slots_of_type,
     steps_of_type,
+    write_query_set,
 )
-from blockhole.queries.stored_sets import find_query_files, read_query_set, write_query_set
 from tests.files.published import ENTITIES, HOP, RELATIONS, write_pickle, write_published
 from tests.queries.graphs import make_graph
 

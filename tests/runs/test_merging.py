@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -24,11 +25,18 @@ def trained(folder: Path, data_seed: int = 0, **settings: Any) -> Path:
     return folder
 
 
-@pytest.fixture
-def parts(tmp_path: Path) -> list[Path]:
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Two runs, one of them with best weights."""
-    first = trained(tmp_path / "first", early_stop__metric="mq")
-    return [first, trained(tmp_path / "second", training__seed=1, model__block_size=4)]
+    folder = tmp_path_factory.mktemp("both")
+    first = trained(folder / "first", early_stop__metric="mq")
+    return [first, trained(folder / "second", training__seed=1, model__block_size=4)]
+
+
+@pytest.fixture
+def parts(both: list[Path], tmp_path: Path) -> list[Path]:
+    """Copies of them, to do anything with."""
+    return [Path(shutil.copytree(run, tmp_path / run.name)) for run in both]
 
 
 def scores(run: Run) -> torch.Tensor:

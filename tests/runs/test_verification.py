@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import warnings
 from collections.abc import Callable
 from io import BytesIO
@@ -33,13 +34,22 @@ from tests.serving.random_run import write_random_run
 from tests.sweep import WHOLE
 
 
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What was kept of an older version, with its run trained further."""
+    kept = copy_kept(tmp_path_factory.mktemp("saved") / "kept")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(kept)
+        train(out=kept / "run", settings={"training.epochs": 4}, resume=True)
+    return kept
+
+
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def run(saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run with all files that a run can have, saved as they are now."""
-    folder = copy_kept(tmp_path / "kept") / "run"
-    monkeypatch.chdir(tmp_path / "kept")
-    train(out=folder, settings={"training.epochs": 4}, resume=True)
-    return folder
+    kept = Path(shutil.copytree(saved, tmp_path / "kept"))
+    monkeypatch.chdir(kept)
+    return kept / "run"
 
 
 def flip(path: Path) -> None:

@@ -257,6 +257,15 @@ def test_a_client_that_reads_slowly_gets_everything(impatient: ServerProcess) ->
     assert received.endswith(b"}")
 
 
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs /proc")
+def test_models_of_blocks_are_served_without_torch(impatient: ServerProcess) -> None:
+    with impatient.client() as client:
+        assert client.post("/api/ask", json={"query": QUERY}).status_code == 200
+    held = Path(f"/proc/{impatient.process.pid}/maps").read_text(encoding="utf-8")
+    assert "numpy" in held
+    assert "libtorch" not in held
+
+
 def test_a_byte_now_and_then_does_not_keep_a_connection(impatient: ServerProcess) -> None:
     with socket.create_connection(("127.0.0.1", impatient.port), timeout=60) as connection:
         connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from blockhole.cli.main import main
+from blockhole.machine import use_one_torch_thread
 from blockhole.saving import read_sealed
 from blockhole.serving.served_runs import names_of
 from tests.serving.random_run import write_random_run
@@ -33,6 +36,17 @@ def refused(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
         return err.removeprefix("error: ").rstrip("\n")
 
     return start
+
+
+def test_torch_is_told_to_use_one_thread_and_not_loaded_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[int] = []
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(set_num_threads=told.append))
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    use_one_torch_thread()
+    assert (told, os.environ.get("OMP_NUM_THREADS")) == ([1], None)
+    monkeypatch.delitem(sys.modules, "torch")
+    use_one_torch_thread()
+    assert (told, os.environ.get("OMP_NUM_THREADS"), "torch" in sys.modules) == ([1], "1", False)
 
 
 def test_a_port_in_use(refused: Callable[..., str], run: Path) -> None:

@@ -45,7 +45,7 @@ FAULT = "fault: "
 
 SETTINGS = SMALL | {
     "training.on": "base",
-    "training.epochs": 40,
+    "training.epochs": 20,
     "training.batch_size": 16,
     "training.checkpoint_seconds": 0,
     "loss.kind": "sampled_softmax",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from functools import partial, reduce
 from itertools import pairwise, repeat
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, final
@@ -14,30 +16,34 @@ from numpy.typing import NDArray
 
 from blockhole.answering.calibration import (
     BEND,
+    ONE_PART,
     Calibrated,
     Calibration,
     ChainCurve,
     Curve,
+    Parts,
     fit_logistic,
     log_odds,
     save_calibration,
 )
 from blockhole.answering.device import DeviceSweep
 from blockhole.answering.engine import Encoded, Engine
-from blockhole.answering.hops import KIND, Floats, Hops
+from blockhole.answering.hops import KIND, Floats, Ids, Table
 from blockhole.answering.known import KnownFacts
 from blockhole.answering.search import UNLIMITED, Search, Wanted
 from blockhole.answering.vectors import Vectors
 from blockhole.data.dataset import DataSet, load
-from blockhole.errors import DataError, QueryTooCostly, RunError, Seed, checked, counted
+from blockhole.errors import BlockholeWarning, DataError, QueryTooCostly, RunError, Seed, checked, counted
 from blockhole.evaluation.classification import Reliability, reliability
 from blockhole.evaluation.completion import both_sides
+from blockhole.evaluation.query_ranking import rank_answers
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.machine import choose_device
 from blockhole.queries.exact import holds
 from blockhole.queries.language import Hop, Query
 from blockhole.queries.paths import PathQueries
 from blockhole.queries.plans import Plan
+from blockhole.queries.query_sampling import sample_from_split
 from blockhole.queries.walks import sample_walks
 from blockhole.runs.run import Run
 
@@ -126,6 +132,7 @@ def _data_for(run: Run, data: DataSet | Path | str | None) -> DataSet:
 
 def fit(vectors: Vectors, data: DataSet, *, seed: Seed = 0, device: torch.device | None = None) -> Calibrated:
     """The calibration of a model's vectors by the validation facts of `data`, on a GPU where `device` is one."""
+    device = device if device is not None and device.type == "cuda" else None
     known = KnownFacts(data.split.graph("train"))
     asked = _missing_facts(known, data)
     if len(asked) // 2 < ENOUGH:
@@ -135,15 +142,23 @@ def fit(vectors: Vectors, data: DataSet, *, seed: Seed = 0, device: torch.device
         )
     rng = np.random.default_rng(seed)
     asked = asked.take(rng.permutation(len(asked))[:_ASKED])
-    scale = _fit_scale(vectors, known, asked.take(slice(0, _SCALED)))
+    parts, scale = _fit_scale(vectors, known, asked.take(slice(0, _SCALED)))
     # What follows is fitted on shares, for which any curve will do.
     calibration = Calibration(
-        scale=scale, kind=KIND, hop=_ANY, chains={}, facts=len(asked), missing=1, brier=0, sampling_error=0
+        scale=scale,
+        parts=parts,
+        kind=KIND,
+        hop=_ANY,
+        chains={},
+        facts=len(asked),
+        missing=1,
+        brier=0,
+        sampling_error=0,
     )
     table, error = _normalisers(Engine(vectors, known.graph, Calibrated(calibration, None)), rng, device)
-    hops, truth = Engine(vectors, known.graph, Calibrated(calibration, table)).hops, data.split.graph("train", "valid")
-    pairs = _pairs(hops, known, asked, truth, "taken", rng)
-    others = _pairs(hops, known, asked.take(slice(0, _ASKED_OF_ALL)), truth, "others", rng)
+    engine, truth = Engine(vectors, known.graph, Calibrated(calibration, table)), data.split.graph("train", "valid")
+    pairs = _pairs(engine, asked, truth, "taken", rng, device)
+    others = _pairs(engine, asked.take(slice(0, _ASKED_OF_ALL)), truth, "others", rng, device)
     held_out = pairs.question % 10 < 10 * _HELD_OUT
     curve = _fit_curve(pairs)
     calibration = calibration.model_copy(
@@ -154,7 +169,10 @@ def fit(vectors: Vectors, data: DataSet, *, seed: Seed = 0, device: torch.device
             "sampling_error": error,
         }
     )
-    chains = _fit_chains(Engine(vectors, known.graph, Calibrated(calibration, table)), data, seed, device)
+    engine = Engine(vectors, known.graph, Calibrated(calibration, table))
+    calibration = calibration.model_copy(update={"kind": _best_kind(engine, data, seed, device)})
+    engine = Engine(vectors, known.graph, Calibrated(calibration, table))
+    chains = _fit_chains(engine, data, seed, device)
     missing = _missing_by_validation_fact(known, data)
     hop = calibration.hop.model_copy(update={"intercept": calibration.hop.intercept + float(np.log(missing))})
     return Calibrated(calibration.model_copy(update={"hop": hop, "chains": chains, "missing": missing}), table)
@@ -204,19 +222,25 @@ def _missing_facts(known: KnownFacts, data: DataSet) -> PathQueries:
     return queries.take(np.sort(first))
 
 
-def _fit_scale(vectors: Vectors, known: KnownFacts, asked: PathQueries) -> float:
-    """α of greatest likelihood: how sharp a softmax over all objects but the known ones says where facts are."""
+def _fit_scale(vectors: Vectors, known: KnownFacts, asked: PathQueries) -> tuple[Parts, float]:
+    """How much each part counts, and α: of greatest likelihood that a softmax over all unknown objects gives facts."""
     from scipy.optimize import minimize_scalar
 
-    table, scores, target = vectors.all_candidates(), [], []
+    table, first = vectors.all_candidates(), 0
+    vector: list[Floats] = []
+    excluded: list[Ids] = []
+    target: list[Ids] = []
     for relation in np.unique(asked.path[:, 0]).tolist():
         rows = np.flatnonzero(asked.path[:, 0] == relation)
-        score = vectors.walk(vectors.rows(asked.source[rows]), [relation]).astype(np.float32) @ table.T
+        vector.append(vectors.walk(vectors.rows(asked.source[rows]), [relation]))
         row, known_object = known.facts_of(asked.source[rows], relation)
-        score[row, known_object] = -np.inf
-        scores.append(score)
+        excluded.append(np.stack([row + first, known_object]))
         target.append(asked.target[rows])
-    score, place = np.concatenate(scores), np.concatenate(target)
+        first += len(rows)
+    place, (row, known_object) = np.concatenate(target), np.concatenate(excluded, axis=1)
+    hits = np.stack([np.arange(len(place)), place])
+    parts, score = _fit_parts(vectors, table, np.concatenate(vector), (row, known_object), hits)
+    score[row, known_object] = -np.inf
     score -= score.max(axis=1, keepdims=True)
     hit = score[np.arange(len(place)), place]
 
@@ -224,7 +248,50 @@ def _fit_scale(vectors: Vectors, known: KnownFacts, asked: PathQueries) -> float
         scale = np.float32(np.exp(log_scale))
         return float((np.log(np.exp(scale * score).sum(axis=1)) - scale * hit).mean())
 
-    return float(np.exp(minimize_scalar(loss, bounds=(-4, 4), method="bounded", options={"xatol": 0.01}).x))
+    found = minimize_scalar(loss, bounds=(-4, 4), method="bounded", options={"xatol": 0.01}).x
+    return parts, float(np.exp(found))
+
+
+def _fit_parts(
+    vectors: Vectors, table: Table, query: Floats, excluded: tuple[Ids, Ids], hits: Ids
+) -> tuple[Parts, Table]:
+    """How much each part of a merged model counts in query vectors, and the scores they have then.
+
+    The weights have the greatest likelihood that a softmax over all but the `excluded` (row, entity) gives the `hits`,
+    [2, H]: a row's hits count as one. A model of one part has nothing to weigh. Shapes: [N, width] → [N, E].
+    """
+    from scipy.optimize import minimize
+
+    count = len(vectors.settings.merged_from) or 1
+    scores = [np.where(vectors.part == part, query, 0.0).astype(np.float32) @ table.T for part in range(count)]
+    if count == 1:
+        return ONE_PART, scores[0]
+    row, entity = hits
+    share = 1 / np.bincount(row, minlength=len(query))[row] / len(np.unique(row))
+    true = np.array([share @ score[row, entity] for score in scores])
+    used = np.unique(row)
+
+    def loss(weights: Floats) -> tuple[float, Floats]:
+        score = _mixed(scores, weights)
+        score[excluded] = -np.inf
+        score = score[used]
+        most = score.max(axis=1, keepdims=True)
+        np.exp(score - most, out=score)
+        total = score.sum(axis=1, keepdims=True)
+        score /= total
+        slope = np.array([np.einsum("ne,ne->", score, own[used]) / len(used) for own in scores]) - true
+        return float((np.log(total) + most).mean() - weights @ true), slope
+
+    found = minimize(loss, np.full(count, 1.0), jac=True, method="L-BFGS-B", bounds=[(0.0, None)] * count).x
+    return tuple(found.tolist()), _mixed(scores, found)
+
+
+def _mixed(scores: Sequence[Table], weights: Floats) -> Table:
+    """The weighted sum of tables of scores: [N, E]."""
+    mixed = np.zeros_like(scores[0])
+    for score, weight in zip(scores, weights.tolist(), strict=True):
+        mixed += np.float32(weight) * score
+    return mixed
 
 
 def _normalisers(
@@ -240,7 +307,7 @@ def _normalisers(
     counts = (typed, relations * entities - typed)
     sizes = [normalisers.affordable(count, budget) for count, budget in zip(counts, _BUDGET, strict=True)]
     sums = normalisers.sums
-    if device is not None and device.type == "cuda":
+    if device is not None:
         sums, sizes = DeviceSweep(engine, device).normalisers, [entities, max(sizes[1], _ON_GPU)]
     table = np.empty((relations, entities), dtype=np.float32)
     squares: list[float] = []
@@ -265,11 +332,12 @@ _ON_GPU = 4096
 class Pairs:
     """Objects that (s, r) does not have in train: the `best` twenty of each, and some others, each for `weight` many.
 
-    `share` is x. Shapes [N].
+    `share` is x, `kind` is log κ. Shapes [N].
     """
 
     question: NDArray[np.int64]
     share: NDArray[np.float32]
+    kind: NDArray[np.float32]
     label: NDArray[np.bool_]
     best: NDArray[np.bool_]
     weight: Floats
@@ -280,12 +348,12 @@ class Pairs:
 
 
 def _pairs(
-    hops: Hops,
-    known: KnownFacts,
+    engine: Engine,
     asked: PathQueries,
     truth: KnowledgeGraph,
     which: Literal["taken", "others"],
     rng: np.random.Generator,
+    device: torch.device | None,
 ) -> Pairs:
     """Pairs of the questions asked, with objects that the relation takes in train, or with all others.
 
@@ -293,29 +361,35 @@ def _pairs(
     both would say far too little of those that a relation takes.
     """
     found: list[tuple[NDArray[Any], ...]] = []
-    true, place = KnownFacts(truth), np.full(known.graph.num_entities, -1)
+    known, true, place = engine.known, KnownFacts(truth), np.full(engine.graph.num_entities, -1)
+    sweep = DeviceSweep(engine, device) if device is not None else None
     for relation in np.unique(asked.path[:, 0]).tolist():
         questions, objects = np.flatnonzero(asked.path[:, 0] == relation), known.candidates(relation)
         if which == "others":
             objects = np.setdiff1d(np.arange(known.graph.num_entities), objects, assume_unique=True)
         if not len(objects):
             continue
-        columns = hops.columns(relation, objects)
+        if sweep is None:
+            shares = partial(engine.hops.shares, columns=engine.hops.columns(relation, objects))
+        else:
+            shares = partial(sweep.shares, relation=relation, objects=objects)
+        kind = engine.hops.log_kind(relation)[objects]
         place[:] = -1
         place[objects] = np.arange(len(objects))
         size = max(1, _AT_ONCE // len(objects))
         for first in range(0, len(questions), size):
             rows = questions[first : first + size]
             source = asked.source[rows]
-            share, label = hops.shares(source, columns), np.zeros((len(rows), len(objects)), dtype=bool)
+            share, label = shares(source), np.zeros((len(rows), len(objects)), dtype=bool)
             for facts, of in ((true, label), (known, share)):
                 row, target = facts.facts_of(source, relation)
                 row, target = row[place[target] >= 0], place[target][place[target] >= 0]
                 of[row, target] = facts is true
             for question, own, is_true in zip(rows, share, label, strict=True):
-                chosen, best, weight = _drawn(own, is_true, rng)
-                found.append((np.full(len(chosen), question), own[chosen], is_true[chosen], best, weight))
-    empty = np.zeros(0, np.int64), np.zeros(0, np.float32), *[np.zeros(0, bool)] * 2, np.zeros(0)
+                chosen, best, weight = _drawn(own * np.exp(kind), is_true, rng)
+                parts = own[chosen], kind[chosen], is_true[chosen], best, weight
+                found.append((np.full(len(chosen), question), *parts))
+    empty = np.zeros(0, np.int64), *[np.zeros(0, np.float32)] * 2, *[np.zeros(0, bool)] * 2, np.zeros(0)
     return Pairs(*map(np.concatenate, zip(empty, *found, strict=True)))
 
 
@@ -342,13 +416,87 @@ def _fit_kind(others: Pairs, curve: Curve) -> float:
     """c: how much an object counts that is new to a relation, so that as many are probable as are true."""
 
     def excess(log_kind: float) -> float:
-        share = others.share * np.float32(np.exp(log_kind) / KIND)
-        return float(others.weight @ (curve.probability(share) - others.label))
+        kind = others.kind + np.float32(log_kind - np.log(KIND))
+        return float(others.weight @ (curve.probability(others.share, kind) - others.label))
 
     return float(np.exp(_root(excess, *np.log(_KINDS)))) if len(others.share) else KIND
 
 
 _KINDS = (1e-4, 1.0)
+
+
+def _best_kind(engine: Engine, data: DataSet, seed: int, device: torch.device | None) -> float:
+    """c, for which missing answers rank best among all entities: as fitted on single hops, or some times as much.
+
+    An answer to `a/r & b/s`, drawn from all entities and not by its number of facts, is new to one of the relations
+    much more often than the object of a fact drawn at random. How much more, and how much worse single hops rank then,
+    differs from graph to graph, so c is chosen by the ranks of all such questions, sampled as `blockhole data queries`
+    does.
+    """
+    assert engine.calibration is not None
+    fitted, curve, entities = engine.calibration.kind, engine.calibration.hop, engine.graph.num_entities
+    count = min(_RANKED, _SHARES // entities)
+    if count < ENOUGH:
+        return fitted
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BlockholeWarning)  # of few queries
+        try:
+            queries = sample_from_split(data.split, "valid", _RANKED_TYPES, count, seed, name=data.name)
+        except DataError:
+            return fitted
+    if min(map(len, queries.ids.values())) < ENOUGH:
+        return fitted
+    tried = np.minimum(fitted * np.array(_TIMES), 1.0)
+    hops = np.unique(np.concatenate([ids.reshape(-1, 2) for ids in queries.ids.values()]), axis=0)
+    shares = _rows_of_shares(engine, hops, device)
+    place = {(source, relation): row for row, (source, relation) in enumerate(hops.tolist())}
+    truth = KnownFacts(data.split.graph("train", "valid"))
+    reciprocal = np.zeros(len(tried))
+    for type_, ids in queries.ids.items():
+        union = type_ == "2u"
+        for row in ids.reshape(len(ids), -1, 2).tolist():
+            known, answers = (
+                reduce(
+                    np.union1d if union else np.intersect1d,
+                    [facts.answers(source, [relation]) for source, relation in row],
+                )
+                for facts in (engine.known, truth)
+            )
+            value = np.ones((len(tried), entities))
+            for source, relation in row:
+                kind = engine.hops.log_kind(relation)
+                kinds = np.where(kind < 0, kind + np.log(tried / fitted).astype(np.float32)[:, None], kind)
+                own = curve.probability(np.broadcast_to(shares[place[source, relation]], kinds.shape), kinds)
+                own[:, engine.known.answers(source, [relation])] = 1.0
+                value *= 1 - own if union else own
+            value = 1 - value if union else value
+            hard = np.setdiff1d(answers, known)
+            for at, each in enumerate(value):
+                ranks, _ = rank_answers(each, each, hard, known)
+                reciprocal[at] += float((1 / ranks.rank("half")).mean()) / len(ids)
+    return float(tried[np.argmax(reciprocal)])
+
+
+_TIMES = (1.0, 0.3, 3.0, 10.0)
+"""The first of equals is taken."""
+_RANKED, _RANKED_TYPES = 150, ("1p", "2i", "2u")
+_SHARES = 2**24
+"""Shares in memory together, for each hop of a query."""
+
+
+def _rows_of_shares(engine: Engine, hops: Ids, device: torch.device | None) -> Table:
+    """x of every entity by each hop (s, r) from an entity: [N, 2] → [N, E]."""
+    everyone = np.arange(engine.graph.num_entities)
+    sweep = DeviceSweep(engine, device) if device is not None else None
+    found = np.empty((len(hops), len(everyone)), dtype=np.float32)
+    for relation in np.unique(hops[:, 1]).tolist():
+        rows = np.flatnonzero(hops[:, 1] == relation)
+        source = hops[rows, 0]
+        if sweep is None:
+            found[rows] = engine.hops.shares(source, engine.hops.columns(relation))
+        else:
+            found[rows] = sweep.shares(source, relation, everyone)
+    return found
 
 
 def _root(rising: Callable[[float], float], low: float, high: float) -> float:
@@ -375,7 +523,7 @@ def _fit_curve(pairs: Pairs) -> Curve:
 
     def lack(low_slope: float) -> float:
         bent = curve.model_copy(update={"low_slope": low_slope})
-        return float(rest.weight @ (rest.label - bent.probability(rest.share)))
+        return float(rest.weight @ (rest.label - bent.probability(rest.share, rest.kind)))
 
     return curve.model_copy(update={"low_slope": _root(lack, _LEAST, _STEEPEST)})
 
@@ -385,7 +533,8 @@ _STEEPEST = 1.5
 
 def _brier(curve: Curve, pairs: Pairs, which: NDArray[np.bool_]) -> float:
     shown = pairs.best & (which if which.any() else ~which)
-    return float(np.mean((curve.probability(pairs.share[shown]) - pairs.label[shown]) ** 2))
+    said = curve.probability(pairs.share[shown], pairs.kind[shown])
+    return float(np.mean((said - pairs.label[shown]) ** 2))
 
 
 def _fit_chains(engine: Engine, data: DataSet, seed: int, device: torch.device | None) -> dict[int, ChainCurve]:
@@ -395,13 +544,30 @@ def _fit_chains(engine: Engine, data: DataSet, seed: int, device: torch.device |
     truth, found = KnownFacts(data.split.graph("train", "valid")), {}
     for length in (2, 3):
         chains = _unfinished_chains(engine.known, truth, length, seed)
-        said = _said_of_chains(engine, chains, device)
+        parts = _fit_chain_parts(engine, truth, chains)
+        said = _said_of_chains(engine, chains, parts, device)
         pairs = np.concatenate([np.zeros((0, 3)), *(map(_chain_pairs, repeat(engine), repeat(truth), chains, said))])
         label = pairs[:, 2] > 0
         if min(label.sum(), (~label).sum()) >= ENOUGH:
             (witness, share), intercept = fit_logistic(pairs[:, :2], label, (_LEAST, 0.0))
-            found[length] = ChainCurve(witness=witness, share=share, intercept=intercept)
+            found[length] = ChainCurve(parts=parts, witness=witness, share=share, intercept=intercept)
     return found
+
+
+def _fit_chain_parts(engine: Engine, truth: KnownFacts, chains: Sequence[Chain]) -> Parts:
+    """How much each part counts in the composed vectors of paths: one that has learned walks knows more of them."""
+    if not engine.vectors.settings.merged_from or not chains:
+        return ONE_PART
+    known = [engine.known.answers(*chain) for chain in chains]
+    missing = [np.setdiff1d(truth.answers(*chain), own) for chain, own in zip(chains, known, strict=True)]
+    vector = np.concatenate([engine.vectors.query(*chain) for chain in chains])
+    excluded, hits = (
+        np.stack([np.repeat(np.arange(len(each)), [len(own) for own in each]), np.concatenate(each)])
+        for each in (known, missing)
+    )
+    weights, _ = _fit_parts(engine.vectors, engine.candidates, vector, (excluded[0], excluded[1]), hits)
+    assert engine.calibration is not None
+    return tuple(weight / engine.calibration.scale for weight in weights)
 
 
 Chain = tuple[int, list[int]]
@@ -431,7 +597,7 @@ _TOP = 20
 
 
 def _said_of_chains(
-    engine: Engine, chains: Sequence[Chain], device: torch.device | None
+    engine: Engine, chains: Sequence[Chain], parts: Parts, device: torch.device | None
 ) -> Iterator[tuple[Floats, Floats] | None]:
     """The value of every entity by the best witness alone, and its log share by the composed vector, for each path.
 
@@ -439,11 +605,11 @@ def _said_of_chains(
     have the best witness that was met on the way: to be sure that there is none better would take ten times as long,
     and would hardly change a curve.
     """
-    if chains and device is not None and device.type == "cuda":
+    if chains and device is not None:
         sweep, ids = DeviceSweep(engine, device, "typed"), np.array([(source, *path) for source, path in chains])
         values = sweep.values(Plan.of_chain(*chains[0]).steps, ids).cpu().numpy()
         known = torch.tensor([len(engine.known.answers(*chain)) for chain in chains], device=device)
-        yield from zip(values, sweep.composed_shares(ids, known).cpu().numpy(), strict=True)
+        yield from zip(values, sweep.composed_shares(ids, known, parts).cpu().numpy(), strict=True)
         return
     for source, path in chains:
         among = _predictable(engine, source, path)
@@ -453,7 +619,7 @@ def _said_of_chains(
         except QueryTooCostly:
             yield None
         else:
-            yield value, engine.composed_shares(source, path)
+            yield value, engine.composed_shares(source, path, parts)
 
 
 def _predictable(engine: Engine, source: int, path: list[int]) -> NDArray[np.bool_]:

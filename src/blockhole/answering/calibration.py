@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
-from typing import Final, Literal, final
+from typing import Annotated, Final, Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,13 +31,21 @@ class _Stored(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
+Parts = Annotated[
+    tuple[Annotated[float, Field(ge=0)], ...],
+    Field(min_length=1, description="how much scores of each model count, beside α, that a model was merged from"),
+]
+ONE_PART = (1.0,)
+
+
 @final
 class Curve(_Stored):
-    """The probability of a hop by its share x: a logistic curve in log x with two bends, which never falls.
+    """The probability of a hop by its share x and its object's κ: a logistic curve with two bends, which never falls.
 
     p = 1 / (1 + exp(-(low_slope · min(log x - log L, 0) + slope · min(max(log x, log L), log K) + top_slope ·
-    max(log x - log K, 0) + intercept))). Models are often too sure of their best answers, and beyond K = 1/20 a larger
-    share then says less than before. Below L are the many that nobody is shown, and that are hardly ever true.
+    max(log x - log K, 0) + intercept + log κ))). Models are often too sure of their best answers, and beyond K = 1/20 a
+    larger share then says less than before. Below L are the many that nobody is shown, and that are hardly ever true.
+    Among objects that are new to a relation κ < 1 tells these apart, and there is no bend at L.
     """
 
     low: float = Field(description="log L, where the curve bends among the entities that are hardly ever true")
@@ -46,16 +54,17 @@ class Curve(_Stored):
     top_slope: float = Field(ge=0)
     intercept: float
 
-    def probability(self, share: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Shape [N] → [N]."""
+    def probability(self, share: NDArray[np.float32], kind: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Shapes [N, C], [C] log κ → [N, C]."""
         odds = np.log(np.maximum(share, np.float32(_LEAST)))
         above = np.maximum(odds - BEND, np.float32(0))
         below = np.minimum(odds - np.float32(self.low), np.float32(0))
         np.clip(odds, np.float32(self.low), BEND, out=odds)
         odds *= np.float32(-self.slope)
         odds -= np.float32(self.top_slope) * above
-        odds -= np.float32(self.low_slope) * below
-        odds -= np.float32(self.intercept)
+        below *= np.where(kind < 0, np.float32(self.slope), np.float32(self.low_slope))
+        odds -= below
+        odds -= np.float32(self.intercept) + kind
         np.exp(np.minimum(odds, np.float32(80), out=odds), out=odds)
         odds += np.float32(1)
         return np.divide(np.float32(1), odds, out=odds)
@@ -69,6 +78,7 @@ class ChainCurve(_Stored):
     x the share of the answer among all entities by the composed vector, times the number of known answers.
     """
 
+    parts: Parts = ONE_PART
     witness: float = Field(ge=0)
     share: float = Field(ge=0)
     intercept: float
@@ -95,6 +105,7 @@ class Calibration(_Stored):
     """From scores to probabilities: α, the curve of a hop, and where paths have scores, those of composed vectors."""
 
     scale: float = Field(gt=0, description="α, which scores are multiplied with before the softmax")
+    parts: Parts = ONE_PART
     kind: float = Field(ge=0, le=1, description="c, how much an entity counts of a kind that a relation does not take")
     hop: Curve
     chains: dict[int, ChainCurve] = Field(description="by number of hops; longer paths take the longest's")
@@ -102,6 +113,10 @@ class Calibration(_Stored):
     missing: float = Field(ge=1, description="how many facts train lacks for each validation fact that it lacks")
     brier: float = Field(ge=0, description="of the twenty best predicted objects of facts held out")
     sampling_error: float = Field(ge=0, description="root mean square error of sampled normalisers, in logits")
+
+    def weights(self, parts: Parts) -> list[float]:
+        """α times how much each part counts."""
+        return [self.scale * each for each in parts]
 
     def chain(self, hops: int) -> ChainCurve | None:
         """The curve of a path of so many hops, if paths have one."""

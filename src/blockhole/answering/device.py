@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from blockhole.answering.calibration import BEND, CLOSEST, ChainCurve, Curve
+from blockhole.answering.calibration import BEND, CLOSEST, ChainCurve, Curve, Parts
 from blockhole.answering.hops import HIGHEST, SURE
 from blockhole.answering.search import PLAUSIBLE, Candidates
 from blockhole.answering.vectors import diverged
@@ -58,6 +58,7 @@ class DeviceSweep:
         self._table = self._entity if plain else torch.tensor(engine.candidates).to(self.device)
         self._operators = copy.deepcopy(engine.vectors.operators).to(self.device)
         self._facts = EdgesOnDevice(engine.graph, self.device)
+        self._scale = torch.as_tensor(engine.hops.scale, dtype=torch.float64, device=self.device)
         self._held: dict[tuple[str, int], Tensor] = {}
 
     @property
@@ -102,7 +103,8 @@ class DeviceSweep:
         query, witness = start.nonzero(as_tuple=True)
         weight = start[query, witness]
         opened, place = torch.unique(witness, return_inverse=True)
-        columns = self._columns(relation)
+        typed = self._candidates == "typed"
+        columns = self._columns(relation, self._ids(self._engine.known.candidates(relation)) if typed else None)
         size = max(1, _NUMBERS // max(len(columns.table), 1))
         for first in range(0, len(opened), size):
             rows = self._rows(opened[first : first + size], columns)
@@ -133,35 +135,41 @@ class DeviceSweep:
             else:
                 best[own, index] = torch.maximum(best[own, index], said)
 
-    def _columns(self, relation: int) -> _Columns:
-        """What rows of a relation are computed with."""
+    def shares(self, sources: Ids, relation: int, objects: Ids) -> NDArray[np.float32]:
+        """x of the hop from each source to each object, as `hops.Hops.shares` gives it: [S], [C] → [S, C]."""
+        shares: NDArray[np.float32] = (
+            self._shares(self._ids(sources), self._columns(relation, self._ids(objects))).cpu().numpy()
+        )
+        return shares
+
+    def _columns(self, relation: int, entities: Tensor | None) -> _Columns:
+        """What rows of a relation are computed with, to some entities or to every one."""
         hops, inverse = self._engine.hops, self._engine.graph.inverse(relation)
-        if self._candidates == "typed":
-            entities = self._ids(self._engine.known.candidates(relation))
-            table = self._table[entities]
-        else:
-            entities, table = None, self._table
+        table = self._table if entities is None else self._table[entities]
         behind = self._hold("count", inverse, hops.known_counts) - self._hold("norm", inverse, hops.normalisers.of)
         room = self._hold("room", inverse, hops.log_room)
-        kind = self._hold("kind", relation, hops.log_kind).exp()
+        kind = self._hold("kind", relation, hops.log_kind)
         if entities is not None:
             behind, room, kind = behind[entities], room[entities], kind[entities]
         return _Columns(relation, inverse, entities, table, behind, room, kind)
 
     def _rows(self, sources: Tensor, columns: _Columns) -> Tensor:
-        """p of the hop from each source to each column: [S, C]; the formula of `hops`."""
+        """p of the hop from each source to each column: [S, C]."""
+        return _probability(self._shares(sources, columns), columns.kind, self._engine.hops.curve).clamp_max_(SURE)
+
+    def _shares(self, sources: Tensor, columns: _Columns) -> Tensor:
+        """x of the hop from each source to each column: [S, C]; the formula of `hops`."""
         hops, relation = self._engine.hops, columns.relation
         ahead = self._hold("count", relation, hops.known_counts) - self._hold("norm", relation, hops.normalisers.of)
         room = self._hold("room", relation, hops.log_room)[sources]
         forward, backward = self._scores(sources, columns)
         share = _exp(forward.add_((ahead[sources] + room)[:, None]).add_(columns.room))
         share += _exp(backward.add_(columns.behind + columns.room).add_(room[:, None]))
-        share = share.mul_(0.5).add_(0.1 / self._size).mul_(columns.kind)
-        return _probability(share, hops.curve).clamp_max_(SURE)
+        return share.mul_(0.5).add_(0.1 / self._size)
 
     def _scores(self, sources: Tensor, columns: _Columns) -> tuple[Tensor, Tensor]:
         """α φ(s, r, o) and α φ(o, r⁻¹, s): [S, C], [S, C]."""
-        scale, operators = self._engine.hops.scale, self._operators
+        scale, operators = self._scale, self._operators
         start = self._entity[sources].double()
         ahead = scale * operators.finish_query(operators.hop(start, _all(columns.relation, start)))
         with full_float32():
@@ -189,7 +197,7 @@ class DeviceSweep:
 
         ids [N, 1 + hops] are those of a source and of the relations from it.
         """
-        share = self.composed_shares(ids, (known < NO_PROOF).sum(dim=1))
+        share = self.composed_shares(ids, (known < NO_PROOF).sum(dim=1), curve.parts)
         kept = witness.clamp(CLOSEST, 1 - CLOSEST)
         said = torch.sigmoid(curve.witness * torch.logit(kept) + curve.share * share + curve.intercept)
         allowed = witness >= PLAUSIBLE
@@ -203,13 +211,16 @@ class DeviceSweep:
             allowed &= typed
         return torch.where(allowed, torch.maximum(witness, said), witness)
 
-    def composed_shares(self, ids: Ids, known: Tensor) -> Tensor:
+    def composed_shares(self, ids: Ids, known: Tensor, parts: Parts) -> Tensor:
         """log x of every entity by the vectors of paths with so many known answers: [N, 1 + hops], [N] → [N, E]."""
         vector = self._entity[self._ids(ids[:, 0])].double()
         for hop in range(1, ids.shape[1]):
             vector = self._operators.hop(vector, self._ids(ids[:, hop]))
+        calibration = self._engine.calibration
+        weights = [1.0] if calibration is None else calibration.weights(parts)
+        scale = torch.as_tensor(self._engine.vectors.weighed(weights), dtype=torch.float64, device=self.device)
         with full_float32():
-            score = ((self._engine.hops.scale * self._operators.finish_query(vector)).float() @ self._table.T).double()
+            score = ((scale * self._operators.finish_query(vector)).float() @ self._table.T).double()
         return score - score.logsumexp(dim=1, keepdim=True) + known.clamp_min(1).double().log()[:, None]
 
     def normalisers(self, entities: Ids, relation: int, sample: int) -> NDArray[np.float32]:
@@ -217,7 +228,7 @@ class DeviceSweep:
         normalisers = self._engine.hops.normalisers
         chosen, weight = (torch.from_numpy(each).to(self.device) for each in normalisers.sample(relation, sample))
         row, target = (self._ids(each) for each in self._engine.known.facts_of(entities, relation))
-        scale, operators, source = self._engine.hops.scale, self._operators, self._ids(entities)
+        scale, operators, source = self._scale, self._operators, self._ids(entities)
         exact = len(chosen) == self._size
         place = torch.full((self._size,), -1, device=self.device)
         place[chosen] = torch.arange(len(chosen), device=self.device)
@@ -277,14 +288,15 @@ def _exp(score: Tensor) -> Tensor:
     return score.clamp_max_(float(HIGHEST)).exp_()
 
 
-def _probability(share: Tensor, curve: Curve | None) -> Tensor:
+def _probability(share: Tensor, kind: Tensor, curve: Curve | None) -> Tensor:
     if curve is None:
-        return share
+        return share.mul_(kind.exp())
     odds = share.log_()
     bend = float(BEND)
     above, below = (odds - bend).clamp_min_(0), (odds - curve.low).clamp_max_(0)
-    odds.clamp_(curve.low, bend).mul_(curve.slope).add_(curve.intercept)
-    return odds.add_(above, alpha=curve.top_slope).add_(below, alpha=curve.low_slope).sigmoid_()
+    odds.clamp_(curve.low, bend).mul_(curve.slope).add_(curve.intercept).add_(kind)
+    below *= torch.where(kind < 0, curve.slope, curve.low_slope)
+    return odds.add_(above, alpha=curve.top_slope).add_(below).sigmoid_()
 
 
 @final

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockhole.answering.answers import Answer, Answers, Status
-from blockhole.answering.calibration import Calibrated, Calibration, load_calibration
+from blockhole.answering.calibration import ONE_PART, Calibrated, Calibration, Parts, load_calibration
 from blockhole.answering.hops import KIND, Hops, Ids
 from blockhole.answering.index import MANY, LoadedIndex, load_index
 from blockhole.answering.known import KnownFacts
@@ -134,10 +134,12 @@ class Engine:
         kept = None if loaded is None else loaded.exact
         self.candidates = vectors.all_candidates() if kept is None else kept
         self.approximate = loaded.approximate if loaded else None
-        scale, curve, table, kind = 1.0, None, None, KIND
+        scale: float | Floats = 1.0
+        curve, table, kind = None, None, KIND
         if calibrated is not None:
             calibration, table = calibrated.calibration, calibrated.normalisers
-            scale, curve, kind = calibration.scale, calibration.hop, calibration.kind
+            scale = vectors.weighed(calibration.weights(calibration.parts))
+            curve, kind = calibration.hop, calibration.kind
         self.hops = Hops(vectors, self.candidates, self.known, scale, curve, table, kind)
 
     def __repr__(self) -> str:
@@ -323,7 +325,7 @@ class Engine:
         curve = self.calibration.chain(len(path) - 1) if len(path) > 2 else None
         if curve is None:
             return None
-        share = self.composed_shares(path[0], path[1:])
+        share = self.composed_shares(path[0], path[1:], curve.parts)
         return Evidence(share if columns is None else share[columns], curve, columns)
 
     def proposed(self, sources: Ids, relation: int, columns: Ids | None) -> Ids | None:
@@ -346,9 +348,10 @@ class Engine:
         scores: Floats = self.vectors.candidates(everyone) @ self.vectors.query(source, path)[0]
         return scores
 
-    def composed_shares(self, source: int, path: Sequence[int]) -> Floats:
+    def composed_shares(self, source: int, path: Sequence[int], parts: Parts = ONE_PART) -> Floats:
         """log x of every entity by the composed vector of a path: its share among all, times the known answers; [E]."""
-        score = self.hops.composed(self.vectors.query(source, path))
+        scale = 1.0 if self.calibration is None else self.vectors.weighed(self.calibration.weights(parts))
+        score = self.hops.composed(self.vectors.query(source, path), scale)
         score -= score.max()
         known = max(len(self.known.answers(source, path)), 1)
         score += np.log(known) - np.log(np.exp(score).sum())

@@ -5,11 +5,11 @@ among all subjects of (r, o), which the inverse relation gives. n_f and n_b are 
 η_o is how often an entity with as many known subjects of r as o has more of them, η_s the same of the objects of s: a
 child whose father is known has room for no other. Then
 
-    x = (½ (n_f f + n_b b) η_s η_o + 1 / 10 E) κ_o
-where κ_o says whether o is of a kind that r takes, and the curve of `calibration` makes a probability p(s, r, o)
-of x; a fact has p = 1. Read backwards, (o, r⁻¹, s) has the same x but for κ: what a
-question starts from is taken to be of the right kind. `calibrating` fits α, κ and
-the curve.
+    x = ½ (n_f f + n_b b) η_s η_o + 1 / 10 E
+
+and the curve of `calibration` makes a probability p(s, r, o) of x and of κ_o, which says whether o is of a kind that r
+takes; a fact has p = 1. Read backwards, (o, r⁻¹, s) has the same x and another κ: what a question starts from is taken
+to be of the right kind. `calibrating` fits α, κ and the curve.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ HIGHEST = np.float32(60)
 """The largest logarithm of a share, for a sampled normaliser may be much too small; float32 ends at 88."""
 KIND = 0.3
 """c, where no calibration has fitted it."""
+_NEW = -1e-3
 _UNLIKE = 1e-3
 """ε: how much of an entity counts that is like none which a relation takes."""
 _WALKED = 4096
@@ -71,7 +72,7 @@ class Normalisers:
     """
 
     def __init__(
-        self, vectors: Vectors, candidates: Table, known: KnownFacts, scale: float, table: Table | None = None
+        self, vectors: Vectors, candidates: Table, known: KnownFacts, scale: float | Floats, table: Table | None = None
     ) -> None:
         self._vectors = vectors
         self._candidates = candidates
@@ -214,7 +215,7 @@ class Hops:
         vectors: Vectors,
         candidates: Table,
         known: KnownFacts,
-        scale: float,
+        scale: float | Floats,
         curve: Curve | None,
         table: Table | None = None,
         kind: float = KIND,
@@ -273,7 +274,8 @@ class Hops:
             with_facts = np.flatnonzero(np.diff(adjacency.group_start))
             if len(with_facts):
                 likeness[with_facts] = np.maximum.reduceat(shares, adjacency.group_start[:-1][with_facts])
-            kind = np.log(np.float32(self._kind) * (likeness + np.float32(_UNLIKE)))
+            # An object that is new to r never has the κ of one that is not, however alike they are.
+            kind = np.minimum(np.log(np.float32(self._kind) * (likeness + np.float32(_UNLIKE))), np.float32(_NEW))
             kind[self._known.candidates(relation)] = 0.0
             self._kinds[relation] = kind
         return self._kinds[relation]
@@ -293,11 +295,13 @@ class Hops:
     def values(self, sources: Ids, columns: Columns) -> Table:
         """p of the hop from each source to each column, facts as if they were none: [S, C].
 
-        Without a curve it is x. Each number is the same bit for bit whatever sources come with it.
+        Without a curve it is x κ. Each number is the same bit for bit whatever sources come with it.
         """
         value = self.shares(sources, columns)
         if self.curve is not None:
-            value = self.curve.probability(value)
+            value = self.curve.probability(value, columns.kind)
+        else:
+            value *= np.exp(columns.kind)
         return np.minimum(value, np.float32(SURE), out=value)
 
     def into(self, target: int, relation: int) -> Table:
@@ -328,13 +332,12 @@ class Hops:
         forward += backward
         forward *= np.float32(0.5)
         forward += np.float32(0.1 / self._vectors.num_entities)
-        forward *= np.exp(columns.kind)
         return forward
 
     @np.errstate(over="ignore", invalid="ignore")
-    def composed(self, vector: Floats) -> Floats:
+    def composed(self, vector: Floats, scale: float | Floats) -> Floats:
         """α times the scores of one query vector with every candidate: [1, width] → [E]."""
-        lane = _upright(np.repeat(self.scale * vector, LANES, axis=0))
+        lane = _upright(np.repeat(scale * vector, LANES, axis=0))
         score = np.empty(len(self._candidates))
         with one_blas_thread():
             for first in range(0, len(score), _CACHED):

@@ -111,6 +111,21 @@ class Vectors:
         return int(self.model.finish_candidate(self.rows(np.array([0]))).shape[1])
 
     @cached_property
+    def part(self) -> NDArray[np.intp]:
+        """Which of the models that it was merged from each number of a vector belongs to; all to the first if none."""
+        geometry, dims = self.settings.block_geometry, self.settings.merged_from
+        if geometry is None or not dims:
+            return np.zeros(self.width, dtype=np.intp)
+        own = np.repeat(np.arange(len(dims)), dims)  # of a model of one block, or of one frequency
+        if geometry.freqs > 1:
+            own = np.tile(np.repeat(np.arange(len(dims)), np.array(dims) // geometry.blocks), geometry.blocks)
+        return np.tile(own, geometry.parts)
+
+    def weighed(self, weights: Sequence[float]) -> Floats | float:
+        """What vectors are multiplied with so that each part counts by its weight: [parts] → [width], or one number."""
+        return weights[0] if len(weights) == 1 else np.array(weights)[self.part]
+
+    @cached_property
     def model(self) -> ArrayModel:
         """The model behind the hops, as hops over arrays; it holds no entities."""
         geometry = self.settings.block_geometry

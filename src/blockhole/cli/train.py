@@ -65,8 +65,8 @@ def train(
     """
     from blockhole.cli.progress import TrainingBar
     from blockhole.fitting import plan_memory, short_settings
+    from blockhole.machine import speaks
     from blockhole.runs.config import parse_assignment
-    from blockhole.training.distributed.launch import speaks
 
     settings = dict(parse_assignment(text) for text in assign or ())
     settings |= short_settings(

@@ -31,8 +31,15 @@ from blockhole.queries.language import hop_in_column
 from blockhole.queries.path_sets import PATH_PARTS, PathSplits, cut_path, find_part_files, write_path_splits
 from blockhole.queries.paths import PathQueries
 from blockhole.queries.query_sampling import Progress, sample_from_split
-from blockhole.queries.query_sets import QUERY_TYPES, QuerySet, QuerySplit
-from blockhole.queries.stored_sets import find_query_files, read_query_set, split_told, write_query_set
+from blockhole.queries.query_sets import (
+    QUERY_TYPES,
+    QuerySet,
+    QuerySplit,
+    find_query_files,
+    read_query_set,
+    split_told,
+    write_query_set,
+)
 from blockhole.saving import replacing_folder
 
 if TYPE_CHECKING:
@@ -132,7 +139,7 @@ def load(source: Any, *, columns: ColumnNames | None = None, literals: Literals 
     A name of the catalogue means that data set even where a file or folder has the same name: write `./wn11` for
     the folder. A folder holds train, valid (or dev) and test files of any supported format, and in its folder
     `paths` the five parts of path queries, where there are any; or it holds these five parts and nothing else. Query
-    sets are found beside the facts (see `queries.stored_sets`). In memory, facts are a graph, a frame of polars or
+    sets are found beside the facts (see `queries.query_sets`). In memory, facts are a graph, a frame of polars or
     pandas, an array [T, 3], a list of triples, or a networkx or rdflib graph (see `files.frames`).
 
     `columns` and `literals` tell what a table or an RDF file does not say itself (see `files.readers.read_split`).

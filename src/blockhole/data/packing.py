@@ -71,7 +71,7 @@ def pack(
     facts = {split: estimate_facts(path) for split, path in files.items()}
     with replacing_folder(folder) as fresh:
         _require_room(folder, _TRIPLE * sum(facts.values()) + adjacency_bytes(facts["train"], facts["train"]))
-        return _write(source, files, fresh, reading or Reading(), memory, tell)
+        return _Packing(source, files, fresh, reading or Reading(), memory, tell).write()
 
 
 def _files(source: Path) -> dict[SplitName, Path]:
@@ -88,77 +88,70 @@ def _files(source: Path) -> dict[SplitName, Path]:
     return split_files(source)
 
 
-def _write(
-    source: Path,
-    files: dict[SplitName, Path],
-    folder: Path,
-    reading: Reading,
-    memory: int,
-    tell: Callable[[str], object],
-) -> Packed:
-    facts, entities, relations = _write_facts(source, files, folder, reading, memory, tell)
-    _require_room(folder, adjacency_bytes(facts, entities))
-    tell("building the adjacency")
-    edges = write_adjacency(folder / "train.npy", folder, entities, relations, memory)
-    packed = Packed(entities=entities, relations=relations, facts=facts, edges=edges)
-    tell("taking the sums of the files")
-    sums = {path.name: sha256_of(path) for path in sorted(folder.iterdir())}
-    record = {"format": FORMAT, **asdict(packed), "sha256": sums}
-    (folder / RECORD).write_text(sealed(record), encoding="utf-8")
-    (folder / ORIGIN).write_text(json.dumps({"packed_from": str(source)}, indent=1) + "\n", encoding="utf-8")
-    return packed
+@final
+@dataclass(frozen=True, slots=True)
+class _Packing:
+    """One graph on its way into `folder`."""
 
+    source: Path
+    files: dict[SplitName, Path]
+    folder: Path
+    reading: Reading
+    memory: int
+    tell: Callable[[str], object]
 
-def _write_facts(
-    source: Path,
-    files: dict[SplitName, Path],
-    folder: Path,
-    reading: Reading,
-    memory: int,
-    tell: Callable[[str], object],
-) -> tuple[int, int, int]:
-    """Facts and names; how many train facts, entities and relations there are."""
-    from blockhole.packed.numbering import PackedNames
+    def write(self) -> Packed:
+        folder = self.folder
+        facts, entities, relations = self._write_facts()
+        _require_room(folder, adjacency_bytes(facts, entities))
+        self.tell("building the adjacency")
+        edges = write_adjacency(folder / "train.npy", folder, entities, relations, self.memory)
+        packed = Packed(entities=entities, relations=relations, facts=facts, edges=edges)
+        self.tell("taking the sums of the files")
+        sums = {path.name: sha256_of(path) for path in sorted(folder.iterdir())}
+        record = {"format": FORMAT, **asdict(packed), "sha256": sums}
+        (folder / RECORD).write_text(sealed(record), encoding="utf-8")
+        (folder / ORIGIN).write_text(json.dumps({"packed_from": str(self.source)}, indent=1) + "\n", encoding="utf-8")
+        return packed
 
-    listed = [listed_names(source / name) if source.is_dir() else () for name in ("entities.txt", "relations.txt")]
-    with (
-        PackedNames(folder / ENTITIES, listed[0]) as entities,
-        PackedNames(folder / RELATIONS, listed[1]) as relations,
-    ):
-        counts: dict[SplitName, int] = {}
-        for split, path in files.items():
-            blocks = encode_each(read_facts(path, replace(reading, first=split == "train")), entities, relations)
-            counts[split] = _write_split(split, blocks, folder, path, memory, tell)
-    return counts["train"], len(entities), len(relations)
+    def _write_facts(self) -> tuple[int, int, int]:
+        """Facts and names; how many train facts, entities and relations there are."""
+        from blockhole.packed.numbering import PackedNames
 
+        lists = [self.source / name for name in ("entities.txt", "relations.txt")]
+        entity_names, relation_names = (listed_names(path) if self.source.is_dir() else () for path in lists)
+        with (
+            PackedNames(self.folder / ENTITIES, entity_names) as entities,
+            PackedNames(self.folder / RELATIONS, relation_names) as relations,
+        ):
+            counts: dict[SplitName, int] = {}
+            for split, path in self.files.items():
+                facts = read_facts(path, replace(self.reading, first=split == "train"))
+                counts[split] = self._write_split(split, path, encode_each(facts, entities, relations))
+        return counts["train"], len(entities), len(relations)
 
-def _write_split(
-    split: SplitName,
-    blocks: Iterator[tuple[NDArray[np.int32], NDArray[np.bool_]]],
-    folder: Path,
-    path: Path,
-    memory: int,
-    tell: Callable[[str], object],
-) -> int:
-    """The facts of `path`, true ones and false ones apart; how many are true."""
-    with ExitStack() as stack:
-        true = stack.enter_context(GrowingArray(folder / f"{split}.npy", np.int32, (3,)))
-        false: GrowingArray | None = None
-        left_out = 0
-        for triples, positive in blocks:
-            true.append(triples[positive])
-            if split == "train":
-                left_out += int(np.count_nonzero(~positive))
-            elif not positive.all():
-                negatives = folder / f"{split}_negatives.npy"
-                false = false or stack.enter_context(GrowingArray(negatives, np.int32, (3,)))
-                false.append(triples[~positive])
-            tell(f"reading {path.name}: {counted(true.length, 'fact')}")
-            _require_memory(memory, path)
-        if not true.length:
-            raise DataError(f"{path}: the file holds no facts; write one fact per line, or leave the file out.")
-        warn_of_negatives(path, left_out)
-        return true.length
+    def _write_split(
+        self, split: SplitName, path: Path, blocks: Iterator[tuple[NDArray[np.int32], NDArray[np.bool_]]]
+    ) -> int:
+        """The facts of `path`, true ones and false ones apart; how many are true."""
+        with ExitStack() as stack:
+            true = stack.enter_context(GrowingArray(self.folder / f"{split}.npy", np.int32, (3,)))
+            false: GrowingArray | None = None
+            left_out = 0
+            for triples, positive in blocks:
+                true.append(triples[positive])
+                if split == "train":
+                    left_out += int(np.count_nonzero(~positive))
+                elif not positive.all():
+                    negatives = self.folder / f"{split}_negatives.npy"
+                    false = false or stack.enter_context(GrowingArray(negatives, np.int32, (3,)))
+                    false.append(triples[~positive])
+                self.tell(f"reading {path.name}: {counted(true.length, 'fact')}")
+                _require_memory(self.memory, path)
+            if not true.length:
+                raise DataError(f"{path}: the file holds no facts; write one fact per line, or leave the file out.")
+            warn_of_negatives(path, left_out)
+            return true.length
 
 
 def _require_memory(memory: int, path: Path) -> None:

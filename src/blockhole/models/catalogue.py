@@ -75,6 +75,9 @@ class ModelSettings(BaseModel):
         allow_inf_nan=False,
         description="the same for relations; by default about 1/√b, so that a hop keeps a vector's norm",
     )
+    merged_from: tuple[int, ...] = Field(
+        default=(), description="dimensions of the models that stand side by side in a merged one; `merge` writes it"
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -82,6 +85,9 @@ class ModelSettings(BaseModel):
             _ = self.block_shape  # raises what does not fit
         elif self.blocks is not None or self.block_size is not None:
             raise ConfigError(f"blocks and block size belong to blockhole, not to {self.name}; give its size with dim.")
+        if self.merged_from and sum(self.merged_from) != self.dimension:
+            parts = " + ".join(map(str, self.merged_from))
+            raise ConfigError(f"merged_from does not fit the model: {parts} is not its dimension, {self.dimension}.")
         return self
 
     @property
@@ -126,7 +132,7 @@ def build_model(settings: ModelSettings, num_entities: int, num_relations: int, 
     """The model `settings` describe, with parameters drawn from `seed`, on the CPU."""
     by_blocks = settings.kind.sized_by_blocks
     blocks, block_size = settings.block_shape if by_blocks else (None, None)
-    return settings.kind(
+    model = settings.kind(
         num_entities,
         num_relations,
         dim=None if by_blocks else settings.dimension,
@@ -137,6 +143,8 @@ def build_model(settings: ModelSettings, num_entities: int, num_relations: int, 
         relation_scale=settings.relation_scale,
         seed=seed,
     )
+    model.merged_from = settings.merged_from
+    return model
 
 
 def find_model(name: str) -> type[Model]:
@@ -176,13 +184,15 @@ def name_of(model: type) -> str:
     return next((name for name, known in MODELS.items() if known == place), place)
 
 
-def settings_of(model: Model, dim: int | None = None) -> ModelSettings:
-    """The kind and size of a model, or of one like it with dimension `dim`; not the scales it was drawn with."""
+def settings_of(model: Model, merged_from: tuple[int, ...] = ()) -> ModelSettings:
+    """The kind and size of a model, or of one like it that others are merged into; not the scales it was drawn with."""
     inverses: Literal["own", "tied"] = "tied" if model.tied else "own"
-    name, total = name_of(type(model)), dim or model.dim
+    name, parts = name_of(type(model)), merged_from or model.merged_from
+    total = sum(parts) or model.dim
     if model.sized_by_blocks:
-        return ModelSettings(name=name, blocks=model.blocks, block_size=total // model.blocks, inverses=inverses)
-    return ModelSettings(name=name, dim=total, inverses=inverses)
+        size = total // model.blocks
+        return ModelSettings(name=name, blocks=model.blocks, block_size=size, inverses=inverses, merged_from=parts)
+    return ModelSettings(name=name, dim=total, inverses=inverses, merged_from=parts)
 
 
 def _misfit(dim: int, blocks: int | None, block_size: int | None) -> str:

@@ -63,6 +63,8 @@ class Model(nn.Module, ABC):
     """m = n / b."""
     geometry: BlockGeometry | None
     """How rows are read where relations are b×b diagonal blocks, whose hop has kernels; absent for other models."""
+    merged_from: tuple[int, ...] = ()
+    """The dimensions of the models that stand side by side in this one, where it was merged."""
     entity: nn.Parameter
     relation: nn.Parameter
 

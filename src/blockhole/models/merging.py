@@ -42,7 +42,7 @@ def merge_models(models: Sequence[Model], weights: Sequence[float] | None = None
 def merged_settings(models: Sequence[Model]) -> ModelSettings:
     """The kind and size of the model that `merge_models` makes."""
     parts = _alike(models)
-    return settings_of(parts[0], sum(part.dim for part in parts))
+    return settings_of(parts[0], tuple(dim for part in parts for dim in part.merged_from or (part.dim,)))
 
 
 def _alike(models: Sequence[Model]) -> list[BlockBilinear]:

@@ -15,6 +15,7 @@ from blockhole.errors import ConfigError, quoted
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import NameIndex
 from blockhole.queries.language import Hop, Query, encode_tree, find_plan, parse
+from blockhole.runs.checkpoint import map_best_weights
 from blockhole.runs.run import Run
 from blockhole.serving.schemas import Example, Place, Problem, Refusal, RunReport, pieces_of
 
@@ -42,7 +43,6 @@ class ServedRun:
         if example is not None:
             engine.ask_together([Question(example), Question(example, candidates="all")])
         examples = _examples(engine.graph, following, example)
-        operators, entity = engine.vectors.operators, engine.vectors.entity
         report = RunReport(
             name=name,
             model=run.config.model.name,
@@ -50,7 +50,7 @@ class ServedRun:
             entities=engine.graph.num_entities,
             relations=engine.graph.num_relations,
             facts=len(engine.graph),
-            parameters=operators.parameter_count() + entity[1:].size,
+            parameters=sum(table.size for table in map_best_weights(folder).values()),
             epochs=run.state.epoch,
             calibrated=engine.calibration is not None,
             loaded=datetime.now(UTC).isoformat(timespec="seconds"),

@@ -21,6 +21,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from blockhole.errors import ConfigError, quoted
+from blockhole.machine import use_one_torch_thread
 from blockhole.serving.app import State, build_app
 from blockhole.serving.front import SECURITY_HEADERS, failure_json, is_loopback
 from blockhole.serving.observing import Metrics, Observed, log, write_json_logs
@@ -44,12 +45,10 @@ def serve(
     ready: Callable[[str, tuple[str, ...]], None],
 ) -> None:
     """Serve the runs in `folders` until a signal ends it; `ready` is told the address and the names of the runs."""
-    import torch
-
     names = names_of(folders)
     write_json_logs()
     with listen(host, port) as listening:
-        torch.set_num_threads(1)  # requests are what runs side by side; more threads would only take turns
+        use_one_torch_thread()  # requests are what runs side by side; more threads would only take turns
         sys.setswitchinterval(_SWITCH)
         runs = ServedRuns([ServedRun.load(name, folder) for name, folder in zip(names, folders, strict=True)])
         metrics = Metrics()

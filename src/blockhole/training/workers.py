@@ -18,13 +18,12 @@ from blockhole.compiled import available_threads
 from blockhole.data.dataset import DataSet
 from blockhole.errors import ConfigError
 from blockhole.graph.knowledge_graph import KnowledgeGraph
-from blockhole.machine import choose_device
+from blockhole.machine import choose_device, launched
 from blockhole.models.catalogue import build_model
 from blockhole.models.contract import Model
 from blockhole.runs.config import TrainConfig
 from blockhole.runs.tracking import Tracker
 from blockhole.runs.writer import RunWriter, Writer
-from blockhole.training.distributed.launch import launched
 from blockhole.training.learner import Learner, Validation, give_mean_to_unseen
 from blockhole.training.positives import Sharing
 from blockhole.training.steppers import Stepper, build_stepper

@@ -28,13 +28,12 @@ from blockhole.data.dataset import DataSet
 from blockhole.errors import BlockholeError, ConfigError, FailedElsewhere, RunError, counted
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
-from blockhole.machine import choose_device
+from blockhole.machine import Launch, choose_device
 from blockhole.models.catalogue import build_model
 from blockhole.models.contract import Model
 from blockhole.runs.config import TrainConfig
 from blockhole.runs.tracking import Tracker
 from blockhole.runs.writer import Writer
-from blockhole.training.distributed.launch import Launch
 from blockhole.training.distributed.mesh import EntityMesh, MeshShape, inside
 from blockhole.training.distributed.sharded import ShardedStepper, build_sharded_model
 from blockhole.training.distributed.sharded_writer import ShardedRunWriter
