@@ -47,11 +47,18 @@ _ANSWERS = (
 _LANGUAGE = ("tests/queries/test_language.py", "tests/queries/test_typed.py")
 TESTS_OF: dict[str, tuple[str, ...]] = {
     "answering/calibration.py": ("tests/answering/test_calibration.py",),
-    "answering/hops.py": ("tests/answering/test_hops.py", "tests/answering/test_search.py"),
+    "answering/auditing.py": ("tests/answering/test_auditing.py",),
+    "answering/hops.py": (
+        "tests/answering/test_hops.py",
+        "tests/answering/test_search.py",
+        "tests/answering/test_predicting.py",
+    ),
+    "answering/predicting.py": ("tests/answering/test_predicting.py",),
     "answering/proofs.py": ("tests/answering/test_proofs.py",),
     "answering/search.py": ("tests/answering/test_search.py",),
     "answering/sweep.py": ("tests/answering/test_sweep.py",),
     "models/circulant.py": ("tests/models/test_circulant.py",),
+    "evaluation/baselines.py": ("tests/evaluation/test_baselines.py",),
     "evaluation/ranking.py": (
         "tests/evaluation/test_ranking_blocks.py",
         "tests/evaluation/test_devices.py",

@@ -53,6 +53,7 @@ BAD: dict[str, tuple[object, ...]] = {
     "partitions": (0, "2"),
     "only": ("best", 3),
     "candidates": ("some", None),
+    "known": ("some", None),
     "task": ("rank", None),
     "truth": ("none", 1),
     "ties": ("win", None),
@@ -77,6 +78,7 @@ WRONG = (None, 3, 2.5, True, b"bytes", ["e1"], object())
 MAY_BE: dict[str, tuple[object, ...]] = defaultdict(tuple) | {
     "runs": (["e1"],),
     "queries": (["e1"],),
+    "reviewed": (["e1"],),
     "data": (None,),
     "memory": (3,),
     "facts in memory": (["e1"], None),

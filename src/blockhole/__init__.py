@@ -15,11 +15,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from blockhole.answering.auditing import audit
     from blockhole.answering.calibrating import calibrate
     from blockhole.answering.connections import paths
     from blockhole.answering.engine import Engine, ask, check
     from blockhole.answering.export import export
     from blockhole.answering.known import answers_from_facts as answers
+    from blockhole.answering.predicting import predict
     from blockhole.answering.proofs import explain
     from blockhole.data.dataset import load, sample_queries
     from blockhole.errors import BlockholeError
@@ -40,6 +42,7 @@ __all__ = [
     "__version__",
     "answers",
     "ask",
+    "audit",
     "calibrate",
     "check",
     "compare",
@@ -49,6 +52,7 @@ __all__ = [
     "load",
     "merge",
     "paths",
+    "predict",
     "read_graph",
     "read_split",
     "sample_queries",
@@ -64,6 +68,7 @@ _HOMES = {
     "Run": "blockhole.runs.run.Run",
     "answers": "blockhole.answering.known.answers_from_facts",
     "ask": "blockhole.answering.engine.ask",
+    "audit": "blockhole.answering.auditing.audit",
     "calibrate": "blockhole.answering.calibrating.calibrate",
     "check": "blockhole.answering.engine.check",
     "compare": "blockhole.measuring.compare",
@@ -73,6 +78,7 @@ _HOMES = {
     "load": "blockhole.data.dataset.load",
     "merge": "blockhole.runs.merging.merge_runs",
     "paths": "blockhole.answering.connections.paths",
+    "predict": "blockhole.answering.predicting.predict",
     "read_graph": "blockhole.files.readers.read_graph",
     "read_split": "blockhole.files.readers.read_split",
     "sample_queries": "blockhole.data.dataset.sample_queries",

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blockhole.answering import device
+from blockhole.answering.answers import Status
 from blockhole.answering.device import DeviceRanker, DeviceSweep
 from blockhole.answering.engine import Engine
 from blockhole.answering.search import UNLIMITED, Candidates, Search, Wanted
@@ -103,3 +104,20 @@ def test_normalisers_are_those_of_the_processor(name: str, sample: int) -> None:
             found = DeviceSweep(engine, "cpu").normalisers(some, relation, sample)
             expected = engine.hops.normalisers.sums(some, relation, sample)
             np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("only", [None, "known", "predicted"])
+@pytest.mark.parametrize("candidates", ["typed", "all"])
+def test_many_questions_have_the_answers_that_each_has_alone(candidates: Candidates, only: Status | None) -> None:
+    engine, _ = make_engine(E=E, R=R, facts=20, seed=2, chains=True)
+    queries = [
+        *[f"e{source}/r{relation}" for source in range(4) for relation in range(R)],
+        *[f"e{source}/r0/^r1" for source in range(4)],
+        "e3/r0 & !e2/r1", "e1/r1 | e2/^r2", "(e0/r0 & e4/r1)/r2", "e5 & !e6/r0",
+    ]  # fmt: skip
+    encoded = [engine.encode(query) for query in queries]
+    found = engine._ask_on(CPU, encoded, 3, candidates, only)
+    for each, alone in zip(found, engine.ask_many(queries, top=3, candidates=candidates, only=only), strict=True):
+        assert (each.query, each.known_count) == (alone.query, alone.known_count)
+        assert [(answer.entity, answer.status) for answer in each] == [(own.entity, own.status) for own in alone]
+        assert [answer.score for answer in each] == pytest.approx([own.score for own in alone], rel=2e-5)

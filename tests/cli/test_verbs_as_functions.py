@@ -61,7 +61,10 @@ def test_evaluate(as_run: bool, folder: Path, printed: Printed) -> None:
     run = blockhole.Run.open(folder / "run") if as_run else str(folder / "run")
     seen: list[tuple[int, int]] = []
     report = blockhole.evaluate(run, progress=lambda done, total: seen.append((done, total)))
-    assert {"run": str(folder / "run"), **_without_times(report.to_dict())} == printed("evaluate", folder / "run")
+    shown = printed("evaluate", folder / "run")
+    completed = blockhole.evaluate(run, task="completion")
+    assert shown.pop("completion") == _without_times(completed.to_dict())
+    assert {"run": str(folder / "run"), **_without_times(report.to_dict())} == shown
     queries = report.to_dict()["queries"] + report.to_dict()["excluded"]
     assert seen[-1] == (queries, queries)
     assert seen == sorted(seen)

@@ -123,6 +123,6 @@ def test_packed_text_reads_like_plain_text(tmp_path: Path) -> None:
 
 
 def test_a_graph_holds_no_negatives(tmp_path: Path) -> None:
-    with pytest.warns(NegativesLeftOut, match=r"dev\.txt: 2 lines labelled -1 left out"):
+    with pytest.warns(NegativesLeftOut, match=r"dev\.txt: 2 lines labelled -1 or rejected left out"):
         facts = read_text(tmp_path, "dev.txt", b"a\tr\tb\t1\na\tr\tc\t-1\nb\tr\tc\t1\r\nb\tr\ta\t-1\n")
     assert facts == [("a", "r", "b"), ("b", "r", "c")]

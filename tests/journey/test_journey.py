@@ -251,15 +251,16 @@ def test_9_measuring_without_facts_set_aside(blockhole: Blockhole, unsplit_run: 
     )
 
 
-def test_10_probabilities_without_facts_set_aside(blockhole: Blockhole, unsplit_run: str) -> None:
+def test_10_probabilities_without_facts_set_aside(blockhole: Blockhole, folder: Path, unsplit_run: str) -> None:
     """One sentence leads to the next."""
     query = f"{iri('Zoë Müller')}/{BORN}"
     assert blockhole("explain", unsplit_run, query, "http://exemple.org/São_Paulo").out.startswith(
         "http://exemple.org/São_Paulo: known, probability 1.000\n"
     )
+    aside = f"`blockhole data split {shlex.quote(str(folder / FILE))} --out FOLDER`"
     assert _failure(blockhole, "explain", unsplit_run, query, "http://exemple.org/Kraków") == (
-        "tout has no calibration for its weights, which turns scores into probabilities; "
-        "make it with `blockhole calibrate tout`."
+        "tout has no calibration, which turns scores into probabilities, and its data no validation facts to fit one "
+        f"on; set some aside with {aside} and train on FOLDER."
     )
     assert _failure(blockhole, "calibrate", unsplit_run).endswith(
         f"{FILE} has no validation facts, by which probabilities are fitted; set some aside with "

@@ -119,7 +119,7 @@ def test_splits_and_their_negatives_are_packed(tmp_path: Path) -> None:
 
 def test_train_facts_labelled_false_are_left_out_with_a_word(tmp_path: Path) -> None:
     (tmp_path / "facts.tsv").write_text("a\tr\tb\t1\nb\tr\ta\t-1\n", encoding="utf-8")
-    with pytest.warns(NegativesLeftOut, match=r"facts\.tsv: 1 line labelled -1 left out"):
+    with pytest.warns(NegativesLeftOut, match=r"facts\.tsv: 1 line labelled -1 or rejected left out"):
         assert pack(tmp_path / "facts.tsv", tmp_path / "packed").facts == 1
     assert len(read_split(tmp_path / "packed").train) == 1
 

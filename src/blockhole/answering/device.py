@@ -8,7 +8,7 @@ its rows. Products are those of float32, values are float64, as everywhere.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple, final
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from blockhole.answering.calibration import BEND, CLOSEST, ChainCurve, Curve, Parts
+from blockhole.answering.engine import Settled
 from blockhole.answering.hops import HIGHEST, SURE
 from blockhole.answering.search import PLAUSIBLE, Candidates
 from blockhole.answering.vectors import diverged
@@ -95,6 +96,23 @@ class DeviceSweep:
         if bool(found[-1].isnan().any()):
             raise diverged("the model's scores for this query")
         return found[-1]
+
+    @torch.no_grad()
+    def settled(self, steps: Steps, ids: Ids, top: int) -> Iterator[Settled]:
+        """The known answers to queries of a shape, the `top` best predicted ones, and all that tie with the last."""
+        size = self.together
+        for first in range(0, len(ids), size):
+            part = ids[first : first + size]
+            values, known = self.values(steps, part), self._facts.least(steps, part)[-1] < NO_PROOF
+            other = values.masked_fill(known, 0.0)
+            last = other.topk(min(top, self._size), dim=1).values[:, -1:]
+            found = []
+            for chosen in (known, (other >= last) & (other > 0)):
+                query, entity = chosen.nonzero(as_tuple=True)
+                count = torch.bincount(query, minlength=len(part)).cpu().numpy()
+                places = np.cumsum(count)[:-1]
+                found += [np.split(each.cpu().numpy(), places) for each in (entity, values[query, entity])]
+            yield from map(Settled._make, zip(*found, strict=True))
 
     def _follow(self, before: Tensor, relation: int) -> Tensor:
         """max over h of q(h) · p(h, r, o), by facts and by the rows of every plausible h: [q, E] → [q, E]."""

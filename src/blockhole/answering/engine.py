@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
-from typing import NamedTuple, final
+from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,10 +32,14 @@ from blockhole.errors import (
     counted,
     html_table,
 )
+from blockhole.files.formats import STEMS, bare_name
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.queries.language import Query, encode_chain, encode_entity, encode_tree, find_plan, parse
 from blockhole.queries.plans import Plan, chain_to
 from blockhole.runs.run import Run
+
+if TYPE_CHECKING:
+    import torch
 
 _PROPOSED = 256
 """Entities that an approximate index proposes for one hop."""
@@ -46,6 +50,15 @@ class Encoded(NamedTuple):
 
     query: Query
     plan: Plan
+
+
+class Settled(NamedTuple):
+    """The known answers to a query, [K], the predicted ones that may be among those asked for, [P], their values."""
+
+    known: Ids
+    known_value: Floats
+    predicted: Ids
+    predicted_value: Floats
 
 
 @final
@@ -203,7 +216,7 @@ class Engine:
                 loaded = load_index(run.folder, vectors)
             except (RunError, MissingExtra) as failure:
                 warnings.warn(f"answers are searched for without the index: {failure}", BlockholeWarning, stacklevel=4)
-            kept, lacking = _kept_calibration(run.folder, (2 * len(run.relations), len(run.entities)))
+            kept, lacking = _kept_calibration(run)
             if kept is None and calibrated:
                 raise RunError(lacking + ".")
         if in_memory:
@@ -234,9 +247,37 @@ class Engine:
         top: Count = 10,
         candidates: Candidates = "typed",
         only: Status | None = None,
+        device: str = "cpu",
     ) -> list[Answers]:
-        """What `ask` gives for each query, in order."""
-        return self.ask_together([Question(query, top, candidates, only) for query in queries])
+        """What `ask` gives for each query, in order; those of one form at once where `device` is a GPU.
+
+        A GPU opens every plausible witness, and looks for what it proposes in no index. Its probabilities differ from
+        those of a processor by what float32 rounds.
+        """
+        check_top(top)
+        encoded = [self.encode(query) for query in queries]
+        if device != "cpu":
+            from blockhole.machine import choose_device
+
+            place = choose_device(device)
+            if place.type == "cuda":
+                return self._ask_on(place, encoded, top, candidates, only)
+        return self.ask_together([Question(query, top, candidates, only) for query in encoded])
+
+    def _ask_on(
+        self, device: torch.device, encoded: Sequence[Encoded], top: int, candidates: Candidates, only: Status | None
+    ) -> list[Answers]:
+        """The answers to queries by the tables of a device, those of one form together."""
+        from blockhole.answering.device import DeviceSweep
+
+        found: dict[int, Answers] = {}
+        sweep, question = DeviceSweep(self, device, candidates), Question("", top, candidates, only)
+        for steps in dict.fromkeys(each.plan.steps for each in encoded):
+            places = [place for place, each in enumerate(encoded) if each.plan.steps == steps]
+            ids = np.array([encoded[place].plan.ids for place in places])
+            for place, settled in zip(places, sweep.settled(steps, ids, top), strict=True):
+                found[place] = self._listed(question, encoded[place].query, settled)
+        return [found[place] for place in range(len(encoded))]
 
     @checked
     def ask_together(self, questions: Sequence[Question]) -> list[Answers]:
@@ -261,26 +302,35 @@ class Engine:
             value = np.where(among, 0.0, value) if certain else np.zeros(len(value))
             low = search.settle(Wanted(among, top, each)).low
             value = np.maximum(value, low)
-        part = slice(question.offset, question.offset + question.top)
         predicted = np.flatnonzero(among & (value > 0))
-        lists: list[tuple[Status, Ids]] = [("known", known), ("predicted", predicted)]
-        listed = [
-            self._named(entity, value[entity], status)
-            for status, entities in lists
-            if question.only in (None, status)
-            for entity in self._ordered(entities, value, part)
-        ]
-        return Answers(str(parsed), tuple(listed), len(known), parsed.has_negation)
+        return self._listed(question, parsed, Settled(known, value[known], predicted, value[predicted]))
 
-    def _ordered(self, entities: Ids, value: Floats, part: slice) -> list[int]:
-        """A part of some entities in order of their values, equal ones in order of their names."""
+    def _listed(self, question: Question, parsed: Query, settled: Settled) -> Answers:
+        """The part of either list that a question asks for, by value, equal ones by name."""
+        part = slice(question.offset, question.offset + question.top)
+        lists: list[tuple[Status, Ids, Floats]] = [
+            ("known", settled.known, settled.known_value),
+            ("predicted", settled.predicted, settled.predicted_value),
+        ]
+        listed = [
+            self._named(entity, value, status)
+            for status, entities, values in lists
+            if question.only in (None, status)
+            for entity, value in self._ordered(entities, values, part)
+        ]
+        return Answers(str(parsed), tuple(listed), len(settled.known), parsed.has_negation)
+
+    def _ordered(self, entities: Ids, value: Floats, part: slice) -> list[tuple[int, float]]:
+        """A part of some entities and their values, in order of these, equal ones in order of their names."""
         if len(entities) > part.stop:
-            entities = entities[value[entities] >= nth_largest(value[entities], part.stop)]
-        return sorted(entities.tolist(), key=lambda each: (-value[each], self.graph.entities[each]))[part]
+            reach = np.flatnonzero(value >= nth_largest(value, part.stop))
+            entities, value = entities[reach], value[reach]
+        pairs = zip(entities.tolist(), value.tolist(), strict=True)
+        return sorted(pairs, key=lambda pair: (-pair[1], self.graph.entities[pair[0]]))[part]
 
     def _named(self, entity: int, value: float, status: Status) -> Answer:
-        probability = None if self.calibrated is None else float(value)
-        return Answer(self.graph.entities[entity], float(value), probability, status)
+        probability = None if self.calibrated is None else value
+        return Answer(self.graph.entities[entity], value, probability, status)
 
     @checked
     def check(self, query: str | Query | Encoded, entity: str, *, deadline: Deadline = UNLIMITED) -> Verdict:
@@ -377,12 +427,29 @@ _REMEDY = "make it with: blockhole calibrate RUN"
 _NO_PROBABILITIES = ", or answers will have no probabilities."
 
 
-def _kept_calibration(folder: Path, shape: tuple[int, int]) -> tuple[Calibrated | None, str]:
-    """The calibration in a run's folder, and what to say where there is none that can be used."""
+def _kept_calibration(run: Run) -> tuple[Calibrated | None, str]:
+    """The calibration in the folder of a run, and what to say where there is none that can be used."""
+    assert run.folder is not None
     try:
-        return load_calibration(folder, shape), not_calibrated(folder)
+        kept = load_calibration(run.folder, (2 * len(run.relations), len(run.entities)))
     except DamagedRun as failure:
         return None, str(failure)
+    data = run.config.data
+    if kept is None and data is not None and _is_all_train(Path(data)):
+        return None, (
+            f"{run.folder} has no calibration, which turns scores into probabilities, and its data no validation facts "
+            f"to fit one on; set some aside with `blockhole data split {quote(data)} --out FOLDER` and train on FOLDER"
+        )
+    return kept, not_calibrated(run.folder)
+
+
+def _is_all_train(data: Path) -> bool:
+    """Whether a file or folder of facts surely holds none for validation, as far as names of files tell."""
+    if data.is_file():
+        return True
+    if not data.is_dir() or not any(bare_name(path) in STEMS["train"] for path in data.iterdir()):
+        return False
+    return not any(bare_name(path) in STEMS["valid"] for path in data.iterdir())
 
 
 def not_calibrated(folder: Path | str) -> str:

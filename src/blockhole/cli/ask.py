@@ -56,6 +56,7 @@ def ask(
     offset: Annotated[int, typer.Option(min=0, help="Pass over so many known and so many predicted answers.")] = 0,
     file: Annotated[Path | None, typer.Option(help="File of queries: TSV or JSON lines.")] = None,
     out: Annotated[Path | None, typer.Option(help="Where answers to --file go: .parquet or .jsonl.")] = None,
+    device: Annotated[str, typer.Option(help="Where --file is answered: cpu, cuda, cuda:N or auto.")] = "cpu",
     facts: Annotated[
         Path | None, typer.Option("--facts", help="File of additional facts, which may be about new entities.")
     ] = None,
@@ -88,7 +89,7 @@ def ask(
 
         engine = with_facts(engine, blockhole.read_graph(facts, columns=columns))
     if file is not None and out is not None:
-        _answer_file(engine, read_queries(file, engine), out, top, candidates, only, json)
+        _answer_file(engine, read_queries(file, engine), out, top, candidates, only, device, json)
     elif query is not None:
         _answer(engine, query, top, candidates, only, offset, names, json)
     else:
@@ -125,12 +126,13 @@ def _answer_file(
     top: int,
     candidates: Candidates,
     only: Status | None,
+    device: str,
     json: bool,
 ) -> None:
     from blockhole.answering.query_files import write_answers
 
     began = perf_counter()
-    answers = engine.ask_many(queries, top=top, candidates=candidates, only=only)
+    answers = engine.ask_many(queries, top=top, candidates=candidates, only=only, device=device)
     seconds = perf_counter() - began
     write_answers(out, answers)
     count = sum(map(len, answers))

@@ -1,4 +1,4 @@
-"""`blockhole data`: list, fetch, describe, split, build, convert and pack data sets, and sample queries over them."""
+"""`blockhole data`: list, fetch, describe, split, build, review, convert and pack data sets, and sample queries."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ app = typer.Typer(
     name="data",
     no_args_is_help=True,
     add_completion=False,
-    help="List, fetch, describe, split, build, convert and pack data sets; sample queries over them.",
+    help="List, fetch, describe, split, build, review, convert and pack data sets; sample queries over them.",
 )
 
 SIZES = ("entities", "relations", "train", "valid", "test")
@@ -219,6 +219,36 @@ def sample_query_sets(
     else:
         print_whole(_query_table(counts))
         stdout().print(f"written to {out} in {seconds:.1f} s")
+
+
+@app.command("review")
+def apply_review(
+    source: Source,
+    lists: Annotated[
+        list[Path], typer.Argument(metavar="LIST…", help="Lists of `blockhole predict` or `audit`, with decisions.")
+    ],
+    out: Out,
+    columns: ColumnsOption = None,
+    literals: LiteralsOption = None,
+    overwrite: Overwrite = False,
+    json: JsonFlag = False,
+) -> None:
+    """Write a data set with the facts that a review accepted, and without those that it rejected.
+
+    Accepted facts join train. Rejected ones are left out of train, valid and test. Rows without a decision change
+    nothing.
+    """
+    from blockhole.data.dataset import check_destination, find_source, load, store
+    from blockhole.data.reviewing import with_decisions
+
+    check_destination(out, find_source(source), overwrite=overwrite)
+    reviewed = with_decisions(load(source, columns=columns, literals=literals).split, lists)
+    store(reviewed.split, out, origin={"reviewed_from": source, "lists": [str(file) for file in lists]})
+    if json:
+        print_json({"folder": str(out), "added": reviewed.added, "removed": reviewed.removed, **_sizes(reviewed.split)})
+    else:
+        print_whole(_size_table(_sizes(reviewed.split)))
+        stdout().print(f"{counted(reviewed.added, 'fact')} added, {reviewed.removed:,} removed; written to {out}")
 
 
 @app.command("convert")

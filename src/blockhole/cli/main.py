@@ -14,7 +14,7 @@ from typing import Annotated, Any, TextIO, final
 import typer
 from typer.core import TyperGroup
 
-from blockhole.cli import ask, data, demo, export, measure, serve, train, tune
+from blockhole.cli import ask, data, demo, export, measure, review, serve, train, tune
 
 MOVED = {
     "reproduce": "python -m experiments reproduce",
@@ -72,7 +72,7 @@ def _ought_to_be(cause: Any) -> str | None:
 
 
 app = typer.Typer(name="blockhole", cls=Verbs, no_args_is_help=True, add_completion=False)
-for chapter in (demo, data, train, tune, measure, ask, serve, export):
+for chapter in (demo, data, train, tune, measure, ask, review, serve, export):
     app.add_typer(chapter.app)
 
 

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 import blockhole
-from blockhole.cli.options import RunArgument
-from blockhole.cli.output import JsonFlag, plain_table, print_json, print_tables, print_whole, stdout
+from blockhole.cli.options import ColumnsOption, RunArgument
+from blockhole.cli.output import JsonFlag, plain_table, print_json, print_tables, print_whole, stderr, stdout
 from blockhole.errors import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from blockhole.answering.calibrating import Measured
+    from blockhole.data.dataset import DataSet
     from blockhole.evaluation.classification import Reliability
     from blockhole.evaluation.report import Report, Table
 
@@ -70,7 +71,11 @@ SeedOption = Annotated[int, typer.Option(min=0, help="Seed of the bootstrap inte
 def evaluate(
     run: RunArgument,
     data: DataOption = None,
-    task: TaskOption = "ranking",
+    columns: ColumnsOption = None,
+    task: Annotated[
+        Literal["ranking", "classification", "triples", "completion", "queries"] | None,
+        typer.Option(help="What to measure (default: completion of the test facts and ranking)."),
+    ] = None,
     split: SplitOption = None,
     truth: TruthOption = "all",
     ties: TiesOption = "half",
@@ -85,21 +90,43 @@ def evaluate(
     seed: SeedOption = 0,
     json: JsonFlag = False,
 ) -> None:
-    """Measure a run: ranking, classification, triples, completion or complex queries.
+    """Measure a run: completion and ranking, classification, triples or complex queries.
 
-    Figures are in per cent, except those of completion and of queries, which are fractions, as is usual there.
+    Without --task and --split it prints MRR and Hits@k of the test facts, then MQ and P@10 of path queries, or of the
+    test facts where there are none. Figures are in per cent, except those of completion and of queries, which are
+    fractions, as is usual there. Beside those of completion and ranking stand chance, and counting how often a relation
+    has an object in train.
     """
-    from blockhole.cli.progress import ranking_bar
+    from blockhole.cli.progress import working_bar
 
     _check_outputs(report, plots)
     opened = blockhole.Run.open(run)
-    with ranking_bar() as bar:
-        measured = blockhole.evaluate(
-            opened, task=task, split=split, data=data, truth=truth, ties=ties, memory=memory, order=order,
-            queries=queries, limit=limit, candidates=candidates, device=device, seed=seed, progress=bar,
-        )  # fmt: skip
+    given = _data(data if columns is None else data or opened.config.data, columns)
+    narrowed = any(option is not None for option in (task, split, order, queries, limit)) or isinstance(given, str)
+    both = not narrowed and candidates == "all"
+    with working_bar("ranking") as bar:
+        reports = [
+            blockhole.evaluate(
+                opened, task=each, split=split, data=given, truth=truth, ties=ties, memory=memory, order=order,
+                queries=queries, limit=limit, candidates=candidates, device=device, seed=seed, progress=bar,
+            )
+            for each in (("completion", "ranking") if both else (task or "ranking",))
+        ]  # fmt: skip
+    measured = reports[-1]
     _draw(plots, {str(run): measured}, {str(run): opened})
-    _print(f"{run}: {task}", measured.tables(), {"run": str(run), **measured.to_dict()}, report, json)
+    result = {"run": str(run), **measured.to_dict(), **({"completion": reports[0].to_dict()} if both else {})}
+    title = "completion and ranking" if both else task or "ranking"
+    _print(f"{run}: {title}", [table for each in reports for table in each.tables()], result, report, json)
+    for each in reports:
+        if each.remark is not None:
+            stderr().print(f"note: {each.remark}")
+
+
+def _data(data: str | None, columns: str | None) -> DataSet | str | None:
+    """The data set that was named; a file of queries stays a name, and nothing named means the run's own data."""
+    if data is None or (Path(data).is_file() and columns is None):
+        return data
+    return blockhole.load(data, columns=columns)
 
 
 @app.command(short_help="Compare runs side by side, with significance.")
@@ -122,13 +149,13 @@ def compare(
     json: JsonFlag = False,
 ) -> None:
     """Measure several runs on the same queries, and each one's difference from the first (paired bootstrap)."""
-    from blockhole.cli.progress import ranking_bar
+    from blockhole.cli.progress import working_bar
 
     if len(set(runs)) < 2:
         raise typer.BadParameter("a comparison needs two or more different runs", param_hint="RUN")
     _check_outputs(report, plots)
     opened = {str(run): blockhole.Run.open(run) for run in runs}
-    with ranking_bar() as bar:
+    with working_bar("ranking") as bar:
         comparison = blockhole.compare(
             list(opened.values()), task=task, split=split, data=data, truth=truth, ties=ties, memory=memory,
             order=order, queries=queries, limit=limit, candidates=candidates, device=device, seed=seed, progress=bar,
@@ -173,6 +200,7 @@ def _print(title: str, tables: Sequence[Table], result: Mapping[str, Any], repor
 def calibrate(
     run: RunArgument,
     data: Annotated[str | None, typer.Option(help="Data with validation facts (default: the data of the run).")] = None,
+    columns: ColumnsOption = None,
     test: Annotated[bool, typer.Option("--test", help="Also measure the probabilities on test queries.")] = False,
     plots: Annotated[Path | None, typer.Option(help="Folder for the reliability diagram of --test.")] = None,
     device: DeviceOption = "auto",
@@ -183,10 +211,11 @@ def calibrate(
     from blockhole.answering.calibrating import measure_calibration
 
     _check_outputs(None, plots)
-    calibration = blockhole.calibrate(run, data, seed=seed, device=device)
+    given = data if columns is None else _data(data or blockhole.Run.open(run).config.data, columns)
+    calibration = blockhole.calibrate(run, given, seed=seed, device=device)
     report: dict[str, Any] = {"run": str(run), **calibration.model_dump(mode="json")}
     if test or plots is not None:
-        measured = measure_calibration(run, data, seed=seed)
+        measured = measure_calibration(run, given, seed=seed)
         report["test"] = {name: _as_json(part) for name, part in measured.items()}
         if plots is not None:
             report["plots"] = [str(path) for path in _draw_reliability(measured["all"].bins, plots)]

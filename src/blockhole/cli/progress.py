@@ -14,11 +14,11 @@ from blockhole.cli.output import stderr
 
 
 @contextmanager
-def ranking_bar() -> Iterator[Callable[[int, int], None]]:
-    """A bar for `evaluate`: what is yielded takes how many queries are ranked, of how many."""
+def working_bar(doing: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar for what is done piece by piece: what is yielded takes how many are done, of how many."""
     console = stderr()
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("ranking", total=None)
+        task = bar.add_task(doing, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 

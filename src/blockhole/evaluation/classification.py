@@ -93,6 +93,7 @@ class ClassificationReport:
     score: NDArray[np.float64] = field(repr=False)
     label: NDArray[np.bool_] = field(repr=False)
     digits: ClassVar[int] = 1
+    remark: ClassVar[str | None] = None
 
     @property
     def metrics(self) -> dict[str, NDArray[np.float64]]:

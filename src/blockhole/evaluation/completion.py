@@ -11,9 +11,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from blockhole.evaluation.baselines import Baselines, baselines
 from blockhole.evaluation.ranking import COMPLETION_METRICS, Ranks, TieRule, rank, values_of
 from blockhole.evaluation.report import Interval, Table, Timing, mean_intervals, spell_interval
 from blockhole.evaluation.truth import Reading, Truth
+from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.models.contract import Model
 from blockhole.queries.paths import PathQueries
 
@@ -35,12 +37,19 @@ class CompletionReport:
     intervals: dict[str, Interval]
     timing: Timing
     ranks: Ranks = field(repr=False)
+    baselines: Baselines | None = None
     digits: ClassVar[int] = 4
 
     @property
     def metrics(self) -> dict[str, NDArray[np.float64]]:
         """Rank, reciprocal rank and hits of each query."""
         return values_of(COMPLETION_METRICS, self.ranks, self.ties)
+
+    @property
+    def remark(self) -> str | None:
+        """That the model does not beat a baseline, by MRR, where it does not."""
+        (metric,) = (metric for metric in COMPLETION_METRICS if metric.name == "mrr")
+        return self.baselines and self.baselines.remark(metric, float(self.metrics["mrr"].mean()))
 
     def side(self, side: Side) -> Ranks:
         """The ranks of one side, in the order of the triples."""
@@ -59,6 +68,8 @@ class CompletionReport:
             **_means(self.ranks, self.ties),
             "intervals": {name: list(interval) for name, interval in self.intervals.items()},
             "sides": {side: _means(self.side(side), self.ties) for side in ("tail", "head")},
+            "baselines": self.baselines and self.baselines.to_dict(),
+            "remark": self.remark,
             **self.timing.to_dict(),
         }
 
@@ -69,9 +80,11 @@ class CompletionReport:
         digits = {metric.name: metric.digits for metric in COMPLETION_METRICS}
         shown = {side: [f"{each[name]:.{digits[name]}f}" for name in digits] for side, each in figures.items()}
         bounds = [spell_interval(self.intervals[name], digits[name]) for name in digits]
-        rows = (("both", *shown["both"]), ("95 %", *bounds), ("tail", *shown["tail"]), ("head", *shown["head"]))
+        rows = [("both", *shown["both"]), ("95 %", *bounds), ("tail", *shown["tail"]), ("head", *shown["head"])]
+        for name, own in self.baselines.rows() if self.baselines else ():
+            rows.append((name, *(f"{own[metric]:.{digits[metric]}f}" for metric in digits)))
         header = ("side", *(metric.title for metric in COMPLETION_METRICS))
-        return [Table(f"Completion of {self.split}, filtered, ties {self.ties}", header, rows)]
+        return [Table(f"Completion of {self.split}, filtered, ties {self.ties}", header, tuple(rows))]
 
 
 def _means(ranks: Ranks, ties: TieRule) -> dict[str, float]:
@@ -98,12 +111,17 @@ def evaluate_completion(
     memory: int | None = None,
     device: torch.device | str = "cpu",
     seed: int = 0,
+    train: KnowledgeGraph | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> CompletionReport:
-    """Complete both sides of every triple [T, 3]; `truth` says which other answers are known, `split` names them."""
+    """Complete both sides of every triple [T, 3]; `truth` says which other answers are known, `split` names them.
+
+    With the `train` graph the report has baselines.
+    """
     queries = both_sides(triples, truth.graph.num_relations)
     start = time.perf_counter()
     ranks = rank(model, queries, truth, candidates="all", memory=memory, device=device, progress=progress)
     timing = Timing(len(queries), time.perf_counter() - start)
     bounds = mean_intervals(values_of(COMPLETION_METRICS, ranks, ties), seed)
-    return CompletionReport(split, truth.reading, ties, bounds, timing, ranks)
+    beside = None if train is None else baselines(queries, truth, train, ranks, COMPLETION_METRICS, "all")
+    return CompletionReport(split, truth.reading, ties, bounds, timing, ranks, beside)

@@ -17,9 +17,11 @@ import torch
 from numpy.typing import NDArray
 
 from blockhole.errors import EvaluationError
+from blockhole.evaluation.baselines import Baselines, baselines
 from blockhole.evaluation.ranking import PATH_METRICS, Ranks, TieRule, TiesCountAsWins, rank, values_of
 from blockhole.evaluation.report import Interval, Table, Timing, mean, mean_intervals, spell_interval
 from blockhole.evaluation.truth import Reading, Truth
+from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.models.contract import Model
 from blockhole.queries.paths import PathQueries
 
@@ -95,7 +97,13 @@ class RankingReport:
     by_relation: dict[str, RankingFigures]
     timing: Timing
     ranks: Ranks = field(repr=False)
+    baselines: Baselines | None = None
     digits: ClassVar[int] = 1
+
+    @property
+    def remark(self) -> str | None:
+        """That the model does not beat a baseline, by MQ, where it does not."""
+        return self.baselines and self.baselines.remark(PATH_METRICS[0], self.total.mq)
 
     @property
     def metrics(self) -> dict[str, NDArray[np.float64]]:
@@ -112,6 +120,8 @@ class RankingReport:
             **self.total.to_dict(),
             "by_length": {str(length): part.to_dict() for length, part in self.by_length.items()},
             "by_relation": {relation: part.to_dict() for relation, part in self.by_relation.items()},
+            "baselines": self.baselines and self.baselines.to_dict(),
+            "remark": self.remark,
             **self.timing.to_dict(),
         }
 
@@ -121,13 +131,17 @@ class RankingReport:
         hits = {"p_at_10": self.total.p_at_10_with_excluded}
         cells = chain.from_iterable((hits.get(metric.name), None) for metric in PATH_METRICS)
         others = ("excluded as hits", *cells, None, None, None)
+        beside = []
+        for name, own in self.baselines.rows() if self.baselines else ():
+            figures = chain.from_iterable((own.get(metric.name), None) for metric in PATH_METRICS)
+            beside.append((name, *figures, None, None, None))
         relations = tuple(
             (name, *part.means.values(), part.queries, part.excluded, part.tied)
             for name, part in self.by_relation.items()
         )
         titles = tuple(metric.title for metric in PATH_METRICS)
         return [
-            replace(total, rows=(*total.rows, others)),
+            replace(total, rows=(*total.rows, others, *beside)),
             _table("By path length", {str(length): part for length, part in self.by_length.items()}),
             Table("By last relation", ("relation", *titles, "evaluated", "excluded", "tied"), relations),
         ]
@@ -153,9 +167,13 @@ def evaluate_ranking(
     memory: int | None = None,
     device: torch.device | str = "cpu",
     seed: int = 0,
+    train: KnowledgeGraph | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> RankingReport:
-    """Rank every query and report; `split` names the queries, `seed` draws the intervals."""
+    """Rank every query and report; `split` names the queries, `seed` draws the intervals.
+
+    With the `train` graph the report has baselines.
+    """
     start = time.perf_counter()
     ranks = rank(model, queries, truth, memory=memory, device=device, progress=progress)
     timing = Timing(len(queries), time.perf_counter() - start)
@@ -168,9 +186,9 @@ def evaluate_ranking(
     by_length = {
         length: ranking_figures(ranks.take(queries.length == length), ties, seed) for length in queries.lengths()
     }
-    return RankingReport(
-        split, truth.reading, ties, ranking_figures(ranks, ties, seed), by_length, by_relation, timing, ranks
-    )
+    beside = None if train is None else baselines(queries, truth, train, ranks, PATH_METRICS, "typed")
+    figures = ranking_figures(ranks, ties, seed)
+    return RankingReport(split, truth.reading, ties, figures, by_length, by_relation, timing, ranks, beside)
 
 
 def _warn_of_ties(ranks: Ranks) -> None:

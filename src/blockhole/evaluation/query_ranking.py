@@ -134,6 +134,7 @@ class QueryReport:
     timing: Timing
     answers: Mapping[str, RankedAnswers] = field(repr=False)
     digits: ClassVar[int] = 4
+    remark: ClassVar[str | None] = None
 
     @property
     def metrics(self) -> dict[str, Floats]:

@@ -52,6 +52,10 @@ class Report(Protocol):
         """Decimals of its figures where several models stand side by side."""
 
     @property
+    def remark(self) -> str | None:
+        """What its reader should know beside the figures, in a sentence, if anything."""
+
+    @property
     def metrics(self) -> dict[str, NDArray[np.float64]]:
         """The values whose means are the figures, one for each query that counts, in the order of the queries."""
 

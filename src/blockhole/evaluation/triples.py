@@ -52,6 +52,7 @@ class TriplesReport:
     judged: NDArray[np.bool_] = field(repr=False)
     label: NDArray[np.bool_] = field(repr=False)
     digits: ClassVar[int] = 1
+    remark: ClassVar[str | None] = None
 
     @property
     def metrics(self) -> dict[str, NDArray[np.float64]]:

@@ -98,25 +98,28 @@ def _predicates(literals: Literals | None) -> Literal["keep", "drop"] | tuple[st
 class Choice(NamedTuple):
     """The places of source, relation and target in a row, that of a label, and the `names` where a header told them.
 
-    `doubt` says where a first line may be a header after all.
+    `doubt` says where a first line may be a header after all. `decision` is the place of what people decided on rows.
     """
 
     places: tuple[int, ...]
     label: int | None
     names: tuple[str, ...] | None
     doubt: str = ""
+    decision: int | None = None
 
     def roles(self) -> dict[str, int]:
-        """Role → place, as tables are made: source, relation, target and, where there is one, label."""
-        return dict(
-            zip((*COLUMNS, "label"), (*self.places, *(() if self.label is None else (self.label,))), strict=False)
-        )
+        """Role → place, as tables are made: source, relation, target and, where there are any, label and decision."""
+        others = {"label": self.label, "decision": self.decision}
+        roles = dict(zip(COLUMNS, self.places, strict=True))
+        return roles | {role: place for role, place in others.items() if place is not None}
 
     def in_words(self, *, guessed: bool) -> str:
         """What was `guessed` and what was left out; nothing where a reader would expect just this."""
         if self.names is None:
             return self.doubt
         shown = _shown_names(self.names)
+        if self.decision is not None:
+            return "facts are the rows with accept under decision"
         left = [i for i in range(len(shown)) if i not in (*self.places, self.label)]
         chosen = [shown[place] for place in self.places]
         usual = tuple(name.casefold() for name in chosen) in _USUAL and self.places == (0, 1, 2)
@@ -195,7 +198,9 @@ def choose(where: Path | str, names: Sequence[str], told: tuple[str, ...] | None
         raise MalformedFile(where, problem, _say_which(names), line)
     chosen = tuple(found[role][0] for role in COLUMNS)
     labels = [i for i, name in enumerate(names) if _plain(name) == "label" and i not in chosen]
-    return Choice(chosen, labels[0] if labels else None, names)
+    decisions = [i for i, name in enumerate(names) if _plain(name) == "decision" and i not in chosen]
+    decision = decisions[0] if decisions else None
+    return Choice(chosen, labels[0] if labels and decision is None else None, names, decision=decision)
 
 
 _NUMBERS = [

@@ -138,10 +138,10 @@ def _no_facts(path: Path) -> MalformedFile:
 
 
 def warn_of_negatives(path: Path, count: int) -> None:
-    """Say that `count` lines of `path` are labelled -1 and left out, if there are any."""
+    """Say that `count` lines of `path` are labelled -1 or rejected and left out, if there are any."""
     if count:
         warnings.warn(
-            f"{path}: {counted(count, 'line')} labelled -1 left out: a graph holds true facts only.",
+            f"{path}: {counted(count, 'line')} labelled -1 or rejected left out: a graph holds true facts only.",
             NegativesLeftOut,
             stacklevel=5,
         )

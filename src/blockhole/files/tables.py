@@ -60,10 +60,38 @@ def wrong_label(table: pl.DataFrame) -> tuple[int, str] | None:
     return row, table["label"][row] or ""
 
 
-def with_positive(table: pl.DataFrame) -> pl.DataFrame:
-    """The column of labels 1 and -1, where there is one, as the column `positive`."""
+_ACCEPTED, _REJECTED = ("accept", "accepted", "yes", "y", "1", "true"), ("reject", "rejected", "no", "n", "0", "false")
+DECISION_REMEDY = (
+    "write accept or reject, or nothing where it is open; if the column means something else, name the others with "
+    "--columns"
+)
+
+
+def _decision() -> pl.Expr:
     import polars as pl
 
+    return pl.col("decision").fill_null("").str.strip_chars().str.to_lowercase()
+
+
+def wrong_decision(table: pl.DataFrame) -> tuple[int, str] | None:
+    """Row and text of the first decision that is none, if there is one."""
+    wrong = table.select(~_decision().is_in(["", *_ACCEPTED, *_REJECTED])).to_series()
+    if not wrong.any():
+        return None
+    row = int(wrong.to_numpy().argmax())
+    return row, table["decision"][row]
+
+
+def with_positive(table: pl.DataFrame) -> pl.DataFrame:
+    """The column of labels 1 and -1, or of decisions, where there is one, as the column `positive`.
+
+    Rows that nobody has decided on are left out: they are not known to be facts, nor to be none.
+    """
+    import polars as pl
+
+    if "decision" in table.columns:
+        decided = table.filter(_decision() != "")
+        return decided.select(*COLUMNS, positive=_decision().is_in(_ACCEPTED))
     return table.select(*COLUMNS, positive=pl.col("label") == "1") if "label" in table.columns else table
 
 
@@ -337,6 +365,9 @@ def _refuse_bad_cells(path: Path, rows: Rows, table: pl.DataFrame) -> None:
     if "label" in table.columns and (wrong := wrong_label(table)):
         row, label = wrong
         raise MalformedFile(path, f"label {quoted(label)} is neither 1 nor -1", LABEL_REMEDY, rows.line(row))
+    if "decision" in table.columns and (wrong := wrong_decision(table)):
+        row, text = wrong
+        raise MalformedFile(path, f"the decision {quoted(text)} is not known", DECISION_REMEDY, rows.line(row))
 
 
 # Parquet files as columns of names.
@@ -361,7 +392,7 @@ def read_parquet(path: Path, reading: Reading) -> Iterator[pl.DataFrame]:
         count = rows.select(pl.len()).collect().item()
     for first in range(0, count, ROWS):
         with _parquet_of_names(path), panics_as_errors():  # what it tells of itself is believed by now
-            block = _checked(path, table.slice(first, ROWS).collect(), first)
+            block = check_table(path, table.slice(first, ROWS).collect(), first)
         yield block
 
 
@@ -400,13 +431,18 @@ def _column_names(path: Path, schema: pl.Schema, reading: Reading) -> dict[str, 
     return {role: names[place] for role, place in choice.roles().items()}
 
 
-def _checked(path: Path, table: pl.DataFrame, first: int) -> pl.DataFrame:
+def check_table(path: Path, table: pl.DataFrame, first: int = 0) -> pl.DataFrame:
+    """The facts of a table from row `first` on, with labels and decisions as `positive`; bad cells are refused."""
     if empty := empty_name(table):
         row, column = empty
         raise MalformedFile(path, f"the {column} of row {first + row + 1} is empty", "give it a name or delete the row")
     if "label" in table.columns and (wrong := wrong_label(table)):
         row, label = wrong
         raise MalformedFile(path, f"label {quoted(label)} of row {first + row + 1} is neither 1 nor -1", LABEL_REMEDY)
+    if "decision" in table.columns and (wrong := wrong_decision(table)):
+        row, text = wrong
+        problem = f"the decision {quoted(text)} of row {first + row + 1} is not known"
+        raise MalformedFile(path, problem, DECISION_REMEDY)
     return with_positive(table)
 
 

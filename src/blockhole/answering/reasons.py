@@ -1,0 +1,141 @@
+"""Why a missing fact is likely: a path of known facts that leads from its source to its target.
+
+A path of one hop or two tells something of r if it is often right: of the answers that it has from subjects of r, the
+share that are objects of r too. It is counted over some subjects of r; a path is a reason if that share is not 0.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blockhole.answering.known import KnownFacts
+from blockhole.errors import shortened
+from blockhole.queries.language import Hop, write_name
+from blockhole.queries.paths import PathQueries
+
+_MEASURED = 32
+"""Paths of a relation that are measured: those that most of the pairs have."""
+_SUBJECTS = 64
+"""Subjects that a path is measured on."""
+_JOINED = 4096
+"""Neighbours of an entity that are looked at."""
+
+RelationPath = tuple[int, ...]
+
+
+class PathReason(NamedTuple):
+    """A path as queries write it, the entity it leads over, and of its answers the share that is right where known."""
+
+    path: str
+    over: str | None
+    right: float
+
+    def __str__(self) -> str:
+        over = "" if self.over is None else f" over {self.over}"
+        return f"{self.path}{over}, which is right in {self.right:.0%} of known cases"
+
+
+def path_reasons(
+    known: KnownFacts, relation: int, source: NDArray[np.integer], target: NDArray[np.integer], *, facts: bool = False
+) -> list[PathReason | None]:
+    """For each pair the path that is right most often, and None where there is none: [N], [N] → N.
+
+    Pairs that are `facts` of the relation speak of no path for themselves.
+    """
+    paths = [_connecting(known, relation, s, o) for s, o in zip(source.tolist(), target.tolist(), strict=True)]
+    frequency = Counter(path for each in paths for path in each)
+    usual = [path for path, _ in sorted(frequency.items(), key=lambda item: (-item[1], item[0]))[:_MEASURED]]
+    measured = _measured(known, relation, usual)
+    return [
+        _best(known, each, measured.shares(s if facts else None))
+        for s, each in zip(source.tolist(), paths, strict=True)
+    ]
+
+
+def _best(
+    known: KnownFacts, paths: dict[RelationPath, int | None], right: dict[RelationPath, float]
+) -> PathReason | None:
+    among = [path for path in paths if right.get(path, 0.0) > 0]
+    if not among:
+        return None
+    path = min(among, key=lambda path: (-right[path], len(path), path))
+    over, graph = paths[path], known.graph
+    text = "/".join(str(Hop(*graph.relation_name(hop))) for hop in path)
+    return PathReason(text, None if over is None else shortened(write_name(graph.entities[over])), right[path])
+
+
+def _connecting(known: KnownFacts, relation: int, source: int, target: int) -> dict[RelationPath, int | None]:
+    """The paths of one hop and of two between a pair, and an entity that each leads over."""
+    hop, reached = _edges_of(known, source)
+    back, before = _edges_of(known, target)
+    direct = hop[reached == target].tolist()
+    found: dict[RelationPath, int | None] = {(each,): None for each in direct if each != relation}
+    order = np.argsort(reached, kind="stable")
+    hop, reached = hop[order], reached[order]
+    first, last = np.searchsorted(reached, before, "left"), np.searchsorted(reached, before, "right")
+    count = last - first
+    here = np.repeat(first - np.cumsum(count) + count, count) + np.arange(count.sum())
+    there = np.repeat(np.arange(len(before)), count)
+    over = reached[here]
+    between = (over != source) & (over != target)
+    twice = 2 * known.graph.num_relations
+    key = hop[here][between].astype(np.int64) * twice + (back[there][between] + twice // 2) % twice
+    keys, place = np.unique(key, return_index=True)
+    for each, entity in zip(keys.tolist(), over[between][place].tolist(), strict=True):
+        found[divmod(each, twice)] = entity
+    return found
+
+
+def _edges_of(known: KnownFacts, entity: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """The edges that leave an entity: their relations and targets; at most so many."""
+    adjacency = known.graph.adjacency
+    groups = slice(adjacency.group_start[entity], adjacency.group_start[entity + 1])
+    starts = adjacency.edge_start[groups.start : groups.stop + 1]
+    if len(starts) < 2:
+        return adjacency.group_relation[:0], adjacency.target[:0]
+    relation = np.repeat(adjacency.group_relation[groups], np.diff(starts))
+    step = max(1, -(-len(relation) // _JOINED))
+    return relation[::step], adjacency.target[starts[0] : starts[-1]][::step]
+
+
+class _Measured(NamedTuple):
+    """How many answers paths have from some subjects, and how many of them are right; shapes [P], [P]."""
+
+    paths: Sequence[RelationPath]
+    subjects: frozenset[int]
+    said: NDArray[np.float64]
+    right: NDArray[np.float64]
+
+    def shares(self, without: int | None) -> dict[RelationPath, float]:
+        """How often each path is right, where it is for one of the subjects `without` the answer that it has there."""
+        own = 1 if without in self.subjects else 0
+        share = np.maximum(self.right - own, 0) / np.maximum(self.said - own, 1)
+        return dict(zip(self.paths, share.tolist(), strict=True))
+
+
+def _measured(known: KnownFacts, relation: int, paths: Sequence[RelationPath]) -> _Measured:
+    """Every path measured over the same subjects."""
+    if not paths:
+        return _Measured((), frozenset(), np.zeros(0), np.zeros(0))
+    graph = known.graph
+    subjects = known.candidates(graph.inverse(relation)).astype(np.int64)
+    if len(subjects) > _SUBJECTS:
+        subjects = np.random.default_rng(relation).choice(subjects, _SUBJECTS, replace=False)
+    source, target = known.edges.edges(relation)
+    facts = source.astype(np.int64) * graph.num_entities + target  # ascending, as edges are
+    queries = PathQueries.of_paths(np.tile(subjects, len(paths)).tolist(), [path for path in paths for _ in subjects])
+    said, right = np.zeros(len(paths)), np.zeros(len(paths))
+    for sets in known.answer_sets(queries, 4096):
+        query = sets.first + sets.row
+        asked = subjects[query % len(subjects)]
+        wanted = asked * graph.num_entities + sets.entities
+        place = np.minimum(np.searchsorted(facts, wanted), len(facts) - 1)
+        own = sets.entities != asked  # that a path comes back tells nothing
+        np.add.at(said, query[own] // len(subjects), 1)
+        np.add.at(right, query[own] // len(subjects), facts[place[own]] == wanted[own])
+    return _Measured(paths, frozenset(subjects.tolist()), said, right)

@@ -1,0 +1,95 @@
+"""`blockhole predict`, `audit` and `data review`: from a run to a list, decisions, and data to train on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import blockhole
+from blockhole.cli.main import main
+
+Ran = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def ran(capsys: pytest.CaptureFixture[str]) -> Ran:
+    """Status, standard output and standard error of a command."""
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stop:
+            main([*map(str, arguments)])
+        out, err = capsys.readouterr()
+        return int(stop.value.code or 0), out, err
+
+    return run
+
+
+@pytest.mark.parametrize("verb", ["predict", "audit"])
+def test_printed_as_the_function_gives_it(verb: str, clockwork: Path, ran: Ran) -> None:
+    status, out, _ = ran(verb, clockwork, "--top", 3, "--json")
+    given = getattr(blockhole, verb)(clockwork, top=3)
+    assert status == 0
+    assert json.loads(out) == {"run": str(clockwork), "count": 3, "facts": given.to_dicts()}
+    status, out, err = ran(verb, clockwork)
+    assert status == 0
+    assert len(out.splitlines()) == 21
+    assert given[0].source in out
+    assert "--out FILE writes a list to review" in err
+
+
+def test_a_review_from_list_to_data(clockwork: Path, tmp_path: Path, ran: Ran) -> None:
+    data = tmp_path / "train.tsv"
+    blockhole.write_graph(blockhole.Run.open(clockwork).graph, data)
+    listed, doubtful = tmp_path / "missing.csv", tmp_path / "doubtful.parquet"
+    status, out, _ = ran("predict", clockwork, "--relation", "mod6", "--out", listed, "--top", 5)
+    assert (status, out) == (0, f"5 facts written to {listed}; write accept or reject under decision\n")
+    rows = pl.read_csv(listed, infer_schema=False)
+    assert rows.columns == ["source", "relation", "target", "probability", "reason", "decision"]
+    assert set(rows["relation"]) == {"mod6"}
+    rows.with_columns(decision=pl.Series(["accept", "reject", "", "", ""])).write_csv(listed)
+    assert ran("audit", clockwork, "--out", doubtful, "--top", 3)[0] == 0
+    suspects = pl.read_parquet(doubtful)
+    suspects.with_columns(decision=pl.Series(["reject", "accept", ""])).write_parquet(doubtful)
+
+    status, out, _ = ran("data", "review", data, listed, doubtful, "--out", tmp_path / "new", "--json")
+    assert (status, json.loads(out)["added"], json.loads(out)["removed"]) == (0, 1, 1)
+    train = blockhole.load(tmp_path / "new").split.graph("train")
+    facts = {(train.entities[s], train.relations[r], train.entities[o]) for s, r, o in train.triples.tolist()}
+    assert rows.row(0)[:3] in facts
+    assert suspects.row(0)[:3] not in facts
+
+    _, out, _ = ran("predict", clockwork, "--relation", "mod6", "--top", 3, "--reviewed", listed, "--json")
+    assert [fact["target"] for fact in json.loads(out)["facts"]] == rows["target"][2:].to_list()
+    with pytest.warns(UserWarning, match="1 line labelled -1 or rejected"):
+        known = blockhole.read_graph(listed)
+    assert len(known) == 1
+
+
+def test_what_is_refused(clockwork: Path, tmp_path: Path, ran: Ran) -> None:
+    for arguments, said in (
+        (("predict", clockwork, "--out", tmp_path / "list.txt"), "a list is written as .parquet, .csv, .tsv or .jsonl"),
+        (("predict", clockwork, "--relation", "mod7"), "unknown relation 'mod7'; did you mean 'mod6'?"),
+        (("predict", clockwork, "--min-probability", 2), "min_probability must be a number from 0 to 1, not 2."),
+        (("predict", tmp_path / "none"), "there is no run"),
+        (("audit", clockwork, "--reviewed", tmp_path / "none.csv"), "no such file; name a list"),
+    ):
+        status, out, err = ran(*arguments)
+        assert (status, out) == (1, "")
+        assert said in err
+
+
+def test_accepted_facts_are_known_at_once(clockwork: Path, tmp_path: Path, ran: Ran) -> None:
+    first = blockhole.predict(clockwork, top=2)
+    first.write(tmp_path / "list.tsv")
+    rows = pl.read_csv(tmp_path / "list.tsv", separator="\t", infer_schema=False)
+    decided = rows.with_columns(decision=pl.Series(["accept", ""]))
+    decided.write_csv(tmp_path / "list.tsv", separator="\t", quote_style="always")
+    _, out, _ = ran("predict", clockwork, "--facts", tmp_path / "list.tsv", "--top", 50, "--json")
+    listed = {(fact["source"], fact["relation"], fact["target"]) for fact in json.loads(out)["facts"]}
+    assert (first[0].source, first[0].relation, first[0].target) not in listed
+    assert (first[1].source, first[1].relation, first[1].target) in listed
