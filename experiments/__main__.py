@@ -120,6 +120,34 @@ def reproduce_time(
     _print([read_record(file) for file in files], "time", "test", json)
 
 
+@tables.command("defaults")
+def reproduce_defaults(
+    data: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Graph (default: all eight).")] = None,
+    seed: SeedOption = None,
+    search: Annotated[bool, typer.Option(help="Also search settings, which takes the longest.")] = True,
+    out: OutOption = RECORDS,
+    json: JsonFlag = False,
+) -> None:
+    """`train` without settings on eight generated graphs, beside chance, counting and a search of 30 trials."""
+    from blockhole.errors import ConfigError, nearest_or_all
+    from experiments.defaults import defaults_table, record_graph
+    from experiments.graphs import GRAPHS
+    from experiments.records import current_commit
+
+    names = data or list(GRAPHS)
+    for name in names:
+        if name not in GRAPHS:
+            raise ConfigError(f"there is no generated graph {name!r}; {nearest_or_all(name, GRAPHS, 'there are')}")
+    with _resumable():
+        for name in names:
+            record_graph(name, (0, 1, 2) if seed is None else seed, out, current_commit(), _say, search=search)
+    table = defaults_table(out, names)
+    if json:
+        print_json({str(row[0]): dict(zip(table.header[1:], row[1:], strict=True)) for row in table.rows})
+    else:
+        print_tables([table])
+
+
 @tables.command("grid")
 def reproduce_grid(
     data: Annotated[str, typer.Option(metavar="NAME", help="Data set.")] = "wn11",

@@ -67,6 +67,10 @@ BAD: dict[str, tuple[object, ...]] = {
     "max_answers": ("3", 2.5, True, 0, None),
     "literals": (3, 2.5, True, b"bytes", object()),
     "learning_rate": ("0.1", True),
+    "search": ("penalty.dura=0..1", 3, [2]),
+    "trials": ("3", 2.5, True, 0, None),
+    "workers": ("3", 2.5, True, 0, None),
+    "seconds": ("3", True),
     **dict.fromkeys(("blocks", "block_size", "dim", "epochs", "batch_size", "threads"), ("3", 2.5, True, 0)),
 }
 WRONG = (None, 3, 2.5, True, b"bytes", ["e1"], object())
@@ -87,7 +91,7 @@ def _cases() -> Iterator[tuple[str, str]]:
 
 
 def _bad_values(parameter: inspect.Parameter) -> Iterator[object]:
-    may_be = MAY_BE["facts in memory" if parameter.annotation in ("Any", "Data | None") else parameter.name]
+    may_be = MAY_BE["facts in memory" if parameter.annotation in ("Any", "Data", "Data | None") else parameter.name]
     for value in BAD.get(parameter.name, WRONG):
         is_flag = isinstance(value, bool) and parameter.annotation == "bool"
         if value is not parameter.default and not is_flag and value not in may_be:

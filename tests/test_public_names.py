@@ -30,6 +30,7 @@ def test_the_public_names() -> None:
         "read_split",
         "sample_queries",
         "train",
+        "tune",
         "write_graph",
     ]
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from blockhole.measuring import compare, evaluate
     from blockhole.runs.merging import merge_runs as merge
     from blockhole.runs.run import Run
+    from blockhole.tuning import tune
 
 __version__ = "0.1.0"
 
@@ -56,6 +57,7 @@ __all__ = [
     "read_split",
     "sample_queries",
     "train",
+    "tune",
     "write_graph",
 ]
 
@@ -81,6 +83,7 @@ _HOMES = {
     "read_split": "blockhole.files.readers.read_split",
     "sample_queries": "blockhole.data.dataset.sample_queries",
     "train": "blockhole.fitting.train",
+    "tune": "blockhole.tuning.tune",
     "write_graph": "blockhole.files.writers.write_graph",
 }
 

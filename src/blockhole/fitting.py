@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, final
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
+from blockhole.choosing import Judged, is_open, look, suited, without_look
 from blockhole.data.dataset import DataSet, check_facts, load
 from blockhole.errors import (
     BlockholeWarning,
@@ -25,7 +29,9 @@ from blockhole.errors import (
     quoted,
 )
 from blockhole.evaluation.classification import ValidationAccuracy
+from blockhole.evaluation.completion import both_sides
 from blockhole.evaluation.path_ranking import subset, validation_ranking
+from blockhole.evaluation.ranking import rank
 from blockhole.evaluation.truth import truth_of
 from blockhole.files.columns import ColumnNames, Literals, Reading
 from blockhole.graph.knowledge_graph import KnowledgeGraph, SplitGraph
@@ -34,7 +40,7 @@ from blockhole.models.catalogue import name_of
 from blockhole.models.contract import Model
 from blockhole.queries.paths import PathQueries
 from blockhole.runs.checkpoint import TrainingState
-from blockhole.runs.config import Metric, Settings, TrainConfig, flatten, gather, overlay, read_preset, validate
+from blockhole.runs.config import Metric, Settings, TrainConfig, flatten, gather, validate
 from blockhole.runs.run import Run, check_free, is_run, resumed_config
 from blockhole.runs.tracking import MlflowTracker, TensorBoardTracker, Tracker
 from blockhole.runs.writer import Writer, sole_writer
@@ -59,9 +65,6 @@ from blockhole.training.workers import ALONE, Workers, joined
 
 Data = DataSet | KnowledgeGraph | SplitGraph | str | Path | Any
 """A data set, its name or path, or facts in memory of any form that `load` takes."""
-
-_SMALL = 2000
-"""Entities of a graph, at most, that gets the preset `small` where none is named."""
 
 
 @checked
@@ -93,10 +96,11 @@ def train(
     """Train a model and return the run.
 
     `data` is a graph, a data set, the name or path of one, or a table of facts in memory; see `load`, which also
-    explains `columns` and `literals`. Settings are defaults < `preset` (small or fast, by the size of the graph, unless
-    one is named) < the file `config` < `settings`, a mapping of dotted keys such as {"penalty.dura": 0.1} < arguments
-    that are short for such keys: `epochs` for training.epochs, `dim` for model.dim and so on. `model` is a name, or a
-    class of your own. With `out` the run is kept in that folder, and `resume` continues the one there; data and
+    explains `columns` and `literals`. Settings are defaults < `preset` < the file `config` < `settings`, a mapping of
+    dotted keys such as {"penalty.dura": 0.1} < arguments that are short for such keys: `epochs` for training.epochs,
+    `dim` for model.dim and so on. Where none of these says how to train, a short look at a graph of up to 2,000
+    entities chooses (`choosing.py`); else the preset is small or fast, by size. `model` is a name, or a class of your
+    own. With `out` the run is kept in that folder, and `resume` continues the one there; data and
     settings then come from the folder where they are not given. Ctrl-C ends training after the batch under way; the run
     returned is then not `complete`. A complete run is calibrated on the validation facts.
     Processes that torchrun has started train together, on `mesh` (DATAxENTITIES, see docs/scaling.md).
@@ -116,7 +120,10 @@ def train(
             else:
                 if folder is not None:
                     check_free(folder)
-                chosen, given = _chosen(data, preset, config, overrides)
+                # Processes that train together do not look: each would choose for itself.
+                alone = workers is ALONE
+                look_at = partial(look, judge=_judge) if alone else without_look
+                chosen, given = _chosen(data, preset, config, overrides, look_at)
         if folder is not None:
             workers.begin(folder)
         run = fit(given, chosen, folder, track=track, progress=progress, workers=workers)
@@ -168,7 +175,7 @@ def plan_memory(
     saved: bool = True,
 ) -> MemoryNeeded:
     """How much memory `train` with these arguments takes on one CPU; the data is read, and nothing is trained."""
-    chosen, given = _chosen(data, preset, config, _overrides(data, model, settings))
+    chosen, given = _chosen(data, preset, config, _overrides(data, model, settings), without_look)
     _refuse_untrainable(given, chosen)
     stored = chosen.training.on_stored_paths and given.has_paths
     return memory_needed(chosen, given.split, len(given.paths("train")) if stored else None, saved=saved)
@@ -270,19 +277,15 @@ def _calibrate(run: Run, data: DataSet) -> None:
         warnings.warn(str(error), BlockholeWarning, stacklevel=2)
 
 
-def _suited(chosen: TrainConfig, data: DataSet, asked: Settings) -> TrainConfig:
-    """What was `asked` over the preset for small graphs, where the data is one, and else `chosen`.
-
-    Data with paths of its own is trained on these. The size of the model gives way to any setting of the model that is
-    asked for.
-    """
-    small = not data.split.packed and len(data.split.entities) <= _SMALL
-    if not small or data.has_paths:
-        return chosen
-    preset = read_preset("small")
-    if asked.get("model", {}) not in ({}, {"name": "blockhole"}):
-        del preset["model"]
-    return validate(overlay(preset, asked))
+def _judge(data: DataSet, config: TrainConfig) -> Judged:
+    """Train as `config` says for a look, and rank the validation facts; Ctrl-C ends the look and all that follows."""
+    run = fit(data, config)
+    if not run.complete:
+        raise KeyboardInterrupt
+    validation = ValidationQueries.of(data, config, run.model.entity.device)
+    assert validation is not None
+    last = run.state.best_epoch is None or run.state.best_epoch + config.early_stop.every > run.state.epoch
+    return validation.reciprocal_ranks(run.model), None if last else run.state.best_epoch
 
 
 def _overrides(data: Data | None, model: str | type[Model] | None, settings: Mapping[str, Any] | None) -> Settings:
@@ -291,20 +294,27 @@ def _overrides(data: Data | None, model: str | type[Model] | None, settings: Map
     if model is not None:
         overrides["model.name"] = name_of(model) if isinstance(model, type) else model
     if isinstance(data, str | Path):
-        overrides["data"] = _lasting_name(data)
+        overrides["data"] = lasting_name(data)
     return overrides
 
 
 def _chosen(
-    data: Data | None, preset: str | None, config: Path | str | None, overrides: Settings
+    data: Data | None,
+    preset: str | None,
+    config: Path | str | None,
+    overrides: Settings,
+    look_at: Callable[[DataSet, Settings], TrainConfig],
 ) -> tuple[TrainConfig, DataSet]:
-    """The settings of a new run, and its data."""
+    """The settings of a new run, and its data; where the choice is left open, `look_at` makes it."""
     chosen = validate(gather(preset=preset or "fast", file=config, overrides=overrides))
     given = _data_set(data, chosen)
-    return (chosen if preset else _suited(chosen, given, gather(file=config, overrides=overrides))), given
+    if preset is not None:
+        return chosen, given
+    asked = gather(file=config, overrides=overrides)
+    return look_at(given, asked) if is_open(given, asked) else suited(chosen, given, asked), given
 
 
-def _lasting_name(data: str | Path) -> str:
+def lasting_name(data: str | Path) -> str:
     """The name of a data set, or the path of a file made absolute, so that a run resumes from any folder."""
     from blockhole.data.catalogue import catalogue
 
@@ -322,7 +332,7 @@ def _data_set(data: Data | None, config: TrainConfig) -> DataSet:
 def _with_paths(data: DataSet, config: TrainConfig) -> DataSet:
     """The data set with path queries, where training asks for them: its own, or built in memory from the run's seed."""
     training = config.training
-    needed = training.on_stored_paths or (training.on == "paths" and config.early_stop.metric)
+    needed = training.on_stored_paths or (training.on == "paths" and config.early_stop.metric in ("mq", "accuracy"))
     if not needed or data.has_paths:
         return data
     from blockhole.queries.path_sets import build_paths
@@ -341,16 +351,21 @@ def _positives(
     """What is trained on, over the train graph; `known` has the corrupted paths that are drawn once for all epochs."""
     training, loss = config.training, config.loss
     seed, reverse, batch_size = training.seed, training.reverse, training.batch_size
+    lengths, per_edge = (2, training.longest), training.walks_per_edge
     if data.split.packed:
         walks = training.on == "paths"
-        return StreamedPositives(graph, seed, reverse, batch_size, device, walks=walks, sharing=sharing)
+        return StreamedPositives(
+            graph, seed, reverse, batch_size, device, walks=walks, lengths=lengths, per_edge=per_edge, sharing=sharing
+        )
     # A sample that a batch shares can be of one type only where all of the batch ask for the same.
     by_relation = LOSSES[loss.kind].objects == "shared" and loss.typed_share > 0
     if training.on == "paths" and training.walks == "fresh":
-        return FreshWalks(graph, seed, reverse, batch_size, device, by_last_relation=by_relation)
+        return FreshWalks(
+            graph, seed, reverse, batch_size, device, by_last_relation=by_relation, lengths=lengths, per_edge=per_edge
+        )
     queries = data.paths("train") if training.on == "paths" else PathQueries.from_triples(data.split.train)
     if training.on == "paths" and training.walks == "added":
-        queries = PathQueries.concatenate([queries, added_walks(graph, seed)])
+        queries = PathQueries.concatenate([queries, added_walks(graph, training)])
     paths = with_reversed(PathTensors.of(queries, device), reverse, len(data.split.relations))
     corruptions = known.of(paths, loss, graph) if loss.corrupts_once else None
     return StoredPositives(paths, seed, batch_size, by_last_relation=by_relation, corruptions=corruptions)
@@ -377,6 +392,7 @@ class ValidationQueries:
 
     def __init__(self, queries: PathQueries, graph: KnowledgeGraph, metric: Metric, device: torch.device) -> None:
         self._queries = queries
+        self._metric = metric
         self._truth = truth_of(graph)
         self._accuracy = ValidationAccuracy(queries, self._truth, device) if metric == "accuracy" else None
 
@@ -386,7 +402,9 @@ class ValidationQueries:
         stop = config.early_stop
         if stop.metric is None:
             return None
-        if config.training.on == "paths":
+        if stop.metric == "mrr":
+            queries = both_sides(data.split.valid, len(data.split.relations))
+        elif config.training.on == "paths":
             queries = PathQueries.concatenate([data.paths("dev_deduction"), data.paths("dev_induction")])
         else:
             queries = PathQueries.from_triples(data.split.valid)
@@ -399,7 +417,15 @@ class ValidationQueries:
         device = model.entity.device
         if self._accuracy is not None:
             return {"accuracy": self._accuracy(model, device)}
+        if self._metric == "mrr":
+            return {"mrr": float(100 * self.reciprocal_ranks(model).mean())}
         return validation_ranking(model, self._queries, self._truth, device=device)
+
+    def reciprocal_ranks(self, model: Model) -> NDArray[np.float64]:
+        """1 / rank of each query among all entities that do not answer it in train or valid; [N]."""
+        ranks = rank(model, self._queries, self._truth, candidates="all", device=model.entity.device)
+        reciprocal: NDArray[np.float64] = 1 / ranks.rank()
+        return reciprocal
 
 
 def _held(folder: Path, track: Sequence[str], config: TrainConfig, workers: Workers, stack: ExitStack) -> list[Tracker]:

@@ -13,10 +13,10 @@ from blockhole.errors import DataError
 from blockhole.queries.exact import holds
 from blockhole.queries.paths import PathQueries
 from blockhole.queries.walks import sample_walks
+from blockhole.runs.config import TrainingConfig
 from blockhole.training import positives as positives_module
 from blockhole.training.batches import EpochOrder, EpochPlan, PathTensors, Plan
 from blockhole.training.positives import (
-    WALKS_PER_EDGE,
     FreshWalks,
     Reverse,
     StoredPositives,
@@ -110,11 +110,21 @@ def test_reversed_positives_by_hand() -> None:
 
 def test_added_walks_are_true_and_follow_the_seed() -> None:
     graph = SPLIT.graph("train")
-    walks = added_walks(graph, seed=1)
+    walks = added_walks(graph, TrainingConfig(seed=1))
     assert len(walks) == 20 * len(graph)
     assert holds(graph, walks).all()
-    assert np.array_equal(walks.path, added_walks(graph, seed=1).path)
-    assert not np.array_equal(walks.path, added_walks(graph, seed=2).path)
+    assert np.array_equal(walks.path, added_walks(graph, TrainingConfig(seed=1)).path)
+    assert not np.array_equal(walks.path, added_walks(graph, TrainingConfig(seed=2)).path)
+
+
+def test_walks_are_as_many_and_as_long_as_asked_for() -> None:
+    graph = SPLIT.graph("train")
+    fresh = FreshWalks(graph, 1, "edges", 8, CPU, lengths=(2, 3), per_edge=2)
+    assert len(fresh) == len(fresh.epoch(0)) == 4 * len(graph)
+    assert sorted(set(fresh.epoch(0).length.tolist())) == [1, 2, 3]
+    added = added_walks(graph, TrainingConfig(walks_per_edge=3, longest=2))
+    assert len(added) == 3 * len(graph)
+    assert set(added.length.tolist()) == {2}
 
 
 @pytest.mark.parametrize("reverse", ["none", "edges", "paths"])
@@ -128,7 +138,7 @@ def test_fresh_walks_are_true_and_new_every_epoch(reverse: Reverse) -> None:
     assert set(first.source.tolist() + first.target.tolist()) <= set(graph.triples[:, [0, 2]].ravel().tolist())
     factor = 2 if reverse == "paths" else 1
     edges = len(graph) * (1 if reverse == "none" else 2)
-    assert len(walks) == len(first) == factor * WALKS_PER_EDGE * len(graph) + edges
+    assert len(walks) == len(first) == factor * 20 * len(graph) + edges
     assert rows(walks.plan(1)) == sorted(zip(second.source.tolist(), *second.path.T.tolist(), strict=True))
 
 

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from blockhole.answering.calibration import BEND, CLOSEST, ChainCurve, Curve, Parts
-from blockhole.answering.engine import Settled
 from blockhole.answering.hops import HIGHEST, SURE
-from blockhole.answering.search import PLAUSIBLE, Candidates
+from blockhole.answering.search import PLAUSIBLE, Candidates, Settled
 from blockhole.answering.vectors import diverged
 from blockhole.evaluation.query_ranking import Graphs, RankedAnswers
 from blockhole.evaluation.ranking import Ranks

@@ -17,7 +17,7 @@ from blockhole.answering.calibration import ONE_PART, Calibrated, Calibration, P
 from blockhole.answering.hops import KIND, Hops, Ids
 from blockhole.answering.index import MANY, LoadedIndex, load_index
 from blockhole.answering.known import KnownFacts
-from blockhole.answering.search import UNLIMITED, Candidates, Deadline, Evidence, Search, Wanted, nth_largest
+from blockhole.answering.search import UNLIMITED, Candidates, Deadline, Evidence, Search, Settled, Wanted, nth_largest
 from blockhole.answering.vectors import Floats, Vectors
 from blockhole.errors import (
     BlockholeWarning,
@@ -50,15 +50,6 @@ class Encoded(NamedTuple):
 
     query: Query
     plan: Plan
-
-
-class Settled(NamedTuple):
-    """The known answers to a query, [K], the predicted ones that may be among those asked for, [P], their values."""
-
-    known: Ids
-    known_value: Floats
-    predicted: Ids
-    predicted_value: Floats
 
 
 @final

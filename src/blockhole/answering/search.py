@@ -82,6 +82,15 @@ class Wanted:
     each: Ids
 
 
+class Settled(NamedTuple):
+    """The known answers to a query, [K], the predicted ones that may be among those asked for, [P], their values."""
+
+    known: Ids
+    known_value: Floats
+    predicted: Ids
+    predicted_value: Floats
+
+
 @final
 class Search:
     """One query's steps, the rows that were opened for them, and what follows."""

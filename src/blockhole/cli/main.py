@@ -14,7 +14,7 @@ from typing import Annotated, Any, TextIO, final
 import typer
 from typer.core import TyperGroup
 
-from blockhole.cli import ask, data, demo, export, measure, review, serve, train
+from blockhole.cli import ask, data, demo, export, measure, review, serve, train, tune
 
 MOVED = {
     "reproduce": "python -m experiments reproduce",
@@ -22,7 +22,7 @@ MOVED = {
 }
 """Verbs of version 0.1.0 that are elsewhere now."""
 
-TRAINING = ("train", "demo", "reproduce", "grid")
+TRAINING = ("train", "tune", "demo", "reproduce", "grid")
 """Verbs that train, here and in the experiments, and so may run out of memory for the size of a model."""
 
 
@@ -72,7 +72,7 @@ def _ought_to_be(cause: Any) -> str | None:
 
 
 app = typer.Typer(name="blockhole", cls=Verbs, no_args_is_help=True, add_completion=False)
-for chapter in (demo, data, train, measure, ask, review, serve, export):
+for chapter in (demo, data, train, tune, measure, ask, review, serve, export):
     app.add_typer(chapter.app)
 
 

@@ -35,7 +35,9 @@ def train(
     blocks: Annotated[int | None, typer.Option(help="b, blocks per side of a relation's matrix.")] = None,
     block_size: Annotated[int | None, typer.Option(help="m, the size of a block.")] = None,
     dim: Annotated[int | None, typer.Option(help="n, the dimension of an entity; b·m for BlockHolE.")] = None,
-    preset: Annotated[str | None, typer.Option(help="paper, small, fast, best, … (default: small or fast).")] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="paper, small, fast, best, … (default: what a short look chooses).")
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="Settings in a .toml, .yaml or .json file.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the facts and walks.")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Facts and walks per step.")] = None,
@@ -117,6 +119,7 @@ def _outcome(run: Run) -> dict[str, Any]:
         "stopped_early": state.stopped_early,
         "best_epoch": state.best_epoch,
         "best_figure": state.best_figure,
+        "choice": run.config.choice,
     }
 
 
@@ -133,6 +136,8 @@ def _print_memory(needed: MemoryNeeded, json: bool) -> None:
 
 
 def _print_outcome(run: Run, report: dict[str, Any]) -> None:
+    if run.config.choice is not None:
+        stdout().print(f"chosen by a short look: {run.config.choice}")
     loss = "none yet" if report["loss"] is None else f"{report['loss']:.4f}"
     stdout().print(
         f"{report['model']} with {counted(report['parameters'], 'parameter')}: {run.state} in "

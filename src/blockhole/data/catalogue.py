@@ -59,7 +59,10 @@ class ByHand(_Entry):
 
 @final
 class NamedDataSet(_Entry):
-    """A data set known by name: `files` by the name they have on disk, and the sizes `data list` shows."""
+    """A data set known by name: `files` by the name they have on disk, and the sizes `data list` shows.
+
+    `preset` is what `train` takes for it where none is named, instead of a look at the graph.
+    """
 
     name: str
     title: str
@@ -72,6 +75,7 @@ class NamedDataSet(_Entry):
     files: dict[str, DataFile] = {}
     archive: Download | None = None
     by_hand: ByHand | None = None
+    preset: str | None = None
 
     @property
     def is_bundled(self) -> bool:

@@ -1,10 +1,10 @@
-"""Figures of evaluations: quantile by path length, reliability, training curves; each as SVG and PNG."""
+"""Figures of evaluations: quantile by path length, reliability, training curves, searches; each as SVG and PNG."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -132,6 +132,65 @@ def draw_reports(folder: Path, reports: Mapping[str, Report], runs: Mapping[str,
         save_figure(plot_reliability(judged), folder, "reliability")
     if logged:
         save_figure(plot_training_curves(logged), folder, "training-curves")
+
+
+def draw_search(folder: Path, trials: Sequence[Mapping[str, Any]], importances: Mapping[str, float]) -> None:
+    """Draw a search for settings: its figures by trial, what mattered, and the figures by each setting."""
+    save_figure(plot_search(trials), folder, "search")
+    if importances:
+        save_figure(plot_importances(importances), folder, "importances")
+    keys = list(importances) or list(trials[0]["settings"])
+    save_figure(plot_settings(trials, keys[:6]), folder, "settings")
+
+
+def plot_search(trials: Sequence[Mapping[str, Any]]) -> Figure:
+    """MRR of every trial that came to its end, those that were stopped along the foot, and the best so far."""
+    figure, (axes,) = _figure()
+    ended = [(trial["number"], trial["mrr"]) for trial in trials if trial["mrr"] is not None]
+    number, mrr = np.array(ended, dtype=np.float64).reshape(-1, 2).T
+    stopped = [trial["number"] for trial in trials if trial["mrr"] is None]
+    axes.plot(number, mrr, "o", color=COLOURS[0], markersize=5, label="trial")
+    axes.step(number, np.maximum.accumulate(mrr), where="post", color=COLOURS[1], label="best so far")
+    if stopped:
+        foot = np.full(len(stopped), mrr.min())
+        axes.plot(stopped, foot, "x", color="0.5", markersize=5, label="stopped on the way")
+    axes.set(xlabel="trial", ylabel="MRR of validation facts", title="The search")
+    axes.locator_params(axis="x", integer=True)
+    axes.legend(frameon=False)
+    return figure
+
+
+def plot_importances(importances: Mapping[str, float]) -> Figure:
+    """How much each setting sets the best trials apart; the most important on top."""
+    figure, (axes,) = _figure()
+    keys = list(importances)[::-1]
+    axes.barh(keys, [importances[key] for key in keys], color=COLOURS[0])
+    axes.grid(axis="y", visible=False)
+    axes.grid(axis="x", alpha=0.3)
+    axes.set(xlabel="share of what sets the best trials apart", title="What mattered")
+    return figure
+
+
+def plot_settings(trials: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> Figure:
+    """MRR against the values of each setting, one panel each."""
+    figure, axes = _figure(3.2, panels=len(keys))
+    ended = [trial for trial in trials if trial["mrr"] is not None]
+    for panel, key in zip(axes, keys, strict=True):
+        values = [trial["settings"][key] for trial in ended]
+        distinct = sorted(set(values), key=lambda value: (str(type(value)), value))
+        numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+        if not numbers or len(distinct) <= 5:
+            place = [float(distinct.index(value)) for value in values]
+            panel.set_xticks(range(len(distinct)), [str(value) for value in distinct])
+            panel.set_xlim(-0.5, len(distinct) - 0.5)
+        else:
+            place = [float(value) for value in values]
+            if min(place) > 0 and max(place) > 10 * min(place):
+                panel.set_xscale("log")
+        panel.plot(place, [trial["mrr"] for trial in ended], "o", color=COLOURS[0], markersize=4, alpha=0.7)
+        panel.set(xlabel=key)
+    axes[0].set(ylabel="MRR of validation facts")
+    return figure
 
 
 def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:

@@ -20,7 +20,7 @@ from blockhole.saving import SEAL, parse_json
 LossKind = Literal["logistic", "softmax", "sampled_softmax"]
 Corruption = Literal["reversed", "shuffled", "swapped", "replaced"]
 OptimizerKind = Literal["adagrad", "rowwise_adagrad", "adam"]
-Metric = Literal["mq", "accuracy"]
+Metric = Literal["mq", "mrr", "accuracy"]
 
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -163,7 +163,8 @@ class EarlyStopConfig(Section):
 
     metric: Metric | None = Field(
         default=None,
-        description="mq (ranking) or accuracy (path classification); absent: no validation",
+        description="mq (ranking paths, or edges with training.on = base), mrr (completing facts, both sides) or "
+        "accuracy (path classification); absent: no validation",
     )
     every: int = Field(default=1, ge=1, description="epochs between validations")
     patience: int = Field(default=5, ge=1, description="validations without a new best before training stops")
@@ -179,9 +180,11 @@ class TrainingConfig(Section):
     )
     walks: Literal["stored", "added", "fresh"] = Field(
         default="stored",
-        description="stored: the paths of the data set; added: these and 20 walks per edge, sampled once; "
+        description="stored: the paths of the data set; added: these and walks sampled once; "
         "fresh: the edges and new walks in every epoch",
     )
+    walks_per_edge: int = Field(default=20, ge=1, description="walks per train edge and epoch, where walks are sampled")
+    longest: int = Field(default=5, ge=2, le=20, description="hops of the longest walk sampled; the shortest has 2")
     reverse: Literal["none", "edges", "paths"] = Field(
         default="edges", description="which positives are also trained backwards, as (o, r_k⁻¹/…/r_1⁻¹, s)"
     )
@@ -229,6 +232,9 @@ class TrainConfig(Section):
     )
     literals: Literal["keep", "drop"] | tuple[str, ...] = Field(
         default="keep", description="literals of RDF: keep, drop, or the predicates whose objects are kept"
+    )
+    choice: str | None = Field(
+        default=None, description="what a short look at the graph chose before training; absent: nothing was left to it"
     )
     model: ModelSettings = Field(default_factory=ModelSettings, description="the model and its size")
     loss: LossConfig = Field(default_factory=LossConfig, description="the loss and its negatives")

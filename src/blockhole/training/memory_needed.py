@@ -12,15 +12,12 @@ from blockhole.graph.knowledge_graph import SplitGraph
 from blockhole.models.catalogue import build_model
 from blockhole.runs.config import TrainConfig
 from blockhole.training.losses import LOSSES
-from blockhole.training.positives import WALKS_PER_EDGE
 
 PROGRAM = 800_000_000 if torch.version.cuda is None else 1_250_000_000
 """Python, torch, numba and polars, what compiling loops takes, and the batch under way.
 
 A torch built for CUDA loads CUDA's libraries anyway.
 """
-LONGEST, LENGTHS = 5, 4
-"""Hops of a walk, at most, and how many lengths walks have, from two hops on."""
 GPU_PROGRAM = 1_000_000_000
 """CUDA's own, its libraries' workspaces, and what its allocator keeps in reserve."""
 COPIES = 10
@@ -105,12 +102,12 @@ def _rows_touched(config: TrainConfig, entities: int) -> int:
 def _positives_bytes(config: TrainConfig, facts: int, stored_paths: int | None) -> int:
     """Positives twice, as they are made and as they are kept, and their order: keys, groups, shuffled, batches."""
     training = config.training
-    hops, walks = (1, 0) if training.on == "base" else (LONGEST, WALKS_PER_EDGE * facts)
+    hops, walks = (1, 0) if training.on == "base" else (training.longest, training.walks_per_edge * facts)
     if training.on_stored_paths:
         added = walks if training.walks == "added" else 0
         walks = added + (walks if stored_paths is None else stored_paths - facts)
     both = {"none": 0, "edges": facts, "paths": facts + walks}[training.reverse]
     positives = facts + walks + both
     corrupted = positives * config.loss.corrupted_paths if config.loss.corrupts_once else 0
-    drawn_at_once = corrupted if hops == 1 else corrupted // LENGTHS
+    drawn_at_once = corrupted if hops == 1 else corrupted // (hops - 1)
     return positives * (8 * (3 + hops) + 26) + corrupted * (4 * hops + 1) + drawn_at_once * 40 * hops

@@ -14,12 +14,9 @@ from blockhole.errors import ConfigError, DataError
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.queries.paths import PathQueries
 from blockhole.queries.walks import Walker, sample_walks, split_mix
-from blockhole.runs.config import TrainConfig
+from blockhole.runs.config import TrainConfig, TrainingConfig
 from blockhole.training.batches import Batch, Corruptions, EpochOrder, PathTensors, Plan
 from blockhole.training.draws import Purpose, below, generator
-
-WALKS_PER_EDGE = 20
-"""Walks sampled for each edge of train, as in Guu et al.'s path sets."""
 
 Reverse = Literal["none", "edges", "paths"]
 """Which positives are also read backwards."""
@@ -91,6 +88,7 @@ class FreshWalks:
         *,
         by_last_relation: bool = False,
         lengths: tuple[int, int] = (2, 5),
+        per_edge: int = 20,
     ) -> None:
         self._graph = graph
         self._seed = seed
@@ -99,11 +97,12 @@ class FreshWalks:
         self._device = device
         self._by_last_relation = by_last_relation
         self._lengths = lengths
+        self._count = per_edge * len(graph)
         self._edges = PathTensors.of(PathQueries.from_triples(graph.triples), device)
         self._sampler = WalkSampler(graph, device) if device.type == "cuda" else None
 
     def __len__(self) -> int:
-        edges, walks = len(self._graph), WALKS_PER_EDGE * len(self._graph)
+        edges, walks = len(self._graph), self._count
         return {"none": edges + walks, "edges": 2 * edges + walks, "paths": 2 * (edges + walks)}[self._reverse]
 
     def plan(self, epoch: int) -> Plan:
@@ -115,7 +114,7 @@ class FreshWalks:
 
     def epoch(self, epoch: int) -> PathTensors:
         """The edges and walks of an epoch."""
-        walks = self._walks(WALKS_PER_EDGE * len(self._graph), _walk_seed(self._seed, epoch))
+        walks = self._walks(self._count, _walk_seed(self._seed, epoch))
         paths = PathTensors.concatenate([self._edges, walks])
         return with_reversed(paths, self._reverse, self._graph.num_relations)
 
@@ -129,9 +128,10 @@ class FreshWalks:
         return torch.zeros(0, dtype=torch.int64)
 
 
-def added_walks(graph: KnowledgeGraph, seed: int) -> PathQueries:
-    """The walks that are added to a stored path set: `WALKS_PER_EDGE` for each edge of the graph."""
-    return sample_walks(graph, WALKS_PER_EDGE * len(graph), seed=_walk_seed(seed, epoch=0))
+def added_walks(graph: KnowledgeGraph, training: TrainingConfig) -> PathQueries:
+    """The walks that are added to a stored path set: so many for each edge of the graph."""
+    count, lengths = training.walks_per_edge * len(graph), (2, training.longest)
+    return sample_walks(graph, count, lengths, seed=_walk_seed(training.seed, epoch=0))
 
 
 def _walk_seed(seed: int, epoch: int) -> int:
@@ -182,6 +182,7 @@ class StreamedPositives:
         *,
         walks: bool,
         lengths: tuple[int, int] = (2, 5),
+        per_edge: int = 20,
         sharing: Sharing | None = None,
     ) -> None:
         self.graph = graph
@@ -190,7 +191,7 @@ class StreamedPositives:
         self.sharing = sharing
         self.walker = Walker(graph) if walks else None
         shortest, longest = lengths
-        walks_of_each = WALKS_PER_EDGE * len(graph) // (longest - shortest + 1)
+        walks_of_each = per_edge * len(graph) // (longest - shortest + 1)
         self.groups = [_Group(1, len(graph), both=reverse != "none", batch_size=batch_size)]
         for hops in range(shortest, longest + 1) if walks else ():
             self.groups.append(_Group(hops, walks_of_each, both=reverse == "paths", batch_size=batch_size))

@@ -1,0 +1,114 @@
+"""Searching settings: what is searched, that it goes on, that its best config trains, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import blockhole
+from blockhole.data.dataset import DataSet
+from blockhole.errors import BlockholeError, ConfigError, RunError
+from blockhole.files.writers import write_split
+from blockhole.tuning import Span, Tuned, tune
+from experiments.graphs import generate
+
+pytest.importorskip("optuna")
+
+SPACE = ("penalty.dura=0.001..0.1:log", "model.block_size=4,8", "loss.relation_weight=0..1")
+SHORT = {"model.blocks": 2, "training.steps": 20, "training.on": "base"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A dense graph on disk, as several processes need it."""
+    place = tmp_path_factory.mktemp("tuned")
+    write_split(generate("dense").split, place / "dense")
+    return place
+
+
+@pytest.fixture(scope="module")
+def tuned(folder: Path) -> Tuned:
+    lines: list[str] = []
+    found = tune(folder / "dense", folder / "search", search=SPACE, trials=3, settings=SHORT, say=lines.append)
+    assert [line.split(":")[0] for line in lines] == ["trial 1", "trial 2", "trial 3"]
+    return found
+
+
+def test_a_search_keeps_its_best_settings_for_train(tuned: Tuned) -> None:
+    figures = [trial["mrr"] for trial in tuned.trials]
+    assert tuned.best == max(figures)
+    assert tuned.settings == tuned.trials[figures.index(tuned.best)]["settings"]
+    run = blockhole.train(config=tuned.config, threads=1, device="cpu")
+    assert run.config.penalty.dura == tuned.settings["penalty.dura"]
+    assert run.config.model.block_size == tuned.settings["model.block_size"]
+    assert run.state.best_figure == pytest.approx(100 * tuned.best)
+
+
+def test_a_search_leaves_a_report_and_plots(tuned: Tuned) -> None:
+    assert json.loads((tuned.folder / "report.json").read_text(encoding="utf-8")) == tuned.to_dict()
+    for name in ("search", "settings"):
+        assert (tuned.folder / f"{name}.png").stat().st_size > 1000
+        assert "</svg>" in (tuned.folder / f"{name}.svg").read_text(encoding="utf-8")
+
+
+def test_the_same_call_goes_on_and_a_finished_search_says_so(tuned: Tuned, folder: Path) -> None:
+    with pytest.raises(ConfigError, match=r"search has 3 trials already; ask for more with --trials, or train with"):
+        tune(folder / "dense", tuned.folder, search=SPACE, trials=3, settings=SHORT)
+    more = tune(folder / "dense", tuned.folder, search=SPACE, trials=5, settings=SHORT, workers=2)
+    assert [trial["number"] for trial in more.trials] == [1, 2, 3, 4, 5]
+    assert more.trials[:3] == tuned.trials
+    with pytest.raises(ConfigError, match=r"holds a search of other settings or data; name a new folder\.$"):
+        tune(folder / "dense", tuned.folder, search=SPACE[:1], trials=9, settings=SHORT)
+
+
+def test_a_budget_too_short_for_one_trial_is_one_sentence(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"^no trial came to its end within 0\.001 seconds; give the search more time"):
+        tune(folder / "dense", tmp_path / "search", seconds=0.001, settings=SHORT)
+
+
+def test_data_that_cannot_be_searched_are_refused(tmp_path: Path) -> None:
+    data = generate("dense")
+    bare = DataSet("bare", replace(data.split, valid=data.split.valid[:0]))
+    with pytest.raises(ConfigError, match=r"^bare has no validation facts to search by; split it"):
+        tune(bare, tmp_path / "search")
+    with pytest.raises(ConfigError, match=r"^several workers read the data each for itself"):
+        tune(data, tmp_path / "search", workers=2)
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters" / "to whom").write_text("…", encoding="utf-8")
+    with pytest.raises(BlockholeError, match="holds other things than a search; name a new folder"):
+        tune(data, tmp_path / "letters")
+
+
+@pytest.mark.parametrize(
+    ("text", "span"),
+    [
+        ("penalty.dura=0.01..1:log", Span("penalty.dura", low=0.01, high=1, log=True)),
+        ("model.block_size=4..16", Span("model.block_size", low=4, high=16, whole=True)),
+        ("training.on=base,paths", Span("training.on", choices=("base", "paths"))),
+        ("loss.relation_weight=0,0.5", Span("loss.relation_weight", choices=(0, 0.5))),
+    ],
+)
+def test_what_is_searched_is_read(text: str, span: Span) -> None:
+    assert Span.parse(text) == span
+
+
+@pytest.mark.parametrize(
+    ("search", "message"),
+    [
+        (("penalty.dara=1..2",), "there is no setting penalty.dara; did you mean penalty.dura?"),
+        (("penalty.dura",), "write KEY=LOW..HIGH, KEY=LOW..HIGH:log or KEY=A,B,C."),
+        (("penalty.dura=2..1",), "write a lower and a higher number"),
+        (("penalty.dura=0..1:log",), "write a lower and a higher number, with :log above 0"),
+        (("penalty.dura=a..b",), "cannot read 'a' in 'penalty.dura=a..b' as a number"),
+        (("penalty.dura=-1..1",), "penalty.dura = -1 cannot be used"),
+        (("penalty.dura=0..1", "penalty.dura=1,2"), "a setting is searched twice"),
+    ],
+)
+def test_what_cannot_be_searched_is_one_sentence(search: tuple[str, ...], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as refused:
+        tune(generate("dense"), tmp_path / "search", search=search)
+    assert message in str(refused.value)
+    assert not (tmp_path / "search").exists()
