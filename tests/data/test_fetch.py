@@ -21,8 +21,10 @@ def digest(content: bytes) -> str:
 
 
 def describe(files: dict[str, DataFile], archive: Download | None = None) -> NamedDataSet:
-    sizes = {"entities": 2, "relations": 1, "train": 5000, "valid": 1, "test": 1}
-    return NamedDataSet(name="tiny", title="tiny", licence="none", files=files, archive=archive, by_hand=None, **sizes)
+    return NamedDataSet(
+        name="tiny", title="tiny", licence="none", files=files, archive=archive, by_hand=None,
+        entities=2, relations=1, train=5000, valid=1, test=1,
+    )  # fmt: skip
 
 
 @pytest.fixture
