@@ -145,7 +145,7 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
         "evaluate run --plots out",
         "compare run part --report out.md",
         "merge run part --out out",
-        "train --data facts --out out --epochs 1",
+        "train --data facts --out out --preset small --epochs 1",
     ],
 )
 def test_a_full_disk_is_one_sentence(

@@ -203,7 +203,7 @@ def tune(
         )
     if seconds is not None and not seconds > 0:
         raise ConfigError("seconds must be more than 0; give the search at least the time of one trial.")
-    plan = Search.plan(data, loaded, Path(out), search, preset, config, settings, seed)
+    plan = SettingsSearch.plan(data, loaded, Path(out), search, preset, config, settings, seed)
     with sole_writer(plan.folder):
         plan.begin(trials)
         plan.run(loaded, trials, None if seconds is None else time.time() + seconds, workers, told)
@@ -223,7 +223,7 @@ def _need_optuna() -> None:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Search:
+class SettingsSearch:
     """What is searched, over which settings, and where it is kept."""
 
     folder: Path
@@ -243,7 +243,7 @@ class Search:
         config: Path | str | None,
         settings: Mapping[str, Any] | None,
         seed: int,
-    ) -> Search:
+    ) -> SettingsSearch:
         """A search of which every end of every span has been checked."""
         asked = gather(preset=preset, file=config, overrides=settings)
         base = overlay(asked if preset or config else overlay(_start(loaded), asked), {"early_stop": {"metric": "mrr"}})
@@ -470,7 +470,7 @@ def _begin() -> None:
     warnings.simplefilter("ignore", BlockholeWarning)
 
 
-def _search(search: Search, trials: int, number: int, deadline: float | None) -> list[str]:
+def _search(search: SettingsSearch, trials: int, number: int, deadline: float | None) -> list[str]:
     """Try so many trials; a line for each."""
     _need_optuna()
     assert search.data is not None

@@ -23,6 +23,7 @@ EXTRAS = {
     "faiss": ("faiss",),
     "postgres": ("psycopg", "pgvector"),
     "gpu": ("triton",),
+    "tune": ("optuna",),
     "serve": ("fastapi", "httptools", "prometheus_client", "rapidfuzz", "uvicorn", "uvloop"),
 }
 """The modules that each extra of pyproject.toml brings."""

@@ -45,7 +45,7 @@ def list_data_sets(json: JsonFlag = False) -> None:
     for entry in catalogue().values():
         folder = find(entry)
         rows.append(
-            entry.model_dump(exclude={"files", "archive", "by_hand"})
+            entry.model_dump(exclude={"files", "archive", "by_hand", "preset"})
             | {"folder": None if folder is None else str(folder)}
         )
     if json:
