@@ -100,7 +100,9 @@ def test_serve_and_ask_over_http(command: Blockhole, run: str, installation: Ins
 
 def test_interrupt_and_resume(blockhole: Blockhole, run: str, installation: Installation, folder: Path) -> None:
     """Ctrl-C in mid-training, then the command that the program itself suggests."""
-    options = ("--data", "facts", "--out", "mes runs/deuxième", "--epochs", "1000000", "--threads", "1")
+    # With a preset there is no look at the graph, which the first run has taken.
+    options = ["--data", "facts", "--out", "mes runs/deuxième", "--epochs", "1000000", "--threads", "1"]
+    options += ["--preset", "small"]
     command = [str(installation.command), "train", *options]
     metrics = folder / "mes runs" / "deuxième" / "metrics.jsonl"
     with subprocess.Popen(command, cwd=folder, env=environment(), stderr=subprocess.PIPE, text=True) as training:
