@@ -249,6 +249,7 @@ def test_models_without_composed_vectors_are_calibrated_by_hops_alone() -> None:
     assert fit(engine.vectors, _data(engine, valid)).calibration.chains == {}
 
 
+@pytest.mark.slow
 def test_sampled_normalisers_tell_their_error(monkeypatch: pytest.MonkeyPatch) -> None:
     engine, _ = make_engine(E=600, facts=900)
     valid = np.array([[i, i % 3, (7 * i + 1) % 600] for i in range(60)], dtype=np.int32)
@@ -262,6 +263,7 @@ def test_sampled_normalisers_tell_their_error(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.filterwarnings("ignore:family gives fewer")
+@pytest.mark.slow
 def test_c_is_the_one_that_ranks_best(monkeypatch: pytest.MonkeyPatch) -> None:
     """Against the evaluation of complex queries, once for each c that is tried."""
     monkeypatch.setattr(calibrating, "_RANKED", 30)

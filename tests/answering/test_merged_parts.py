@@ -86,6 +86,7 @@ def test_hops_and_paths_weigh_parts_apart_and_so_does_a_device() -> None:
     np.testing.assert_allclose(shares, engine.hops.shares(np.array([source]), engine.hops.columns(0)), rtol=2e-5)
 
 
+@pytest.mark.slow
 def test_a_part_that_knows_nothing_counts_for_nothing() -> None:
     """A trained model beside random numbers of the same size."""
     data = load("family")

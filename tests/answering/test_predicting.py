@@ -61,6 +61,7 @@ def test_the_best_of_all_pairs(name: str, candidates: Literal["typed", "all"], m
         assert [fact.probability for fact in listed] == pytest.approx(own, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_among_the_best_is_not_multiplied(monkeypatch: pytest.MonkeyPatch) -> None:
     engine, _ = make_engine("rescal", E=200, facts=600)
     asked: list[int] = []

@@ -91,6 +91,7 @@ def test_without_validation_facts_a_tenth_of_train_is_held_out_for_the_look_alon
     assert look(bare, {}, Judge({}, best_epoch=None)).training.epochs is None
 
 
+@pytest.mark.slow
 def test_training_takes_what_the_look_chose_and_keeps_the_sentence(
     dense: DataSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -54,6 +54,7 @@ def test_a_search_leaves_a_report_and_plots(tuned: Tuned) -> None:
         assert "</svg>" in (tuned.folder / f"{name}.svg").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_same_call_goes_on_and_a_finished_search_says_so(tuned: Tuned, folder: Path) -> None:
     with pytest.raises(ConfigError, match=r"search has 3 trials already; ask for more with --trials, or train with"):
         tune(folder / "dense", tuned.folder, search=SPACE, trials=3, settings=SHORT)
