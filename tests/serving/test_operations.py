@@ -374,6 +374,7 @@ def test_a_run_trained_again_is_reloaded_under_load_without_a_failure(
         (line,) = [line for line in server.log_lines() if line["event"] == "reload failed"]
         assert (line["level"], str(own_run) in line["reason"]) == ("error", True)
         assert client.post("/api/runs/nobody/reload").status_code == 404
+        _wait_until(lambda: any(line.get("status") == 404 for line in server.log_lines()))  # written after the answer
         assert {line["level"] for line in server.log_lines() if line.get("status") == 404} == {"info"}
         assert len([line for line in server.log_lines() if line["level"] == "error"]) == 1
         server.process.send_signal(signal.SIGHUP)
