@@ -28,7 +28,7 @@ from blockhole.answering.calibration import (
 )
 from blockhole.answering.device import DeviceSweep
 from blockhole.answering.engine import Encoded, Engine
-from blockhole.answering.hops import KIND, Floats, Ids, Table
+from blockhole.answering.hops import KIND, NEW, Floats, Ids, Table
 from blockhole.answering.known import KnownFacts
 from blockhole.answering.search import UNLIMITED, Search, Wanted
 from blockhole.answering.vectors import Vectors
@@ -465,7 +465,8 @@ def _best_kind(engine: Engine, data: DataSet, seed: int, device: torch.device | 
             value = np.ones((len(tried), entities))
             for source, relation in row:
                 kind = engine.hops.log_kind(relation)
-                kinds = np.where(kind < 0, kind + np.log(tried / fitted).astype(np.float32)[:, None], kind)
+                times = np.log(tried / fitted).astype(np.float32)[:, None]
+                kinds = np.where(kind < 0, np.minimum(kind + times, np.float32(NEW)), kind)
                 own = curve.probability(np.broadcast_to(shares[place[source, relation]], kinds.shape), kinds)
                 own[:, engine.known.answers(source, [relation])] = 1.0
                 value *= 1 - own if union else own

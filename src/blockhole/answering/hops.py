@@ -48,7 +48,8 @@ HIGHEST = np.float32(60)
 """The largest logarithm of a share, for a sampled normaliser may be much too small; float32 ends at 88."""
 KIND = 0.3
 """c, where no calibration has fitted it."""
-_NEW = -1e-3
+NEW = -1e-3
+"""log κ of an object that is new to a relation, at most."""
 _UNLIKE = 1e-3
 """ε: how much of an entity counts that is like none which a relation takes."""
 _WALKED = 4096
@@ -294,7 +295,7 @@ class Hops:
         An object that is new to r never has the κ of one that is not, however alike they are.
         """
         kind: Table = np.log(np.float32(self._kind) * (likeness + np.float32(_UNLIKE)))
-        return np.minimum(kind, np.float32(_NEW), out=kind)
+        return np.minimum(kind, np.float32(NEW), out=kind)
 
     def columns(self, relation: int, targets: Ids | None = None) -> Columns:
         """What rows of a relation are computed with, for hops to some entities or to every one."""
