@@ -20,7 +20,7 @@ from blockhole.data.catalogue import catalogue
 from blockhole.data.dataset import DataSet
 from blockhole.data.edge_split import split_edges
 from blockhole.errors import note
-from blockhole.runs.config import Settings, TrainConfig, flatten, overlay, read_preset, validate
+from blockhole.runs.config import Settings, TrainConfig, overlay, read_preset, validate
 
 SMALL: Final = 2000
 """Entities of a graph, at most, for which several ways to train can be tried in seconds."""
@@ -32,6 +32,9 @@ LOOK_STEPS: Final = 300
 """Optimizer steps of each way in the look."""
 STEPS: Final = 1000
 """Optimizer steps of the training that follows, at most."""
+BATCH: Final = 512
+"""Positives of a step, where a way says nothing else."""
+ADAM_RATE: Final = 0.01
 LARGE_STEPS: Final = 10_000
 """The same on larger graphs: some minutes on two cores."""
 
@@ -40,30 +43,27 @@ MANY_RELATIONS: Final = 500
 VALIDATIONS: Final = 20
 """How often held-out facts are looked at in a whole run."""
 
-LEFT_OPEN: Final = {"data", "columns", "literals", "choice"} | {
-    f"training.{key}" for key in ("seed", "threads", "device", "epochs", "checkpoint_seconds")
-}
-"""Settings that leave the choice open; who names any other has chosen."""
-
 
 @final
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One way to train: what it is called in a sentence, and the settings that set it apart.
-
-    Its steps are worth a `step` of those of the others, where its batches are smaller.
-    """
+    """One way to train: what it is called in a sentence, and the settings that set it apart."""
 
     name: str
     settings: Settings
-    step: float = 1.0
+
+    @property
+    def on(self) -> str:
+        """What it trains on: base or paths."""
+        on: str = self.settings.get("training", {}).get("on", "paths")
+        return on
 
 
 COMMON: Final[Settings] = {
     "model": {"blocks": 4, "block_size": 32},
     "loss": {"kind": "softmax", "relation_weight": 1.0},
     "optimizer": {"kind": "adagrad", "learning_rate": 0.2},
-    "training": {"walks": "fresh", "walks_per_edge": 1, "longest": 3, "batch_size": 512, "threads": 1},
+    "training": {"walks": "fresh", "walks_per_edge": 1, "longest": 3, "batch_size": BATCH, "threads": 1},
     "early_stop": {"metric": "mrr", "patience": 5},
 }
 """What the ways share; experiments/notebook.md has the figures that speak for it."""
@@ -79,7 +79,7 @@ _COMPLEX: Final[Settings] = {
 WAYS: Final = (
     Way("edges and as many walks", {"penalty": {"dura": 0.05}}),
     Way("edges and as many walks under a light penalty", {"penalty": {"dura": 0.02}}),
-    Way("edges under a cubic penalty", _COMPLEX, step=0.25),
+    Way("edges under a cubic penalty", _COMPLEX),
     Way("edges", {"penalty": {"dura": 0.05}, "training": {"on": "base"}}),
     Way("edges under a light penalty", {"penalty": {"dura": 0.02}, "training": {"on": "base"}}),
     Way("edges under a heavy penalty", {"penalty": {"dura": 0.15}, "training": {"on": "base"}}),
@@ -92,63 +92,69 @@ Judged = tuple[NDArray[np.float64], int | None]
 """Reciprocal ranks of the held-out queries [N], and the epoch after which they were best, unless that was the last."""
 
 
-def suited(chosen: TrainConfig, data: DataSet, asked: Settings) -> TrainConfig:
-    """What was `asked` over the preset for small graphs, where the data is one, and else `chosen`.
-
-    Data with paths of its own is trained on these. The size of the model gives way to any setting of the model that is
-    asked for.
-    """
-    small = not data.split.packed and len(data.split.entities) <= SMALL
-    if not small or data.has_paths:
-        return chosen
-    preset = read_preset("small")
-    if asked.get("model", {}) not in ({}, {"name": "blockhole"}):
-        del preset["model"]
-    return validate(overlay(preset, asked))
-
-
-def is_open(data: DataSet, asked: Settings) -> bool:
-    """Whether the choice is left open: nothing that matters was asked for, and the graph is no special case."""
+def can_look(data: DataSet) -> bool:
+    """Whether a look can choose for the data: it has facts enough, in memory, and no paths or preset of its own."""
     split = data.split
-    if data.name in catalogue() and catalogue()[data.name].preset is not None:
-        return False
-    fits = not split.packed and not data.has_paths
-    return fits and len(split.train) >= FEWEST_FACTS and flatten(asked).keys() <= LEFT_OPEN
+    return len(split.train) >= FEWEST_FACTS and not (split.packed or data.has_paths or own_preset(data))
+
+
+def own_preset(data: DataSet) -> str | None:
+    """The preset that the catalogue names for the data."""
+    return catalogue()[data.name].preset if data.name in catalogue() else None
+
+
+def as_preset(preset: str, asked: Settings) -> TrainConfig:
+    """What was `asked` over a preset, whose size gives way to any setting of the model that is asked for."""
+    settings = read_preset(preset)
+    if asked.get("model", {}) not in ({}, {"name": "blockhole"}):
+        settings.pop("model", None)
+    return validate(overlay(settings, asked))
 
 
 def look(data: DataSet, asked: Settings, judge: Callable[[DataSet, TrainConfig], Judged]) -> TrainConfig:
     """The settings of the way that completes held-out facts best; `judge` trains one for the look.
 
-    Graphs of more than `SMALL` entities are not looked at: their size says what to do.
+    What was `asked` holds in every way, so that only the rest is chosen; where nothing is left to choose, and on graphs
+    of more than `SMALL` entities, whose size says what to do, there is no look.
 
     A way is taken over one that is preferred to it where its mean reciprocal rank is higher by more than the standard
     error of the difference, query by query.
     """
     if len(data.split.entities) > SMALL:
         return without_look(data, asked)
-    note(f"looking at the graph before training: {len(WAYS)} ways are tried for a moment each")
     trusted = len(data.split.valid) >= FEWEST_HELD_OUT
     seen = data if trusted else held_out(data)
+    ways = open_ways(seen, asked)
+    note(f"looking at the graph before training: {len(ways)} ways are tried for a moment each")
     judged: dict[str, Judged] = {}
-    best = WAYS[0]
-    for way in WAYS:
-        config = paced(validate(overlay(_settings(way, seen, LOOK_STEPS), without_epochs(asked))), seen)
-        judged[way.name] = judge(seen, config)
+    best = ways[0]
+    for way in ways:
+        judged[way.name] = judge(seen, _for_look(way, seen, asked))
         if _clearly_better(judged[way.name][0], judged[best.name][0]):
             best = way
-    settings = overlay(_settings(best, data), asked)
+    settings = _settings(best, data, asked)
     reached, others = judged[best.name][0].mean(), max(one.mean() for one, _ in judged.values())
     settings["choice"] = (
-        f"{best.name}: MRR {reached:.3f} of held-out facts after a short training, the best of {len(WAYS)} ways tried"
+        f"{best.name}: MRR {reached:.3f} of held-out facts after a short training, the best of {len(ways)} ways tried"
         + ("" if reached == others else f" within chance (highest {others:.3f})")
     )
     if not trusted:
         # Without facts to stop by, training goes on for as long as did good in the look.
-        settings = overlay(settings, {"early_stop": {"metric": None}})
+        settings = overlay(overlay(settings, {"early_stop": {"metric": None}}), asked)
         epochs = judged[best.name][1]
-        if "epochs" not in settings["training"] and epochs is not None:
+        if not {"epochs", "steps"} & asked.get("training", {}).keys() and epochs is not None:
             settings["training"] = {**settings["training"], "epochs": epochs}
     return paced(validate(settings), data)
+
+
+def open_ways(data: DataSet, asked: Settings) -> list[Way]:
+    """The ways that are still different, and possible, with what was `asked` over them."""
+    on = _fitted(COMMON, asked)["training"].get("on")
+    found: dict[str, Way] = {}
+    for way in WAYS:
+        if on in (None, way.on):
+            found.setdefault(_for_look(way, data, asked).model_dump_json(), way)
+    return list(found.values())
 
 
 def without_look(data: DataSet, asked: Settings) -> TrainConfig:
@@ -160,22 +166,29 @@ def without_look(data: DataSet, asked: Settings) -> TrainConfig:
     """
     split = data.split
     few_facts, many_relations = len(split.train) < 5 * len(split.entities), 50 <= len(split.relations) <= MANY_RELATIONS
-    settings = overlay(COMMON, {"penalty": {"dura": 0.1 if few_facts else 0.05}})
-    settings["loss"] = {**settings["loss"], "relation_weight": 1.0 if many_relations else 0.0}
-    if len(split.entities) > SMALL:
+    large = len(split.entities) > SMALL
+    settings: Settings = {
+        "penalty": {"dura": 0.1 if few_facts else 0.05},
+        "loss": {"relation_weight": 1.0 if many_relations else 0.0},
+        "training": {"steps": STEPS},
+        "choice": "edges and as many walks, by the size of the graph",
+    }
+    if large:
         settings["loss"] |= {"kind": "sampled_softmax", "negatives": 1024}
-        settings["training"] = {**settings["training"], "batch_size": 1024, "steps": LARGE_STEPS, "threads": None}
-    else:
-        settings["training"] = {**settings["training"], "steps": STEPS}
-    settings["choice"] = "edges and as many walks, by the size of the graph"
-    settings = overlay(settings, asked)
+        settings["training"] = {"batch_size": 1024, "steps": LARGE_STEPS, "threads": None}
+    settings = _fitted(overlay(COMMON, settings), asked)
     if len(split.valid) < FEWEST_HELD_OUT:
-        settings = overlay(settings, {"early_stop": {"metric": None}})
+        settings = overlay(overlay(settings, {"early_stop": {"metric": None}}), asked)
     return paced(validate(settings), data)
 
 
 def paced(config: TrainConfig, data: DataSet) -> TrainConfig:
-    """The settings with a twentieth of the run between two validations: an epoch of a small graph is a few steps."""
+    """The settings with a twentieth of the run between two validations: an epoch of a small graph is a few steps.
+
+    Who has said how many epochs lie between two of them is left to it.
+    """
+    if "every" in config.early_stop.model_fields_set:
+        return config
     training, edges = config.training, 2 * len(data.split.train)
     positives = edges + (training.walks_per_edge * len(data.split.train) if training.on == "paths" else 0)
     epochs = training.epochs or -(-training.steps // -(-positives // training.batch_size))
@@ -184,17 +197,46 @@ def paced(config: TrainConfig, data: DataSet) -> TrainConfig:
     )
 
 
-def _settings(way: Way, data: DataSet, steps: int = STEPS) -> Settings:
-    settings = overlay(overlay(COMMON, way.settings), {"training": {"steps": round(steps / way.step)}})
-    if len(data.split.relations) > MANY_RELATIONS:
-        settings["loss"] = {**settings["loss"], "relation_weight": 0.0}
-    return settings
+def _settings(way: Way, data: DataSet, asked: Settings, steps: int = STEPS) -> Settings:
+    """A way's settings with what was asked for over them."""
+    few = len(data.split.relations) <= MANY_RELATIONS
+    settings = overlay(COMMON, way.settings if few else overlay(way.settings, {"loss": {"relation_weight": 0.0}}))
+    settings = _fitted(settings, asked)
+    # Small batches make more steps of the same facts; large ones still need their number of steps.
+    more = max(1.0, BATCH / settings["training"]["batch_size"])
+    return overlay({"training": {"steps": round(steps * more)}}, settings)
 
 
-def without_epochs(asked: Settings) -> Settings:
-    """What was asked for, but for the number of epochs: a look has its own."""
+def _for_look(way: Way, data: DataSet, asked: Settings) -> TrainConfig:
+    """A way as the look tries it: as long as all others, and judged as all others, whatever was asked for."""
     training: Mapping[str, Any] = asked.get("training", {})
-    return {**asked, "training": {key: value for key, value in training.items() if key != "epochs"}}
+    kept = {key: value for key, value in training.items() if key not in ("epochs", "steps")}
+    settings = _settings(way, data, {**asked, "training": kept}, LOOK_STEPS)
+    return paced(validate(overlay(settings, {"early_stop": COMMON["early_stop"]})), data)
+
+
+def _fitted(settings: Settings, asked: Settings) -> Settings:
+    """Settings of our own under what was asked for, fitted to its model and optimizer."""
+    model, wanted = dict(settings["model"]), asked.get("model", {})
+    sized = validate({"model": wanted}).model
+    nature = sized.nature
+    width = model["blocks"] * model["block_size"]
+    if not nature.sized_by_blocks:
+        del model["blocks"], model["block_size"]
+        model["dim"] = width
+    elif wanted.get("dim") is not None:
+        del model["block_size"]
+        if "block_size" in wanted or wanted["dim"] % model["blocks"]:
+            del model["blocks"]
+    fitted = {**settings, "model": model}
+    if not nature.linear_in_relations:
+        fitted["loss"] = {**settings["loss"], "relation_weight": 0.0}
+    if sized.kind.why_no_paths is not None:
+        fitted["training"] = {**settings["training"], "on": "base"}
+    if asked.get("optimizer", {}).get("kind") == "adam":
+        # Adagrad's steps shrink with time, Adam's do not.
+        fitted["optimizer"] = {**settings["optimizer"], "learning_rate": ADAM_RATE}
+    return overlay(fitted, asked)
 
 
 def held_out(data: DataSet) -> DataSet:

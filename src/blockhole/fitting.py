@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from blockhole.choosing import Judged, is_open, look, suited, without_look
+from blockhole.choosing import Judged, as_preset, can_look, look, own_preset, without_look
 from blockhole.data.dataset import DataSet, check_facts, load
 from blockhole.errors import (
     BlockholeWarning,
@@ -26,6 +26,7 @@ from blockhole.errors import (
     UndefinedPath,
     Unwritable,
     checked,
+    note,
     quoted,
 )
 from blockhole.evaluation.classification import ValidationAccuracy
@@ -305,13 +306,22 @@ def _chosen(
     overrides: Settings,
     look_at: Callable[[DataSet, Settings], TrainConfig],
 ) -> tuple[TrainConfig, DataSet]:
-    """The settings of a new run, and its data; where the choice is left open, `look_at` makes it."""
+    """The settings of a new run, and its data; what is left open, `look_at` chooses, or the size of the graph.
+
+    A preset or a file of settings says it all, as do data with paths, and graphs that are read from disk.
+    """
     chosen = validate(gather(preset=preset or "fast", file=config, overrides=overrides))
     given = _data_set(data, chosen)
-    if preset is not None:
+    asked, own = gather(file=config, overrides=overrides), own_preset(given)
+    if can_look(given) and (named := preset or config) is not None:
+        note(f"no look at the graph: {named} says how to train; leave it out, and a look chooses what you do not set")
+    if preset is not None or given.split.packed or given.has_paths:
         return chosen, given
-    asked = gather(file=config, overrides=overrides)
-    return look_at(given, asked) if is_open(given, asked) else suited(chosen, given, asked), given
+    if own is not None:
+        return as_preset(own, asked), given
+    if config is None and can_look(given):
+        return look_at(given, asked), given
+    return without_look(given, asked), given
 
 
 def lasting_name(data: str | Path) -> str:

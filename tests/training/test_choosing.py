@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,16 +11,18 @@ import pytest
 from numpy.typing import NDArray
 
 from blockhole import choosing
-from blockhole.choosing import WAYS, Judged, is_open, look
+from blockhole.choosing import WAYS, Judged, can_look, look, without_look
 from blockhole.data.dataset import DataSet, load
+from blockhole.errors import NOTES
 from blockhole.fitting import plan_memory, train
 from blockhole.graph.knowledge_graph import SplitGraph
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.queries.path_sets import build_paths
-from blockhole.runs.config import TrainConfig, gather
+from blockhole.runs.config import TrainConfig, flatten, gather
 from experiments.graphs import generate
 
 EDGES = next(way for way in WAYS if way.name == "edges")
+EDGES_ONLY = sum(way.on == "base" for way in WAYS)
 
 
 @pytest.fixture(scope="module")
@@ -41,21 +44,65 @@ class Judge:
         return self.ranks.get(way.name, np.full(100, 0.1)), self.best_epoch
 
 
-def test_a_graph_without_settings_is_looked_at(dense: DataSet) -> None:
-    asked = gather(overrides={"training.seed": 3, "training.epochs": 2, "training.threads": 1})
-    assert is_open(dense, {})
-    assert is_open(dense, asked)
+@pytest.mark.parametrize(
+    ("settings", "ways"),
+    [
+        ({"training.seed": 3, "training.threads": 1}, len(WAYS)),
+        ({"model.dim": 50}, len(WAYS)),
+        ({"model.dim": 32, "model.block_size": 2}, len(WAYS)),
+        ({"training.batch_size": 64, "early_stop.metric": "mq", "early_stop.every": 3}, len(WAYS)),
+        ({"optimizer.kind": "adam"}, len(WAYS)),
+        ({"model.name": "transe"}, len(WAYS)),
+        ({"training.on": "base"}, EDGES_ONLY),
+        ({"model.name": "simple"}, EDGES_ONLY),  # which has no paths
+        ({"penalty.dura": 0.1}, 3),  # walks, edges, and edges under the cubic penalty too
+        ({"penalty.dura": 0.1, "penalty.n3": 0.0, "training.on": "paths"}, 1),
+    ],
+)
+def test_what_is_asked_for_holds_in_every_way_and_the_rest_is_chosen(
+    dense: DataSet, settings: dict[str, Any], ways: int
+) -> None:
+    asked = gather(overrides=settings)
+    judge = Judge({})
+    chosen = look(dense, asked, judge)
+    assert len(judge.seen) == ways
+    assert len({config.model_dump_json() for _, config in judge.seen}) == ways
+    judged = {key: value for key, value in settings.items() if not key.startswith("early_stop")}
+    for config in (config for _, config in judge.seen):
+        assert judged.items() <= flatten(config.model_dump()).items()
+    assert settings.items() <= flatten(chosen.model_dump()).items()
+    assert settings.items() <= flatten(without_look(dense, asked).model_dump()).items()
 
 
-@pytest.mark.parametrize("settings", [{"training.on": "base"}, {"model.dim": 50}, {"penalty.dura": 0.1}])
-def test_who_names_a_setting_that_matters_has_chosen(dense: DataSet, settings: dict[str, Any]) -> None:
-    assert not is_open(dense, gather(overrides=settings))
+def test_a_learning_rate_for_adagrad_is_not_given_to_adam(dense: DataSet) -> None:
+    adam = gather(overrides={"optimizer.kind": "adam"})
+    assert look(dense, adam, Judge({})).optimizer.learning_rate == 0.01
+    fast = gather(overrides={"optimizer.kind": "adam", "optimizer.learning_rate": 0.3})
+    assert look(dense, fast, Judge({})).optimizer.learning_rate == 0.3
 
 
-def test_graphs_that_a_look_cannot_serve_have_a_preset(dense: DataSet) -> None:
-    assert not is_open(load("family"), {})  # its preset is named beside it
-    assert not is_open(DataSet("tiny", replace(dense.split, train=dense.split.train[:199])), {})
-    assert not is_open(dense.with_paths(build_paths(dense.split)), {})
+def test_graphs_that_a_look_cannot_serve(dense: DataSet) -> None:
+    assert can_look(dense)
+    assert not can_look(load("family"))  # its preset is named beside it
+    assert not can_look(DataSet("tiny", replace(dense.split, train=dense.split.train[:199])))
+    assert not can_look(dense.with_paths(build_paths(dense.split)))
+
+
+@pytest.mark.parametrize("named", ["preset", "config"])
+def test_a_preset_or_a_file_of_settings_says_it_all_and_a_line_says_so(
+    dense: DataSet, tmp_path: Path, caplog: pytest.LogCaptureFixture, named: str
+) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text("[training]\nsteps = 1\n")
+    given = {"preset": "small"} if named == "preset" else {"config": file}
+    with caplog.at_level("INFO", logger=NOTES):
+        run = train(dense, epochs=1, device="cpu", **given)
+    assert [record.message for record in caplog.records if "look" in record.message] == [
+        f"no look at the graph: {'small' if named == 'preset' else file} says how to train; "
+        "leave it out, and a look chooses what you do not set"
+    ]
+    # Walks drown a dense graph's edges in the preset, which nobody gets who does not name it.
+    assert run.config.training.walks_per_edge == (20 if named == "preset" else 1)
 
 
 def test_the_first_way_is_taken_unless_another_is_better_by_more_than_chance(dense: DataSet) -> None:
