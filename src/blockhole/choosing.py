@@ -64,7 +64,7 @@ COMMON: Final[Settings] = {
     "loss": {"kind": "softmax", "relation_weight": 1.0},
     "optimizer": {"kind": "adagrad", "learning_rate": 0.2},
     "training": {"walks": "fresh", "walks_per_edge": 1, "longest": 3, "batch_size": BATCH, "threads": 1},
-    "early_stop": {"metric": "mrr", "patience": 5},
+    "early_stop": {"metric": "likelihood", "patience": 5},
 }
 """What the ways share; experiments/notebook.md has the figures that speak for it."""
 
@@ -88,8 +88,18 @@ WAYS: Final = (
 come first, since what is learned from them answers longer paths."""
 
 
-Judged = tuple[NDArray[np.float64], int | None]
-"""Reciprocal ranks of the held-out queries [N], and the epoch after which they were best, unless that was the last."""
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Judged:
+    """How a way did in the look.
+
+    log p of the held-out facts [N], their MRR, and the epoch after which they were most probable, unless that was the
+    last.
+    """
+
+    likelihood: NDArray[np.float64]
+    mrr: float
+    epoch: int | None
 
 
 def can_look(data: DataSet) -> bool:
@@ -117,8 +127,9 @@ def look(data: DataSet, asked: Settings, judge: Callable[[DataSet, TrainConfig],
     What was `asked` holds in every way, so that only the rest is chosen; where nothing is left to choose, and on graphs
     of more than `SMALL` entities, whose size says what to do, there is no look.
 
-    A way is taken over one that is preferred to it where its mean reciprocal rank is higher by more than the standard
-    error of the difference, query by query.
+    A way is taken over one that is preferred to it where held-out facts are more probable under it, by more than the
+    standard error of the difference, query by query. Likelihoods tell ways apart where ranks do not: in a dense graph
+    the rivals of a held-out fact are full of facts that are only missing.
     """
     if len(data.split.entities) > SMALL:
         return without_look(data, asked)
@@ -130,18 +141,20 @@ def look(data: DataSet, asked: Settings, judge: Callable[[DataSet, TrainConfig],
     best = ways[0]
     for way in ways:
         judged[way.name] = judge(seen, _for_look(way, seen, asked))
-        if _clearly_better(judged[way.name][0], judged[best.name][0]):
+        if _clearly_better(judged[way.name].likelihood, judged[best.name].likelihood):
             best = way
     settings = _settings(best, data, asked)
-    reached, others = judged[best.name][0].mean(), max(one.mean() for one, _ in judged.values())
+    reached = judged[best.name]
     settings["choice"] = (
-        f"{best.name}: MRR {reached:.3f} of held-out facts after a short training, the best of {len(ways)} ways tried"
-        + ("" if reached == others else f" within chance (highest {others:.3f})")
+        f"{best.name}: held-out facts have a likelihood of {np.exp(reached.likelihood.mean()):.1%} and an MRR of "
+        f"{reached.mrr:.3f} after a short training, the best of {len(ways)} ways tried"
     )
+    if any(each.likelihood.mean() > reached.likelihood.mean() for each in judged.values()):
+        settings["choice"] += " within chance"
     if not trusted:
         # Without facts to stop by, training goes on for as long as did good in the look.
         settings = overlay(overlay(settings, {"early_stop": {"metric": None}}), asked)
-        epochs = judged[best.name][1]
+        epochs = reached.epoch
         if not {"epochs", "steps"} & asked.get("training", {}).keys() and epochs is not None:
             settings["training"] = {**settings["training"], "epochs": epochs}
     return paced(validate(settings), data)
@@ -176,6 +189,7 @@ def without_look(data: DataSet, asked: Settings) -> TrainConfig:
     if large:
         settings["loss"] |= {"kind": "sampled_softmax", "negatives": 1024}
         settings["training"] = {"batch_size": 1024, "steps": LARGE_STEPS, "threads": None}
+        settings["early_stop"] = {"metric": "mrr"}  # of so many rivals few are facts that are missing
     settings = _fitted(overlay(COMMON, settings), asked)
     if len(split.valid) < FEWEST_HELD_OUT:
         settings = overlay(overlay(settings, {"early_stop": {"metric": None}}), asked)

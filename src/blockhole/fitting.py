@@ -30,7 +30,7 @@ from blockhole.errors import (
     quoted,
 )
 from blockhole.evaluation.classification import ValidationAccuracy
-from blockhole.evaluation.completion import both_sides
+from blockhole.evaluation.completion import both_sides, log_likelihood
 from blockhole.evaluation.path_ranking import subset, validation_ranking
 from blockhole.evaluation.ranking import rank
 from blockhole.evaluation.truth import truth_of
@@ -286,7 +286,8 @@ def _judge(data: DataSet, config: TrainConfig) -> Judged:
     validation = ValidationQueries.of(data, config, run.model.entity.device)
     assert validation is not None
     last = run.state.best_epoch is None or run.state.best_epoch + config.early_stop.every > run.state.epoch
-    return validation.reciprocal_ranks(run.model), None if last else run.state.best_epoch
+    mrr = float(validation.reciprocal_ranks(run.model).mean())
+    return Judged(validation.log_likelihood(run.model), mrr, None if last else run.state.best_epoch)
 
 
 def _overrides(data: Data | None, model: str | type[Model] | None, settings: Mapping[str, Any] | None) -> Settings:
@@ -412,7 +413,7 @@ class ValidationQueries:
         stop = config.early_stop
         if stop.metric is None:
             return None
-        if stop.metric == "mrr":
+        if stop.metric in ("mrr", "likelihood"):
             queries = both_sides(data.split.valid, len(data.split.relations))
         elif config.training.on == "paths":
             queries = PathQueries.concatenate([data.paths("dev_deduction"), data.paths("dev_induction")])
@@ -427,6 +428,9 @@ class ValidationQueries:
         device = model.entity.device
         if self._accuracy is not None:
             return {"accuracy": self._accuracy(model, device)}
+        if self._metric == "likelihood":
+            # The share that a fact has on the geometric mean.
+            return {"likelihood": float(100 * np.exp(self.log_likelihood(model).mean()))}
         if self._metric == "mrr":
             return {"mrr": float(100 * self.reciprocal_ranks(model).mean())}
         return validation_ranking(model, self._queries, self._truth, device=device)
@@ -436,6 +440,10 @@ class ValidationQueries:
         ranks = rank(model, self._queries, self._truth, candidates="all", device=model.entity.device)
         reciprocal: NDArray[np.float64] = 1 / ranks.rank()
         return reciprocal
+
+    def log_likelihood(self, model: Model) -> NDArray[np.float64]:
+        """log p(o | s, r) of each query, over the same entities; [N]."""
+        return log_likelihood(model, self._queries, self._truth.graph)
 
 
 def _held(folder: Path, track: Sequence[str], config: TrainConfig, workers: Workers, stack: ExitStack) -> list[Tracker]:

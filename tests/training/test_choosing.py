@@ -8,15 +8,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 
 from blockhole import choosing
 from blockhole.choosing import WAYS, Judged, can_look, look, without_look
 from blockhole.data.dataset import DataSet, load
 from blockhole.errors import NOTES
+from blockhole.evaluation.completion import both_sides, inverted, log_likelihood
 from blockhole.fitting import plan_memory, train
-from blockhole.graph.knowledge_graph import SplitGraph
+from blockhole.graph.knowledge_graph import KnowledgeGraph, SplitGraph
 from blockhole.graph.vocabulary import Vocabulary
+from blockhole.models.catalogue import ModelSettings, build_model
 from blockhole.queries.path_sets import build_paths
 from blockhole.runs.config import TrainConfig, flatten, gather
 from experiments.graphs import generate
@@ -31,17 +34,17 @@ def dense() -> DataSet:
 
 
 class Judge:
-    """Gives each way the reciprocal ranks that a test wants it to have, told apart by its settings."""
+    """Gives each way the likelihoods that a test wants it to have, told apart by the order in which they come."""
 
-    def __init__(self, ranks: dict[str, NDArray[np.float64]], best_epoch: int | None = 7) -> None:
-        self.ranks = ranks
+    def __init__(self, likelihoods: dict[str, NDArray[np.float64]], best_epoch: int | None = 7) -> None:
+        self.likelihoods = likelihoods
         self.best_epoch = best_epoch
         self.seen: list[tuple[DataSet, TrainConfig]] = []
 
     def __call__(self, data: DataSet, config: TrainConfig) -> Judged:
         way = WAYS[len(self.seen)]
         self.seen.append((data, config))
-        return self.ranks.get(way.name, np.full(100, 0.1)), self.best_epoch
+        return Judged(self.likelihoods.get(way.name, np.full(100, -4.0)), 0.25, self.best_epoch)
 
 
 @pytest.mark.parametrize(
@@ -108,12 +111,18 @@ def test_a_preset_or_a_file_of_settings_says_it_all_and_a_line_says_so(
 def test_the_first_way_is_taken_unless_another_is_better_by_more_than_chance(dense: DataSet) -> None:
     draw = np.random.default_rng(0)
     noise = draw.normal(size=100)
-    alike = {WAYS[0].name: np.full(100, 0.5), EDGES.name: 0.501 + noise - noise.mean()}
-    assert look(dense, {}, Judge(alike)).training.on == "paths"
-    better = {WAYS[0].name: np.full(100, 0.5), EDGES.name: 0.6 + 0.1 * (noise - noise.mean())}
+    alike = {WAYS[0].name: np.full(100, -2.0), EDGES.name: -1.99 + noise - noise.mean()}
+    chosen = look(dense, {}, Judge(alike))
+    assert chosen.training.on == "paths"
+    assert chosen.choice is not None
+    assert chosen.choice.endswith("ways tried within chance")
+    better = {WAYS[0].name: np.full(100, -2.0), EDGES.name: np.log(0.6) + 0.1 * (noise - noise.mean())}
     chosen = look(dense, {}, Judge(better))
     assert (chosen.training.on, chosen.penalty.dura) == ("base", 0.05)
-    assert chosen.choice == "edges: MRR 0.600 of held-out facts after a short training, the best of 6 ways tried"
+    assert chosen.choice == (
+        "edges: held-out facts have a likelihood of 60.0% and an MRR of 0.250 after a short training, "
+        f"the best of {len(WAYS)} ways tried"
+    )
 
 
 def test_every_way_is_tried_for_as_many_steps_with_the_seed_that_is_asked_for(dense: DataSet) -> None:
@@ -124,7 +133,7 @@ def test_every_way_is_tried_for_as_many_steps_with_the_seed_that_is_asked_for(de
         assert data is dense
         assert (config.training.seed, config.training.epochs) == (5, None)
         assert config.training.steps == choosing.LOOK_STEPS * (4 if config.training.batch_size == 128 else 1)
-    assert (chosen.training.seed, chosen.training.epochs, chosen.early_stop.metric) == (5, 3, "mrr")
+    assert (chosen.training.seed, chosen.training.epochs, chosen.early_stop.metric) == (5, 3, "likelihood")
 
 
 def test_without_validation_facts_a_tenth_of_train_is_held_out_for_the_look_alone(dense: DataSet) -> None:
@@ -163,6 +172,39 @@ def test_larger_graphs_are_trained_by_their_size_without_a_look() -> None:
     assert not judge.seen
     assert (chosen.loss.kind, chosen.penalty.dura, chosen.loss.relation_weight) == ("sampled_softmax", 0.1, 0.0)
     assert (chosen.training.on, chosen.training.walks_per_edge, chosen.early_stop.metric) == ("paths", 1, None)
+
+
+def test_facts_that_are_missing_move_ranks_and_leave_likelihoods_alone() -> None:
+    """Of ten equal answers nine are known to a test only: whoever ranks them by chance loses nothing."""
+    names, relations = Vocabulary([f"e{i}" for i in range(12)]), Vocabulary(["r"], "relation")
+    graph = KnowledgeGraph(names, relations, np.array([[0, 0, 11]], dtype=np.int32))
+    queries = both_sides(np.array([[0, 0, 1]], dtype=np.int32), 1).take(slice(0, 1))
+    model = build_model(ModelSettings(name="distmult", dim=1), 12, 1, 0)
+    with torch.no_grad():
+        model.relation.fill_(1.0)
+        model.entity.fill_(1.0)
+        for true in (1.0, 1.001, 0.999):
+            model.entity[1] = true
+            assert log_likelihood(model, queries, graph) == pytest.approx(np.log(1 / 11), abs=0.05)
+
+
+def test_a_likelihood_is_the_best_softmax_over_what_is_not_known(dense: DataSet) -> None:
+    split = dense.split
+    graph, queries = split.graph("train", "valid"), both_sides(split.valid, len(split.relations))
+    model = build_model(ModelSettings(name="complex", dim=6, entity_scale=0.5), 14, len(split.relations), 1)
+    known = {tuple(fact) for fact in np.concatenate([graph.triples, inverted(graph.triples, 55)]).tolist()}
+    means = []
+    for beta in 2.0 ** np.arange(-3, 5.5, 0.5):
+        shares = []
+        for place in range(len(queries)):
+            source, relation, target = queries.source[place], queries.path[place, 0], queries.target[place]
+            vector = model.embed_paths(torch.tensor([source]), torch.tensor([[relation]]))
+            scores = beta * (vector @ model.candidates().T).detach().numpy()[0].astype(np.float64)
+            counted = [e for e in range(14) if e == target or (source, relation, e) not in known]
+            shares.append(scores[target] - np.logaddexp.reduce(scores[counted]))
+        means.append(shares)
+    best = max(means, key=np.mean)
+    assert log_likelihood(model, queries, graph) == pytest.approx(np.array(best), abs=1e-4)
 
 
 def test_memory_is_planned_without_a_look(dense: DataSet) -> None:

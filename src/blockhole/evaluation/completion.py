@@ -17,6 +17,7 @@ from blockhole.evaluation.report import Interval, Table, Timing, mean_intervals,
 from blockhole.evaluation.truth import Reading, Truth
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.models.contract import Model
+from blockhole.queries.exact import answer_sets
 from blockhole.queries.paths import PathQueries
 
 Side = Literal["head", "tail"]
@@ -99,6 +100,52 @@ def both_sides(triples: NDArray[np.int32], num_relations: int) -> PathQueries:
 def inverted(triples: NDArray[np.int32], num_relations: int) -> NDArray[np.int32]:
     """(s, r, o) as (o, r⁻¹, s), r⁻¹ being r + R: [T, 3] → [T, 3]."""
     return triples[:, [2, 1, 0]] + np.array([0, num_relations, 0], dtype=np.int32)
+
+
+_SHARPNESS = 2.0 ** np.arange(-3, 5.5, 0.5)
+"""β that are tried: penalties and losses leave scores that are too flat or too steep by a factor."""
+_FITTED_ON = 512
+"""Queries that β is fitted on: it is one number."""
+
+
+_LEAST = -1e4
+"""The logarithm of the share of a target whose score is not a number."""
+
+
+@torch.no_grad()
+def log_likelihood(model: Model, queries: PathQueries, graph: KnowledgeGraph) -> NDArray[np.float64]:
+    """log p(o | s, r) of each query's target, over it and all entities that do not answer the query in `graph`: [N].
+
+        p(o | s, r) = exp(β φ(s, r, o)) / Σ_c exp(β φ(s, r, c)),  with the β that gives the highest mean.
+
+    Where facts are missing, as they are, some rivals are right, and which of the right ones comes first is chance: it
+    moves ranks, while a likelihood asks only for equal shares.
+    """
+    few = queries.take(np.arange(0, len(queries), -(-len(queries) // _FITTED_ON)))
+    means = _log_shares(model, few, graph, _SHARPNESS).mean(axis=1)
+    return _log_shares(model, queries, graph, _SHARPNESS[[means.argmax()]])[0]
+
+
+def _log_shares(
+    model: Model, queries: PathQueries, graph: KnowledgeGraph, sharpness: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """log p(o | s, r) of each query under each β: sharpness [B] → [B, N]; what is not finite is worth nothing."""
+    shares = np.empty((len(sharpness), len(queries)))
+    candidates, device = model.candidates(), model.entity.device
+    for part in answer_sets(graph, queries):
+        place = slice(part.first, part.first + len(part))
+        asked = queries.take(place)
+        ids = (torch.from_numpy(each.astype(np.int64)).to(device) for each in (asked.source, asked.path, asked.length))
+        scores = model.embed_query(*ids) @ candidates.T
+        target = torch.from_numpy(asked.target.astype(np.int64)).to(device)[:, None]
+        own = scores.gather(1, target)
+        scores[part.row, part.entities] = -torch.inf
+        scores.scatter_(1, target, -torch.inf)
+        for row, beta in enumerate(sharpness.tolist()):
+            others = (beta * scores).logsumexp(dim=1)
+            share = beta * own[:, 0] - torch.logaddexp(beta * own[:, 0], others)
+            shares[row, place] = share.nan_to_num(nan=_LEAST, neginf=_LEAST).cpu().numpy()
+    return shares
 
 
 def evaluate_completion(

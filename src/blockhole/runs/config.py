@@ -20,7 +20,7 @@ from blockhole.saving import SEAL, parse_json
 LossKind = Literal["logistic", "softmax", "sampled_softmax"]
 Corruption = Literal["reversed", "shuffled", "swapped", "replaced"]
 OptimizerKind = Literal["adagrad", "rowwise_adagrad", "adam"]
-Metric = Literal["mq", "mrr", "accuracy"]
+Metric = Literal["mq", "mrr", "likelihood", "accuracy"]
 
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -163,8 +163,8 @@ class EarlyStopConfig(Section):
 
     metric: Metric | None = Field(
         default=None,
-        description="mq (ranking paths, or edges with training.on = base), mrr (completing facts, both sides) or "
-        "accuracy (path classification); absent: no validation",
+        description="mq (ranking paths, or edges with training.on = base), mrr or likelihood (completing facts, both "
+        "sides) or accuracy (path classification); absent: no validation",
     )
     every: int = Field(default=1, ge=1, description="epochs between validations")
     patience: int = Field(default=5, ge=1, description="validations without a new best before training stops")
