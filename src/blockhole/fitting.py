@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from blockhole.choosing import Judged, as_preset, can_look, look, own_preset, without_look
 from blockhole.data.dataset import DataSet, check_facts, load
+from blockhole.data.words import count_words, with_names, without_words
 from blockhole.errors import (
     BlockholeWarning,
     ConfigError,
@@ -78,6 +79,8 @@ def train(
     settings: Mapping[str, Any] | None = None,
     columns: ColumnNames | None = None,
     literals: Literals | None = None,
+    names: bool | None = None,
+    texts: Path | str | None = None,
     on: Literal["base", "paths"] | None = None,
     blocks: Count | None = None,
     block_size: Count | None = None,
@@ -99,15 +102,18 @@ def train(
     `data` is a graph, a data set, the name or path of one, or a table of facts in memory; see `load`, which also
     explains `columns` and `literals`. Settings are defaults < `preset` < the file `config` < `settings`, a mapping of
     dotted keys such as {"penalty.dura": 0.1} < arguments that are short for such keys: `epochs` for training.epochs,
-    `dim` for model.dim and so on. Where none of these says how to train, a short look at a graph of up to 2,000
-    entities chooses (`choosing.py`); else the preset is small or fast, by size. `model` is a name, or a class of your
-    own. With `out` the run is kept in that folder, and `resume` continues the one there; data and
-    settings then come from the folder where they are not given. Ctrl-C ends training after the batch under way; the run
-    returned is then not `complete`. A complete run is calibrated on the validation facts.
+    `dim` for model.dim and so on. What none of these says, a short look at a graph of up to 2,000 entities chooses, and
+    the size of a larger one (`choosing.py`); a preset or a file of settings says all of it. `model` is a name, or a
+    class of your own. With `names` the words of entity names are trained on too, and with `texts` those of a table
+    about the entities (`data/words.py`); answers have no words. With `out` the run is kept in that folder, and `resume`
+    continues the one there; data and settings then come from the folder where they are not given. Ctrl-C ends training
+    after the batch under way; the run returned is then not `complete`. A complete run is calibrated on the validation
+    facts.
     Processes that torchrun has started train together, on `mesh` (DATAxENTITIES, see docs/scaling.md).
     """
     short = short_settings(
-        columns=columns, literals=literals, on=on, blocks=blocks, block_size=block_size, dim=dim, epochs=epochs,
+        columns=columns, literals=literals, names=names, texts=texts, on=on, blocks=blocks,
+        block_size=block_size, dim=dim, epochs=epochs,
         batch_size=batch_size, learning_rate=learning_rate, seed=seed, threads=threads, device=device,
     )  # fmt: skip
     overrides = _overrides(data, model, {**(settings or {}), **short})
@@ -125,11 +131,13 @@ def train(
                 alone = workers is ALONE
                 look_at = partial(look, judge=_judge) if alone else without_look
                 chosen, given = _chosen(data, preset, config, overrides, look_at)
+                if chosen.trains_on_words:
+                    chosen = chosen.model_copy(update={"words": count_words(given.split)})
         if folder is not None:
             workers.begin(folder)
-        run = fit(given, chosen, folder, track=track, progress=progress, workers=workers)
+        run = fit(given, chosen, folder, track=track, progress=progress, workers=workers).without_words()
         if workers.speaks and run.complete:
-            _calibrate(run, given)
+            _calibrate(run, without_words(given) if chosen.words else given)
     return run
 
 
@@ -137,6 +145,8 @@ def short_settings(
     *,
     columns: ColumnNames | None,
     literals: Literals | None,
+    names: bool | None,
+    texts: Path | str | None,
     on: str | None,
     blocks: int | None,
     block_size: int | None,
@@ -152,6 +162,8 @@ def short_settings(
     settings = {
         "columns": Reading.of(columns).columns,
         "literals": None if literals is None else Reading.of(literals=literals).literals,
+        "names": names,
+        "texts": None if texts is None else str(Path(texts).absolute()),
         "training.on": on,
         "model.blocks": blocks,
         "model.block_size": block_size,
@@ -337,7 +349,8 @@ def _data_set(data: Data | None, config: TrainConfig) -> DataSet:
     if given is None:
         raise ConfigError("there is no data to train on; name a data set or a file with --data.")
     check_facts("data", given)
-    return load(given, columns=config.columns, literals=config.literals)
+    loaded = load(given, columns=config.columns, literals=config.literals)
+    return with_names(loaded, config.texts) if config.trains_on_words else loaded
 
 
 def _with_paths(data: DataSet, config: TrainConfig) -> DataSet:

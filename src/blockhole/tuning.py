@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from blockhole.choosing import COMMON, SMALL, STEPS, paced
 from blockhole.data.dataset import DataSet, check_facts, load
+from blockhole.data.words import with_names
 from blockhole.errors import (
     BlockholeError,
     BlockholeWarning,
@@ -195,7 +196,8 @@ def tune(
             "several workers read the data each for itself: name a data set or a path, or take one worker."
         )
     check_facts("data", data)
-    loaded = load(data)
+    asked = validate(gather(preset=preset, file=config, overrides=settings))
+    loaded = _load(data, asked.names, asked.texts)
     if not len(loaded.split.valid):
         raise ConfigError(
             f"{loaded.name} has no validation facts to search by; "
@@ -210,6 +212,12 @@ def tune(
         tuned = plan.report(loaded, seconds)
     draw_search(plan.folder, tuned.trials, tuned.importances)
     return tuned
+
+
+def _load(data: Data, names: bool, texts: str | None) -> DataSet:
+    """The data that trials are trained on."""
+    loaded = load(data)
+    return with_names(loaded, texts) if names or texts else loaded
 
 
 def _need_optuna() -> None:
@@ -474,7 +482,7 @@ def _search(search: SettingsSearch, trials: int, number: int, deadline: float | 
     """Try so many trials; a line for each."""
     _need_optuna()
     assert search.data is not None
-    data = load(search.data)
+    data = _load(search.data, search.base.get("names", False), search.base.get("texts"))
     lines: list[str] = []
     for _ in range(trials):
         line = search.try_one(data, number, deadline)

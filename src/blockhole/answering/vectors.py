@@ -14,7 +14,7 @@ from blockhole.models.blocks import ArrayModel, BlockArrays
 from blockhole.models.catalogue import ModelSettings, build_model, settings_of
 from blockhole.queries.paths import PathQueries
 from blockhole.runs.checkpoint import map_best_weights
-from blockhole.runs.run import Run
+from blockhole.runs.run import Run, weights_without_words
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -56,6 +56,8 @@ class Vectors:
             return cls.of_weights(run.config.model, run.model.state_dict(), len(run.relations))
         weights = map_best_weights(run.folder)
         try:
+            if run.config.words:
+                weights = weights_without_words(weights, len(run.entities), len(run.relations))
             vectors = cls.of_weights(run.config.model, weights, len(run.relations))
         except (KeyError, ValueError, RuntimeError):  # a table is missing, or of another shape
             vectors = None

@@ -30,6 +30,10 @@ def train(
     data: Annotated[str | None, typer.Option(help="Name of a data set, or a file or folder of facts.")] = None,
     columns: ColumnsOption = None,
     literals: LiteralsOption = None,
+    names: Annotated[bool, typer.Option("--names", help="Also train on the words of entity names.")] = False,
+    texts: Annotated[
+        Path | None, typer.Option(metavar="TABLE", help="Also train on texts: entities in column 1, texts after.")
+    ] = None,
     on: Annotated[Literal["base", "paths"] | None, typer.Option(help="Train on edges, or on edges and walks.")] = None,
     model: Annotated[str | None, typer.Option(help="Name of the model (default: blockhole).")] = None,
     blocks: Annotated[int | None, typer.Option(help="b, blocks per side of a relation's matrix.")] = None,
@@ -70,7 +74,8 @@ def train(
 
     settings = dict(parse_assignment(text) for text in assign or ())
     settings |= short_settings(
-        columns=columns, literals=literals, on=on, blocks=blocks, block_size=block_size, dim=dim, epochs=epochs,
+        columns=columns, literals=literals, names=names or None, texts=texts, on=on, blocks=blocks,
+        block_size=block_size, dim=dim, epochs=epochs,
         batch_size=batch_size, learning_rate=learning_rate, seed=seed, threads=threads, device=device,
     )  # fmt: skip
     if dry_run:

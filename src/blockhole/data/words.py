@@ -6,13 +6,15 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import final
+from pathlib import Path
+from typing import Final, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from blockhole.data.dataset import DataSet
-from blockhole.errors import DataError
+from blockhole.errors import DataError, counted, note, quoted
+from blockhole.files.texts import read_texts
 from blockhole.graph.knowledge_graph import SplitGraph
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.queries.path_sets import PATH_PARTS, PathSplits
@@ -24,7 +26,17 @@ WORD = "word"
 SHARED_BY = 2
 """Entities that must have a word for it to count: a word of one name says nothing about others."""
 
-_LETTERS = re.compile(r"[^\W\d_]+")
+KNOWN_BY: Final = 0.5
+"""Share of the entities beyond which a word tells none of them apart, such as the http of addresses."""
+
+FEWEST_WITH_WORDS: Final = 0.1
+"""Share of the entities that must share words, so that names are more than numbers."""
+
+COPIES: Final = 20
+"""How often a word stands among stored paths, of which there are many more than facts: best on WN11."""
+
+_LETTERS = re.compile(r"(?<![^\W_])[^\W\d_]+(?![^\W_])")
+"""A run of letters that no digit touches: those of Q42 or 0dk3b are no word."""
 
 
 @final
@@ -40,13 +52,53 @@ class Words:
 
     @classmethod
     def of_names(cls, names: Iterable[str]) -> Words:
-        """The words, runs of letters in small letters, that at least two of the names have."""
+        """The words, runs of letters without digits in small letters, that at least two of the names have."""
         words = [sorted(set(_LETTERS.findall(name.lower()))) for name in names]
         having = Counter(word for each in words for word in each)
         shared = tuple(sorted(word for word, count in having.items() if count >= SHARED_BY))
         place = {word: number for number, word in enumerate(shared)}
         pairs = [(entity, place[word]) for entity, each in enumerate(words) for word in each if word in place]
         return cls(shared, np.array(pairs, dtype=np.int32).reshape(-1, 2))
+
+    def telling(self, count: int) -> Words:
+        """Those of them that tell some of `count` entities from others."""
+        having = np.bincount(self.pairs[:, 1], minlength=len(self.words))
+        kept = np.flatnonzero(having <= KNOWN_BY * count)
+        pairs = self.pairs[np.isin(self.pairs[:, 1], kept)]
+        pairs[:, 1] = np.searchsorted(kept, pairs[:, 1])
+        return Words(tuple(self.words[place] for place in kept.tolist()), pairs)
+
+
+def with_names(data: DataSet, texts: Path | str | None = None) -> DataSet:
+    """The data set with the words of its entities' names as train facts, and those of a table of `texts` about them.
+
+    Raises where names are numbers and not words, so that nothing is to be learned from them.
+    """
+    split = data.split
+    if split.packed:
+        raise DataError("words of names need the graph in memory, and this one is packed; train it without them.")
+    names = [*split.entities] if texts is None else _joined(split.entities, read_texts(Path(texts)))
+    words = Words.of_names(names).telling(len(names))
+    having = len(np.unique(words.pairs[:, 0]))
+    if having < FEWEST_WITH_WORDS * len(names):
+        raise DataError(
+            f"{counted(having, 'entity', 'entities')} of {len(names):,} share a word with another, so that there is "
+            f"nothing to learn from names such as {quoted(names[0])}; train without names, or name a table of texts "
+            "about the entities (--texts)."
+        )
+    note(f"{counted(len(words.words), 'word')} of names, shared by {having:,} of {len(names):,} entities")
+    return with_words(data, words, COPIES)
+
+
+def _joined(entities: Vocabulary, texts: dict[str, str]) -> list[str]:
+    known = sum(name in texts for name in entities)
+    if not known:
+        raise DataError(
+            f"the table of texts has none of the entities in its first column, such as {quoted(entities[0])}; "
+            "put their names there, as the facts spell them."
+        )
+    note(f"texts about {known:,} of {len(entities):,} entities")
+    return [f"{name} {texts.get(name, '')}" for name in entities]
 
 
 def with_words(data: DataSet, words: Words, copies: int = 1) -> DataSet:
@@ -75,10 +127,27 @@ def with_words(data: DataSet, words: Words, copies: int = 1) -> DataSet:
     return DataSet(data.name, worded, splits=PathSplits(**parts))
 
 
+def without_words(data: DataSet) -> DataSet:
+    """The facts of a data set that `with_words` made, as they were before; path queries are left out."""
+    split, words = data.split, count_words(data.split)
+    worded = replace(
+        split,
+        entities=Vocabulary([*split.entities][: len(split.entities) - words], "entity"),
+        relations=Vocabulary([*split.relations][:-1], "relation"),
+        train=split.train[split.train[:, 1] < len(split.relations) - 1],
+    )
+    return DataSet(data.name, worded)
+
+
 def _with_one_more_relation(queries: PathQueries, relations: int) -> PathQueries:
     """The queries in the ids of a graph with one relation more: those of inverses, R + r, move up by one."""
     path = np.where(queries.path >= relations, queries.path + np.int32(1), queries.path)
     return PathQueries(queries.source, path, queries.length, queries.target)
+
+
+def count_words(split: SplitGraph) -> int:
+    """How many words `with_words` put among the entities."""
+    return len(np.unique(words_of(split)[:, 1]))
 
 
 def words_of(split: SplitGraph) -> NDArray[np.int64]:

@@ -123,7 +123,8 @@ def log_likelihood(model: Model, queries: PathQueries, graph: KnowledgeGraph) ->
     """
     few = queries.take(np.arange(0, len(queries), -(-len(queries) // _FITTED_ON)))
     means = _log_shares(model, few, graph, _SHARPNESS).mean(axis=1)
-    return _log_shares(model, queries, graph, _SHARPNESS[[means.argmax()]])[0]
+    (shares,) = _log_shares(model, queries, graph, _SHARPNESS[[means.argmax()]])
+    return np.asarray(shares)
 
 
 def _log_shares(

@@ -233,6 +233,16 @@ class TrainConfig(Section):
     literals: Literal["keep", "drop"] | tuple[str, ...] = Field(
         default="keep", description="literals of RDF: keep, drop, or the predicates whose objects are kept"
     )
+    names: bool = Field(
+        default=False, description="train on the words of entity names too, as facts about the entities"
+    )
+    texts: str | None = Field(
+        default=None,
+        description="a table of texts whose words are trained on too: names of entities in the first column",
+    )
+    words: int = Field(
+        default=0, ge=0, description="how many words there were to train on; `train` writes it, and answers have none"
+    )
     choice: str | None = Field(
         default=None, description="what a short look at the graph chose before training; absent: nothing was left to it"
     )
@@ -246,6 +256,11 @@ class TrainConfig(Section):
     early_stop: EarlyStopConfig = Field(
         default_factory=EarlyStopConfig, description="early stopping on validation queries"
     )
+
+    @property
+    def trains_on_words(self) -> bool:
+        """Whether words of names or texts are trained on."""
+        return self.names or self.texts is not None
 
     @model_validator(mode="after")
     def _check(self) -> TrainConfig:

@@ -72,7 +72,8 @@ def _folder(run: Run | Path | str) -> Path:
 
 def _merged_config(first: TrainConfig, models: Sequence[Model], epochs: int) -> TrainConfig:
     training = first.training.model_copy(update={"epochs": epochs or None})
-    return first.model_copy(update={"model": merged_settings(models), "training": training})
+    # Parts answer without the words of names that they were trained on, and so does what is made of them.
+    return first.model_copy(update={"model": merged_settings(models), "training": training, "words": 0})
 
 
 def _check_same_data(first: Run, other: Run) -> None:

@@ -105,7 +105,28 @@ class Run:
             raise NotARun(_no_run(folder))
         config, record = read_config(folder), read_record(folder)
         entities, relations = read_vocabularies(folder / VOCABULARY, record.sha256.get(VOCABULARY))
+        if config.words:
+            entities, relations = names_without_words(entities, relations, config.words)
         return cls(config, entities, relations, record.training, folder=folder)
+
+    def without_words(self) -> Run:
+        """The run as it answers: without the words of names, which it was only trained on."""
+        words = self.config.words
+        if not words:
+            return self
+        entities, relations = names_without_words(self.entities, self.relations, words)
+        model, graph = self.model, self.graph
+        cut = build_model(self.config.model, len(entities), len(relations), self.config.training.seed)
+        cut.load_state_dict(weights_without_words(model.state_dict(), len(entities), len(relations)))
+        return Run(
+            self.config,
+            entities,
+            relations,
+            self.state,
+            model=cut.to(model.entity.device),
+            graph=graph_without_words(graph, entities, relations),
+            folder=self.folder,
+        )
 
     @cached_property
     def model(self) -> Model:
@@ -114,7 +135,10 @@ class Run:
             return self._given_model
         assert self.folder is not None
         model = build_model(self.config.model, len(self.entities), len(self.relations), self.config.training.seed)
-        load_weights(model, load_best_weights(self.folder), self.folder)
+        weights = load_best_weights(self.folder)
+        if self.config.words:
+            weights = weights_without_words(weights, len(self.entities), len(self.relations))
+        load_weights(model, weights, self.folder)
         return model
 
     @cached_property
@@ -123,8 +147,12 @@ class Run:
         if self._given_graph is not None:
             return self._given_graph
         assert self.folder is not None
-        sha256 = read_record(self.folder).sha256.get(FACTS)
-        return read_run_facts(self.folder / FACTS, self.entities, self.relations, sha256)
+        sums = read_record(self.folder).sha256
+        if not self.config.words:
+            return read_run_facts(self.folder / FACTS, self.entities, self.relations, sums.get(FACTS))
+        names = read_vocabularies(self.folder / VOCABULARY, sums.get(VOCABULARY))
+        graph = read_run_facts(self.folder / FACTS, *names, sums.get(FACTS))
+        return graph_without_words(graph, self.entities, self.relations)
 
     @property
     def complete(self) -> bool:
@@ -185,6 +213,30 @@ def check_free(folder: Path, *, resumable: bool = True) -> None:
     foreign = sorted(path.name for path in folder.iterdir() if path.name not in own and path.suffix != NEXT)
     if foreign:
         raise NotARun(f"{folder} holds something other than a run ({foreign[0]}); choose another folder.")
+
+
+# A run that was trained on the words of names keeps them, so that it can go on, and answers without them. Words are the
+# last entities, and their relation is the last one (`data/words.py`).
+
+
+def names_without_words(entities: Vocabulary, relations: Vocabulary, words: int) -> tuple[Vocabulary, Vocabulary]:
+    """The names of entities and relations that answers have."""
+    kept = [*entities][: len(entities) - words], [*relations][:-1]
+    return Vocabulary(kept[0], "entity"), Vocabulary(kept[1], "relation")
+
+
+def weights_without_words(weights: Mapping[str, Any], entities: int, relations: int) -> dict[str, Any]:
+    """The rows of the first so many entities and relations, inverses included: arrays or tensors, by name."""
+    relation = weights["relation"]
+    rows = [*range(relations)]
+    if len(relation) > relations + 1:  # inverses have rows of their own
+        rows += [row + relations + 1 for row in rows]
+    return {**weights, "entity": weights["entity"][:entities], "relation": relation[rows]}
+
+
+def graph_without_words(graph: KnowledgeGraph, entities: Vocabulary, relations: Vocabulary) -> KnowledgeGraph:
+    """The facts between the first entities."""
+    return KnowledgeGraph(entities, relations, graph.triples[graph.triples[:, 1] < len(relations)])
 
 
 # With which settings a run goes on.
