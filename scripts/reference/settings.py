@@ -18,11 +18,11 @@ HEAD = """# Settings
 
 Written by `python -m scripts.reference` from `blockhole.runs.config`; a test fails when it is stale.
 
-Later sources override earlier ones: defaults, preset (where you name none, see [training without
-settings](../how-to/train.md#without-settings)), `--config FILE` (.toml, .yaml, .json), then options and
-`--set KEY=VALUE`. In Python: `blockhole.train(…, settings={"model.blocks": 4})`. Where the default is –, `--set KEY=`
-(None in Python) unsets a value from a preset or file. A run's `config.json` holds all settings. An unknown key or a
-value out of range is an error that names the key.
+Later sources override earlier ones: defaults, preset, `--config FILE` (.toml, .yaml, .json), then options and
+`--set KEY=VALUE`; where you name neither preset nor file, [what you do not set is
+chosen](../how-to/train.md#what-you-do-not-set). In Python: `blockhole.train(…, settings={"model.blocks": 4})`. Where
+the default is –, `--set KEY=` (None in Python) unsets a value from a preset or file. A run's `config.json` holds all
+settings. An unknown key or a value out of range is an error that names the key.
 """
 
 

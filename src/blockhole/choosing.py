@@ -184,13 +184,14 @@ def without_look(data: DataSet, asked: Settings) -> TrainConfig:
         "penalty": {"dura": 0.1 if few_facts else 0.05},
         "loss": {"relation_weight": 1.0 if many_relations else 0.0},
         "training": {"steps": STEPS},
-        "choice": "edges and as many walks, by the size of the graph",
     }
     if large:
         settings["loss"] |= {"kind": "sampled_softmax", "negatives": 1024}
         settings["training"] = {"batch_size": 1024, "steps": LARGE_STEPS, "threads": None}
         settings["early_stop"] = {"metric": "mrr"}  # of so many rivals few are facts that are missing
     settings = _fitted(overlay(COMMON, settings), asked)
+    edges = settings["training"].get("on") == "base"
+    settings["choice"] = f"{'edges' if edges else 'edges and as many walks'}, by the size of the graph"
     if len(split.valid) < FEWEST_HELD_OUT:
         settings = overlay(overlay(settings, {"early_stop": {"metric": None}}), asked)
     return paced(validate(settings), data)
@@ -205,7 +206,7 @@ def paced(config: TrainConfig, data: DataSet) -> TrainConfig:
         return config
     training, edges = config.training, 2 * len(data.split.train)
     positives = edges + (training.walks_per_edge * len(data.split.train) if training.on == "paths" else 0)
-    epochs = training.epochs or -(-training.steps // -(-positives // training.batch_size))
+    epochs = training.epochs or -(-training.steps // max(1, -(-positives // training.batch_size)))
     return config.model_copy(
         update={"early_stop": config.early_stop.model_copy(update={"every": max(1, epochs // VALIDATIONS)})}
     )
@@ -247,6 +248,8 @@ def _fitted(settings: Settings, asked: Settings) -> Settings:
         fitted["loss"] = {**settings["loss"], "relation_weight": 0.0}
     if sized.kind.why_no_paths is not None:
         fitted["training"] = {**settings["training"], "on": "base"}
+    if asked.get("penalty", {}).get("dura_per_entity"):
+        fitted["penalty"] = {**settings.get("penalty", {}), "dura": None}  # which would go first
     if asked.get("optimizer", {}).get("kind") == "adam":
         # Adagrad's steps shrink with time, Adam's do not.
         fitted["optimizer"] = {**settings["optimizer"], "learning_rate": ADAM_RATE}

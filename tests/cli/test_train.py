@@ -66,8 +66,8 @@ def test_every_model_trains_on_paths(model: str, blockhole: Command, facts: Path
 
 def test_simple_trains_on_edges_and_says_why_not_on_paths(blockhole: Command, facts: Path, tmp_path: Path) -> None:
     options = ("--model", "simple", "--dim", 4, "--threads", 1, "--epochs", 1)
-    assert blockhole("train", "--data", facts, "--out", tmp_path / "a", *options, "--on", "base").status == 0
-    failure = blockhole("train", "--data", facts, "--out", tmp_path / "b", *options).failure()
+    assert "chosen: edges, by the size" in blockhole("train", "--data", facts, "--out", tmp_path / "a", *options).out
+    failure = blockhole("train", "--data", facts, "--out", tmp_path / "b", *options, "--on", "paths").failure()
     assert failure.startswith("SimplE scores single relations, not paths: it keeps subjects and objects in ")
     assert "train it on edges with --on base" in failure
     assert not (tmp_path / "b").exists()

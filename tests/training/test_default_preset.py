@@ -1,4 +1,4 @@
-"""Which preset a run gets that names none."""
+"""What a run gets that names no preset, where there is no look at the graph."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from blockhole.fitting import plan_memory, train
 from blockhole.graph.knowledge_graph import SplitGraph
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.queries.path_sets import build_paths
-from blockhole.runs.config import gather, validate
+from blockhole.runs.config import flatten
 
 SHORT = {"training.epochs": 1}
 
@@ -28,23 +28,22 @@ def chain(entities: int) -> SplitGraph:
     )
 
 
-def test_small_graphs_get_a_preset_of_their_own() -> None:
-    run = train(chain(2000), settings=SHORT)
-    small = validate(gather(preset="small"))
-    assert (run.config.model, run.config.loss, run.config.optimizer) == (small.model, small.loss, small.optimizer)
-    assert run.config.training.walks == "fresh"
+def test_graphs_of_few_facts_are_trained_on_edges_and_as_many_walks() -> None:
+    small = train(chain(2000), settings=SHORT).config
+    assert (small.loss.kind, small.training.walks, small.training.walks_per_edge) == ("softmax", "fresh", 1)
+    assert not small.loss.mask_known_answers
+    assert small.choice == "edges and as many walks, by the size of the graph"
 
 
-def test_large_graphs_get_the_fast_one() -> None:
+def test_large_graphs_have_a_sample_of_rivals() -> None:
     run = train(chain(2001), settings=SHORT)
-    assert (run.config.loss.kind, run.config.training.walks) == ("sampled_softmax", "stored")
+    assert (run.config.loss.kind, run.config.training.walks) == ("sampled_softmax", "fresh")
 
 
 @pytest.mark.parametrize("settings", [{"loss.rare_weight": 0.5}, {"loss.kind": "logistic"}])
 def test_a_setting_of_the_loss_changes_that_setting_alone(settings: dict[str, Any]) -> None:
-    run = train(chain(20), settings={**SHORT, **settings})
-    small = validate(gather(preset="small", overrides=settings))
-    assert (run.config.model, run.config.loss, run.config.training.walks) == (small.model, small.loss, "fresh")
+    run, plain = (train(chain(20), settings={**SHORT, **each}).config for each in (settings, {}))
+    assert flatten(run.model_dump()).items() - flatten(plain.model_dump()).items() == settings.items()
 
 
 def test_data_with_paths_of_its_own_is_trained_on_them() -> None:
@@ -52,11 +51,22 @@ def test_data_with_paths_of_its_own_is_trained_on_them() -> None:
     assert run.config.training.walks == "stored"
 
 
-@pytest.mark.parametrize("settings", [{"model.block_size": 3}, {"model.name": "transe"}])
-def test_a_model_that_is_named_has_no_size_of_the_preset(settings: dict[str, Any]) -> None:
-    run = train(chain(20), settings={**SHORT, **settings})
-    assert run.config.model.blocks is None
-    assert run.config.loss.mask_known_answers
+@pytest.mark.parametrize("settings", [{"model.block_size": 3}, {"model.name": "transe"}, {"model.name": "simple"}])
+def test_the_rest_fits_a_model_that_is_named(settings: dict[str, Any]) -> None:
+    config = train(chain(20), settings={**SHORT, **settings}).config
+    assert config.model.blocks == (None if "model.name" in settings else 4)
+    assert config.training.on == ("base" if config.model.name == "simple" else "paths")
+
+
+def test_a_penalty_per_entity_goes_before_ours() -> None:
+    config = train(chain(20), settings={**SHORT, "penalty.dura_per_entity": 0.01}).config
+    assert config.penalty.dura == pytest.approx(0.01 * 20 / 30)
+
+
+def test_family_keeps_its_preset_whose_size_gives_way() -> None:
+    plain = train("family", settings=SHORT).config
+    assert (plain.model.block_size, plain.training.walks_per_edge) == (16, 20)
+    assert train("family", settings={**SHORT, "model.block_size": 3}).config.model.blocks is None
 
 
 def test_a_preset_that_is_named_is_taken() -> None:
@@ -71,6 +81,6 @@ def test_a_run_is_resumed_with_the_preset_it_began_with(tmp_path: Path) -> None:
     assert resumed.state.epoch == 2
 
 
-def test_memory_is_planned_for_the_preset_that_is_taken() -> None:
-    assert plan_memory(chain(20)) == plan_memory(chain(20), preset="small")
-    assert plan_memory(chain(2001)) == plan_memory(chain(2001), preset="fast")
+def test_memory_is_planned_for_what_is_taken() -> None:
+    assert plan_memory("family") == plan_memory("family", preset="small")
+    assert plan_memory(chain(2001)).held > plan_memory(chain(20)).held

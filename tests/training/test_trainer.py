@@ -135,8 +135,8 @@ def test_interruption_stops_after_the_batch_and_resumes_to_the_same_end(tmp_path
             raise AssertionError("nothing is validated here")
 
     settings = {**SMALL_BATCHES, "loss.kind": "sampled_softmax", "loss.negatives": 8, "training.epochs": 3}
-    straight = train(random_data(), settings=settings)
-    stopped = train(random_data(), settings=settings, out=tmp_path / "run", progress=Impatient())
+    straight = train(random_data(), preset="small", settings=settings)
+    stopped = train(random_data(), preset="small", settings=settings, out=tmp_path / "run", progress=Impatient())
     assert not stopped.complete
     assert (stopped.state.epoch, stopped.state.batch) == (1, 2)
     assert Run.open(tmp_path / "run").state == stopped.state
@@ -240,7 +240,7 @@ def test_more_patience_takes_a_stopped_run_further(tmp_path: Path) -> None:
 
 def test_walks_are_trained_on_beside_the_stored_paths() -> None:
     data = random_data()
-    settings = {**SMALL_BATCHES, "training.reverse": "none", "training.epochs": 1}
+    settings = {**SMALL_BATCHES, "training.reverse": "none", "training.epochs": 1, "training.walks_per_edge": 20}
     stored, added = (train(data, settings=settings | {"training.walks": walks}) for walks in ("stored", "added"))
     assert added.state.paths == stored.state.paths + 20 * len(data.split.graph("train"))
 

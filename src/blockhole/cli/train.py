@@ -142,7 +142,7 @@ def _print_memory(needed: MemoryNeeded, json: bool) -> None:
 
 def _print_outcome(run: Run, report: dict[str, Any]) -> None:
     if run.config.choice is not None:
-        stdout().print(f"chosen by a short look: {run.config.choice}")
+        stdout().print(f"chosen: {run.config.choice}")
     loss = "none yet" if report["loss"] is None else f"{report['loss']:.4f}"
     stdout().print(
         f"{report['model']} with {counted(report['parameters'], 'parameter')}: {run.state} in "

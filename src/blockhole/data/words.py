@@ -86,7 +86,7 @@ def with_names(data: DataSet, texts: Path | str | None = None) -> DataSet:
             f"nothing to learn from names such as {quoted(names[0])}; train without names, or name a table of texts "
             "about the entities (--texts)."
         )
-    note(f"{counted(len(words.words), 'word')} of names, shared by {having:,} of {len(names):,} entities")
+    note(f"{counted(len(words.words), 'word')} of names, shared by {counted(having, 'entity', 'entities')}")
     return with_words(data, words, COPIES)
 
 
@@ -97,7 +97,7 @@ def _joined(entities: Vocabulary, texts: dict[str, str]) -> list[str]:
             f"the table of texts has none of the entities in its first column, such as {quoted(entities[0])}; "
             "put their names there, as the facts spell them."
         )
-    note(f"texts about {known:,} of {len(entities):,} entities")
+    note(f"texts about {counted(known, 'entity', 'entities')} of {len(entities):,}")
     return [f"{name} {texts.get(name, '')}" for name in entities]
 
 
