@@ -70,9 +70,10 @@ COMMON: Final[Settings] = {
 
 _COMPLEX: Final[Settings] = {
     "model": {"blocks": 1, "block_size": 256, "entity_scale": 0.001, "relation_scale": 0.001},
+    "loss": {"query_dropout": 0.3},
     "penalty": {"dura": 0.0, "n3": 0.02},
     "optimizer": {"learning_rate": 0.1},
-    "training": {"on": "base", "batch_size": 128},
+    "training": {"on": "base", "batch_size": 128, "average_epochs": 8},
 }
 """ComplEx as Lacroix et al. 2018 train it: wide, from near zero, in small batches, under the cubic penalty."""
 
@@ -80,6 +81,7 @@ WAYS: Final = (
     Way("edges and as many walks", {"penalty": {"dura": 0.05}}),
     Way("edges and as many walks under a light penalty", {"penalty": {"dura": 0.02}}),
     Way("edges under a cubic penalty", _COMPLEX),
+    Way("edges in blocks under a cubic penalty", overlay(_COMPLEX, {"model": {"blocks": 2, "block_size": 128}})),
     Way("edges", {"penalty": {"dura": 0.05}, "training": {"on": "base"}}),
     Way("edges under a light penalty", {"penalty": {"dura": 0.02}, "training": {"on": "base"}}),
     Way("edges under a heavy penalty", {"penalty": {"dura": 0.15}, "training": {"on": "base"}}),
@@ -246,6 +248,8 @@ def _fitted(settings: Settings, asked: Settings) -> Settings:
     fitted = {**settings, "model": model}
     if not nature.linear_in_relations:
         fitted["loss"] = {**settings["loss"], "relation_weight": 0.0}
+    if nature.distance:
+        fitted["loss"] = {**fitted["loss"], "query_dropout": 0.0}
     if sized.kind.why_no_paths is not None:
         fitted["training"] = {**settings["training"], "on": "base"}
     if asked.get("penalty", {}).get("dura_per_entity"):
