@@ -52,12 +52,12 @@ class Judge:
     [
         ({"training.seed": 3, "training.threads": 1}, len(WAYS)),
         ({"model.dim": 50}, len(WAYS)),
-        ({"model.dim": 32, "model.block_size": 2}, len(WAYS) - 1),
+        ({"model.dim": 32, "model.block_size": 2}, len(WAYS)),
         ({"training.batch_size": 64, "early_stop.metric": "mq", "early_stop.every": 3}, len(WAYS)),
         ({"optimizer.kind": "adam"}, len(WAYS)),
-        ({"model.name": "transe"}, len(WAYS) - 1),
+        ({"model.name": "transe"}, len(WAYS)),
         ({"training.on": "base"}, EDGES_ONLY),
-        ({"model.name": "simple"}, EDGES_ONLY - 1),  # which has neither paths nor blocks
+        ({"model.name": "simple"}, EDGES_ONLY),  # which has no paths
         ({"penalty.dura": 0.1}, 4),  # walks, edges, and edges under the cubic penalty too, in blocks or not
         ({"penalty.dura": 0.1, "penalty.n3": 0.0, "training.on": "paths"}, 1),
     ],
