@@ -1,4 +1,4 @@
-"""Targets of one file: queries, pickles, facts in every format, path queries, settings."""
+"""Targets of one file: queries, pickles, facts in every format, path queries, texts, settings."""
 
 from __future__ import annotations
 
@@ -279,6 +279,24 @@ def _damage_path_set(rng: Random, data: bytes, other: bytes) -> bytes:
 # Settings.
 
 
+def _texts(folder: Path) -> list[tuple[str, bytes]]:
+    import polars as pl
+
+    pl.DataFrame({"id": ["Q1", "Q2"], "about": ["red", None]}).write_parquet(folder / "texts.parquet")
+    table = b'id,label,about\nQ1,"red, round",ball\nQ2,cube,\n'
+    return [
+        ("t.csv", table),
+        ("t.tsv", table.replace(b",", b"\t")),
+        ("t.parquet", (folder / "texts.parquet").read_bytes()),
+    ]
+
+
+def _read_texts(path: Path) -> None:
+    from blockhole.files.texts import read_texts
+
+    read_texts(path)
+
+
 def _configs(folder: Path) -> list[tuple[str, bytes]]:
     import yaml
 
@@ -353,5 +371,6 @@ def file_targets() -> dict[str, Target]:
         "json-ld": text("f.jsonld", JSON_LD, b"{", b"}", b"[", b'"@id"', b'"@context"', b'"@graph"', b'"@value"', b":"),
         "compressed": FileTarget(_compressed, damage_bytes, read_graphs),
         "path-set": FileTarget(_path_sets, _damage_path_set, _read_path_set),
+        "texts": FileTarget(_texts, text_damage(*_TABLE_WORDS), _read_texts),
         "config": FileTarget(_configs, _damage_config, _read_config),
     }

@@ -6,7 +6,7 @@ import csv
 import io
 from pathlib import Path
 
-from blockhole.errors import MalformedFile
+from blockhole.errors import MalformedFile, why
 from blockhole.files.formats import require_file
 from blockhole.graph.parquet import reading_parquet
 
@@ -25,8 +25,11 @@ def read_texts(path: Path) -> dict[str, str]:
 def _parquet(path: Path) -> list[list[str]]:
     import polars as pl
 
-    with reading_parquet(path):
-        table = pl.read_parquet(path)
+    try:
+        with reading_parquet(path):
+            table = pl.read_parquet(path, glob=False)
+    except pl.exceptions.PolarsError as failure:
+        raise MalformedFile(path, f"not a Parquet file of texts ({why(failure)})", "write it again") from None
     texts = [name for name, kind in table.schema.items() if kind in (pl.String, pl.Categorical)]
     if table.width < 2 or table.columns[0] not in texts:
         raise _without_texts(path)
