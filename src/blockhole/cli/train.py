@@ -74,7 +74,7 @@ def train(
 
     settings = dict(parse_assignment(text) for text in assign or ())
     settings |= short_settings(
-        columns=columns, literals=literals, names=names or None, texts=texts, on=on, blocks=blocks,
+        columns=columns, literals=literals, names=names, texts=texts, on=on, blocks=blocks,
         block_size=block_size, dim=dim, epochs=epochs,
         batch_size=batch_size, learning_rate=learning_rate, seed=seed, threads=threads, device=device,
     )  # fmt: skip
