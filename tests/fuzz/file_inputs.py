@@ -208,7 +208,7 @@ JSON_LD = (
 ANY_TEXT = text_damage(*_TABLE_WORDS, *_RDF_WORDS)
 
 
-def _texts(folder: Path) -> list[tuple[str, bytes]]:
+def _text_tables(folder: Path) -> list[tuple[str, bytes]]:
     return [
         ("f.tsv", TSV), ("f.txt", LABELLED), ("f.csv", CSV), ("f.nt", NT), ("f.nq", NQ), ("f.ttl", TURTLE),
         ("f.trig", TRIG),
@@ -279,7 +279,7 @@ def _damage_path_set(rng: Random, data: bytes, other: bytes) -> bytes:
 # Settings.
 
 
-def _texts(folder: Path) -> list[tuple[str, bytes]]:
+def _text_tables(folder: Path) -> list[tuple[str, bytes]]:
     import polars as pl
 
     pl.DataFrame({"id": ["Q1", "Q2"], "about": ["red", None]}).write_parquet(folder / "texts.parquet")
@@ -371,6 +371,6 @@ def file_targets() -> dict[str, Target]:
         "json-ld": text("f.jsonld", JSON_LD, b"{", b"}", b"[", b'"@id"', b'"@context"', b'"@graph"', b'"@value"', b":"),
         "compressed": FileTarget(_compressed, damage_bytes, read_graphs),
         "path-set": FileTarget(_path_sets, _damage_path_set, _read_path_set),
-        "texts": FileTarget(_texts, text_damage(*_TABLE_WORDS), _read_texts),
+        "texts": FileTarget(_text_tables, text_damage(*_TABLE_WORDS), _read_texts),
         "config": FileTarget(_configs, _damage_config, _read_config),
     }
