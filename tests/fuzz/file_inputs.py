@@ -208,7 +208,7 @@ JSON_LD = (
 ANY_TEXT = text_damage(*_TABLE_WORDS, *_RDF_WORDS)
 
 
-def _text_tables(folder: Path) -> list[tuple[str, bytes]]:
+def _texts(folder: Path) -> list[tuple[str, bytes]]:
     return [
         ("f.tsv", TSV), ("f.txt", LABELLED), ("f.csv", CSV), ("f.nt", NT), ("f.nq", NQ), ("f.ttl", TURTLE),
         ("f.trig", TRIG),
