@@ -148,6 +148,25 @@ def reproduce_defaults(
         print_tables([table])
 
 
+@tables.command("families")
+def reproduce_families(
+    seed: SeedOption = None,
+    out: OutOption = RECORDS,
+    json: JsonFlag = False,
+) -> None:
+    """Missing uncles, cousins and in-laws in 20 generated families, and the likeliest second father."""
+    from experiments.families import SEEDS, families_table, read_families, record_families
+    from experiments.records import current_commit
+
+    seeds = SEEDS if seed is None else seed
+    with _resumable():
+        record_families(seeds, out, current_commit(), _say)
+    if json:
+        print_json({name: figures for name, figures in read_families(out).items() if int(name) in seeds})
+    else:
+        print_tables([families_table(out, seeds)])
+
+
 @tables.command("grid")
 def reproduce_grid(
     data: Annotated[str, typer.Option(metavar="NAME", help="Data set.")] = "wn11",
