@@ -43,8 +43,10 @@ def test_missing_answers_are_ranked_among_those_that_are_none(
             query = f"{person}/{path}"
             true = {answer.entity for answer in everything.ask(query, only="known", top=99)}
             known = {answer.entity for answer in engine.ask(query, only="known", top=99)}
+            if true == known:
+                continue
             asked = engine.ask(query, top=99, candidates="all", only="predicted")
-            values = {name: 0.0 for name in data.split.entities} | {each.entity: each.score for each in asked}
+            values = dict.fromkeys(data.split.entities, 0.0) | {each.entity: each.score for each in asked}
             scores = dict(zip(data.split.entities, engine.composed_scores(query).tolist(), strict=True))
             for name, said in {"engine": values, "composed": scores}.items():
                 rivals = [said[entity] for entity in data.split.entities if entity not in true | known]
