@@ -307,11 +307,11 @@ class Engine:
             self._named(entity, value, status)
             for status, entities, values in lists
             if question.only in (None, status)
-            for entity, value in self._ordered(entities, values, part)
+            for entity, value in self.ordered(entities, values, part)
         ]
         return Answers(str(parsed), tuple(listed), len(settled.known), parsed.has_negation)
 
-    def _ordered(self, entities: Ids, value: Floats, part: slice) -> list[tuple[int, float]]:
+    def ordered(self, entities: Ids, value: Floats, part: slice) -> list[tuple[int, float]]:
         """A part of some entities and their values, in order of these, equal ones in order of their names."""
         if len(entities) > part.stop:
             reach = np.flatnonzero(value >= nth_largest(value, part.stop))
