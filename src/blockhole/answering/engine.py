@@ -327,7 +327,7 @@ class Engine:
     def check(self, query: str | Query | Encoded, entity: str, *, deadline: Deadline = UNLIMITED) -> Verdict:
         """Whether `entity` answers the query."""
         parsed, plan = self.encode(query)
-        target = encode_entity(entity, self.graph.entities)
+        target = encode_entity(entity, self.graph.entities, self.graph.relations)
         known = bool(np.isin(target, self.known.plan_answers(plan)))
         self.require_calibration(unless=known and not parsed.has_negation)
         # A path that holds over facts needs no search.

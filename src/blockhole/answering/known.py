@@ -131,7 +131,7 @@ def neighbourhood(
     graph: KnowledgeGraph, entity: str, *, limit: int = 20, relation: int | None = None, offset: int = 0
 ) -> Neighbourhood:
     """The facts about `entity`, at most `limit` of each relation; of one `relation` alone where it is given."""
-    number = encode_entity(entity, graph.entities)
+    number = encode_entity(entity, graph.entities, graph.relations)
     entity = graph.entities[number]
     relations = graph.adjacency.relations(number).tolist()
     found = {each: graph.adjacency.neighbours(number, each) for each in relations}
