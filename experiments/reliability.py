@@ -38,6 +38,8 @@ _FITTED, _HELD_OUT, _DRAWN, _BIN, _ENOUGH = 500, 0.3, 10, 20, 20
 """Queries of each length that curves are fitted on (0.1 took 2,000), the share of them that chooses the kind of curve,
 candidates drawn beside the ten best, pairs that make one point of a curve, and positives that a length needs."""
 
+_LONGEST = 3
+
 Curve = Callable[[Floats], Floats]
 Bools = NDArray[np.bool_]
 
@@ -94,8 +96,9 @@ def measure_reliability(
 
 
 def _paths(queries: PathQueries) -> dict[str, list[Plan]]:
-    """Paths by their number of hops, as types are named."""
+    """Paths of up to three hops by their number, as types are named; longer ones take minutes each on wide graphs."""
     plans: dict[str, list[Plan]] = {}
+    queries = queries.take(queries.length <= _LONGEST)
     for source, path, length in zip(
         queries.source.tolist(), queries.path.tolist(), queries.length.tolist(), strict=True
     ):

@@ -116,8 +116,9 @@ def plot_reliability_by_type(curves: Mapping[str, Mapping[str, Measured]], title
         panel.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
         panel.spines[["top", "right"]].set_visible(False)
         panel.grid(alpha=0.3)
-    for panel in panels[len(types) :]:
+    for above, panel in zip(panels[len(types) - columns :], panels[len(types) :], strict=False):
         panel.set_visible(False)
+        above.tick_params(labelbottom=True)  # the panel below would have had them
     figure.supxlabel("probability", fontsize=10)
     figure.supylabel("share that is true", fontsize=10)
     figure.suptitle(title, fontsize=11)
