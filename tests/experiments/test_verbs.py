@@ -169,8 +169,8 @@ def test_what_cannot_be_run_says_why(laboratory: Command, town: Path) -> None:
         "family has no sets of valid queries; nell and fb15k-237-q2b have some, and "
         "`blockhole data queries family --out FOLDER` writes a data set with sampled ones."
     )
-    assert fails("queries", "--data", town, "--column", "merged", "--set", "beside.model.blocks=4") == (
-        "models are merged with those beside them, so that kind, b and inverses must be the same."
+    assert fails("queries", "--data", town, "--column", "merged", "--set", "beside.model.inverses=tied") == (
+        "models are merged with those beside them, so that kind and inverses must be the same."
     )
     assert fails("queries", "--data", town, "--set", "beside.training.epoch=1").startswith(
         "there is no setting training.epoch; did you mean training.epochs"
