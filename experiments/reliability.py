@@ -23,6 +23,7 @@ from blockhole.answering.known import KnownFacts
 from blockhole.answering.reliability import SHOWN, Judged, judge_answers, measured_by_type
 from blockhole.answering.vectors import Floats, norms
 from blockhole.data.dataset import DataSet
+from blockhole.errors import counted
 from blockhole.evaluation.classification import Measured
 from blockhole.evaluation.plots import plot_reliability_by_type, save_figure
 from blockhole.evaluation.report import Table
@@ -88,7 +89,7 @@ def measure_reliability(
     truth = data.split.graph("train", "valid", "test")
     now, before = {}, {}
     for type_, own in plans.items():
-        say(f"{type_}: {len(own)} queries")
+        say(f"{type_}: {counted(len(own), 'query', 'queries')}")
         now[type_] = judge_answers(engine, own, truth)
         if own and chain_to(own[0].steps, len(own[0].steps) - 1):
             before[type_] = _judge_first_version(engine, own, truth, curves)

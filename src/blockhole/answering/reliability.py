@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from blockhole.answering.engine import Engine
+from blockhole.answering.engine import Engine, in_order
 from blockhole.answering.known import KnownFacts
 from blockhole.answering.search import UNLIMITED, Candidates, Search, Wanted
 from blockhole.errors import QueryTooCostly
@@ -69,7 +69,7 @@ def _best_predicted(
 
         ids = np.array([plan.ids for plan in plans])
         for settled in DeviceSweep(engine, device, candidates).settled(plans[0].steps, ids, SHOWN):
-            yield engine.ordered(settled.predicted, settled.predicted_value, part)
+            yield in_order(settled.predicted, settled.predicted_value, part, engine.graph.entities)
         return
     for plan in plans:
         known = engine.known.plan_answers(plan)
@@ -81,7 +81,7 @@ def _best_predicted(
             yield ()
             continue
         predicted = np.flatnonzero(among & (low > 0))
-        yield engine.ordered(predicted, low[predicted], part)
+        yield in_order(predicted, low[predicted], part, engine.graph.entities)
 
 
 def measured_by_type(judged: Mapping[str, Judged]) -> dict[str, Measured]:
