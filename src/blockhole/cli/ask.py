@@ -34,7 +34,7 @@ from blockhole.errors import counted
 if TYPE_CHECKING:
     from blockhole.answering.answers import Status
     from blockhole.answering.engine import Encoded, Engine
-    from blockhole.answering.proofs import Explanation, ProofNode
+    from blockhole.answering.proofs import Explanation
     from blockhole.answering.search import Candidates
 
 app = typer.Typer(add_completion=False)
@@ -185,22 +185,12 @@ def explain(
 
 
 def _print_proofs(explanation: Explanation) -> None:
+    from blockhole.answering.proofs import in_words
+
     said = f"{explanation.entity}: {explanation.status}, probability {explanation.probability:.3f}"
     stdout().print(said if explanation.proofs else f"{said}; no proof is plausible")
     for proof in explanation.proofs:
-        stdout().print(f"{proof.probability:.3f}  {_in_words(proof.tree)}")
-
-
-def _in_words(node: ProofNode) -> str:
-    """A proof on one line: hops as arrows, what is joined in parentheses."""
-    parts = [_in_words(part) for part in node.parts]
-    for each in node.excluded:
-        reason = "" if each.counterproof is None else f": {_in_words(each.counterproof)}"
-        parts.append(f"not ({each.probability:.3f}{reason})")
-    if node.relation is not None:
-        mark = "" if node.status == "known" else f" ({node.probability:.3f})"
-        return f"{parts[0]} → {node.relation}{mark} → {node.entity}"
-    return " & ".join(f"({part})" for part in parts) if parts else node.entity
+        stdout().print(f"{proof.probability:.3f}  {in_words(proof.tree)}")
 
 
 @app.command(short_help="Which relation paths connect two entities.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Iterable
@@ -9,6 +10,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from http import HTTPStatus
+from importlib import import_module
+from importlib.util import find_spec
 from mimetypes import guess_type
 from pathlib import Path as FilePath
 from typing import Annotated, Any, TypeAlias, final
@@ -20,7 +23,8 @@ from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import PlainTextResponse, Response
-from starlette.types import ASGIApp
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from blockhole import __version__
 from blockhole.answering.answers import AnswersReport
@@ -88,9 +92,12 @@ class State:
 def build_app(state: State, settings: ServerSettings, host: str = "localhost") -> ASGIApp:
     """The application that answers with what `state` holds, on a server that listens on `host`."""
 
+    agents = _Agents(state)
+
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
+        await agents.close()
         state.service.close()
 
     app = FastAPI(
@@ -110,9 +117,54 @@ def build_app(state: State, settings: ServerSettings, host: str = "localhost") -
     app.state.serving = state
     app.include_router(router)
     add_explorer(app)
+    if find_spec("mcp") is not None:
+        app.router.routes.append(Route(_AGENTS, agents, include_in_schema=False))
     key = None if settings.api_key is None else ApiKey(settings.api_key)
     packed = GZipMiddleware(app, minimum_size=_COMPRESSED, compresslevel=5)
     return Front(packed, state.metrics, Hosts(host, settings.allowed_hosts), key, state.service.check_room)
+
+
+_AGENTS = "/mcp"
+"""Where agents find their tools."""
+
+
+@final
+class _Agents:
+    """The tools for agents; loading their packages takes as long as starting a server, so the first agent waits."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._beginning, self._ended = asyncio.Lock(), asyncio.Event()
+        self._app: ASGIApp | None = None
+        self._open: asyncio.Task[None] | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer an agent."""
+        async with self._beginning:
+            if self._app is None:
+                self._app = await self._begin()
+        await self._app(scope, receive, send)
+
+    async def _begin(self) -> ASGIApp:
+        agents = await asyncio.to_thread(import_module, "blockhole.serving.agents")
+        server = agents.agent_server(self._state.runs, self._state.service)
+        app: ASGIApp = agents.agent_app(server, _AGENTS)
+        begun = asyncio.Event()
+
+        async def hold_open() -> None:  # what one task begins the same has to end
+            async with server.session_manager.run():
+                begun.set()
+                await self._ended.wait()
+
+        self._open = asyncio.create_task(hold_open())
+        await begun.wait()
+        return app
+
+    async def close(self) -> None:
+        """Take no more questions."""
+        self._ended.set()
+        if self._open is not None:
+            await self._open
 
 
 # Routes, each with the shape of its success and of its failures.
