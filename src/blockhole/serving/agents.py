@@ -254,7 +254,8 @@ class _Tools:
         """Answer a query: known answers, then the most probable missing ones, the first of these with a reason."""
         with _refused():
             served = self._runs.find(run)
-            report = await self._service.ask(served, AskBody(query=query, top=top, only=only, candidates="typed"))
+            (asked,) = await self._service.ask(served, AskBody(query=query, top=top, only=only, candidates="typed"))
+            report = asked.report
             predicted = [answer.entity for answer in report.answers if answer.status == "predicted"]
             reason = {}
             if served.engine.calibration is not None:

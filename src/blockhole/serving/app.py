@@ -33,7 +33,7 @@ from blockhole.answering.engine import Verdict
 from blockhole.answering.known import Neighbourhood
 from blockhole.answering.proofs import Explanation
 from blockhole.errors import nearest_or_all, ought_to_be, quoted
-from blockhole.serving.front import ApiKey, Front, Hosts, failure_json
+from blockhole.serving.front import ApiKey, Front, Hosts, failure_json, negotiated
 from blockhole.serving.observing import CONTENT_TYPE, Metrics, log
 from blockhole.serving.schemas import (
     AskBody,
@@ -200,6 +200,7 @@ def _failures(*statuses: int) -> dict[int | str, dict[str, Any]]:
         401: "The API key is missing or wrong.",
         403: "A page of another site sent it.",
         404: "A name, or the run, is unknown.",
+        406: "Answers are not to be had as any kind of content that the request accepts.",
         408: "The request did not arrive in time.",
         413: "The body is too large.",
         415: "The body is not application/json.",
@@ -222,11 +223,30 @@ def _success(run: str | None, result: object) -> Response:
     return Response(body, media_type="application/json")
 
 
-@router.post("/api/ask", response_model=Success[AnswersReport], responses=_POST)
-async def ask(body: AskBody, state: Serving) -> Response:
-    """The best answers to a path query: known where the graph leads there, else predicted by the model."""
+_TABLES = {
+    "application/json": "",
+    "text/csv": ".csv",
+    "text/tab-separated-values": ".tsv",
+    "application/x-ndjson": ".jsonl",
+    "application/vnd.apache.parquet": ".parquet",
+    "application/vnd.apache.arrow.stream": ".arrow",
+}
+"""What answers can be sent as, and as files of which suffix these are written."""
+_ASKED = {**_POST, **_failures(404, 406, 408, 413, 415, 503), 200: {"content": {kind: {} for kind in _TABLES}}}
+
+
+@router.post("/api/ask", response_model=Success[AnswersReport | list[AnswersReport]], responses=_ASKED)
+async def ask(body: AskBody, state: Serving, request: Request) -> Response:
+    """The best answers to a query, or to each of several: known where the graph leads there, else predicted.
+
+    A list of queries has a list of results. As a table, of which `Accept` names the kind, there is a row an answer.
+    """
+    kind = negotiated(request.headers.getlist("accept"), [*_TABLES])
     run = state.runs.find(body.run)
-    return _success(run.name, await state.service.ask(run, body))
+    asked = await state.service.ask(run, body)
+    if _TABLES[kind]:
+        return Response(await state.service.table(asked, _TABLES[kind]), media_type=kind)
+    return _success(run.name, asked[0].report if isinstance(body.query, str) else [each.report for each in asked])
 
 
 @router.post("/api/check", response_model=Success[Verdict], responses=_POST)
@@ -429,7 +449,9 @@ async def _invalid(request: Request, failure: Exception) -> Response:
     fault = failure.errors()[0]
     if fault["type"] == "json_invalid":
         return _respond(request, Refusal(400, Problem(kind="malformed", message=_NOT_JSON)))
-    field = ".".join(str(part) for part in fault["loc"][1:])
+    # Between a field and a place in its list stands which of several types was tried, which is nobody's business.
+    path = fault["loc"][1:]
+    field = ".".join(str(part) for part in path if part == path[0] or isinstance(part, int))
     if not field:
         return _respond(request, Refusal(422, Problem(kind="invalid", message="the body is not an object; send one.")))
     if fault["type"] == "extra_forbidden":
