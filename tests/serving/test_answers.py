@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import httpx
+import polars as pl
 import pytest
 
 from blockhole.cli.main import main
@@ -27,14 +31,14 @@ def _printed(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str
     return printed
 
 
-def _result(response: httpx.Response) -> dict[str, Any]:
+def _result(response: httpx.Response) -> Any:
     assert response.status_code == 200, response.text
     assert response.headers["content-type"] == "application/json"
     body = response.json()
     assert set(body) == {"run", "result"}
-    result: dict[str, Any] = body["result"]
-    result.pop("milliseconds", None)
-    return result
+    for result in body["result"] if isinstance(body["result"], list) else [body["result"]]:
+        result.pop("milliseconds", None)
+    return body["result"]
 
 
 @pytest.mark.parametrize(
@@ -130,7 +134,7 @@ def test_many_clients_at_once_get_the_answers_of_one_alone(server: ServerProcess
         for hop, kind, only in (("next", "typed", None), ("^double", "all", None), ("mod6", "typed", "predicted"))
     ]
 
-    def ask(body: dict[str, Any]) -> dict[str, Any]:
+    def ask(body: dict[str, Any]) -> Any:
         with server.client() as own:
             return _result(own.post("/api/ask", json=body))
 
@@ -249,3 +253,53 @@ def test_the_openapi_document_has_every_route_and_examples(client: httpx.Client)
             for status, response in operation["responses"].items():
                 if status != "200":
                     assert response["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/Failure"}
+
+
+def test_many_questions_in_one_request(client: httpx.Client) -> None:
+    texts = [QUERY, JOINED, QUERY]
+    many = _result(client.post("/api/ask", json={"query": texts, "top": 2}))
+    for text, own in zip(texts, many, strict=True):
+        assert own == _result(client.post("/api/ask", json={"query": text, "top": 2}))
+    refused = client.post("/api/ask", json={"query": [QUERY, "nobody/next"]})
+    assert refused.status_code == 404
+    assert refused.json()["error"]["place"]["text"] == "nobody/next"
+    for wrong, message in (
+        ([], "query must be a list of at least 1."),
+        ([QUERY] * 101, "query must be a list of at most 100."),
+        ([QUERY, 5], "query.1 is text; put it in double quotes."),
+    ):
+        response = client.post("/api/ask", json={"query": wrong})
+        assert response.status_code == 422
+        assert response.json()["error"]["message"].startswith(message), response.json()
+
+
+READERS: dict[str, Callable[[BytesIO], pl.DataFrame]] = {
+    "text/csv": pl.read_csv,
+    "text/tab-separated-values": partial(pl.read_csv, separator="\t"),
+    "application/x-ndjson": pl.read_ndjson,
+    "application/vnd.apache.parquet": pl.read_parquet,
+    "application/vnd.apache.arrow.stream": pl.read_ipc_stream,
+}
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_answers_as_a_table(client: httpx.Client, kind: str) -> None:
+    whole = _result(client.post("/api/ask", json={"query": [QUERY, JOINED], "top": 3}))
+    response = client.post(
+        "/api/ask", json={"query": [QUERY, JOINED], "top": 3}, headers={"Accept": f"{kind}, */*;q=0.1"}
+    )
+    assert response.headers["content-type"].partition(";")[0] == kind
+    frame = READERS[kind](BytesIO(response.content))
+    expected = [(each["query"], rank, a["entity"]) for each in whole for rank, a in enumerate(each["answers"], start=1)]
+    assert frame.select("query", "rank", "entity").rows() == expected
+    known = [a["probability"] for each in whole for a in each["answers"]]
+    assert frame["probability"].to_list() == pytest.approx(known)
+
+
+def test_kinds_of_content_that_there_are_not(client: httpx.Client) -> None:
+    for accept in ("image/png", "application/json;q=0", "text/html;q=x"):
+        response = client.post("/api/ask", json={"query": QUERY}, headers={"Accept": accept})
+        assert (response.status_code, response.json()["error"]["kind"]) == (406, "not_acceptable")
+    for accept in ("*/*", "application/*", "text/html, application/json;q=0.5", ""):
+        response = client.post("/api/ask", json={"query": QUERY}, headers={"Accept": accept})
+        assert response.headers["content-type"] == "application/json", accept

@@ -76,6 +76,29 @@ def serve(
     serve_runs(runs, host, port, settings, _announce(json))
 
 
+@app.command(short_help="Answer agents, by the Model Context Protocol.")
+def mcp(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs; the first is the default.")],
+    max_length: Annotated[int, typer.Option(help="Hops of the longest query.")] = 16,
+    timeout: Annotated[float, typer.Option(help="Seconds that an answer may take.")] = 10.0,
+) -> None:
+    """Give an agent tools to search, ask and explain, over standard input and output, until it ends.
+
+    `blockhole serve` has the same tools under /mcp, for agents that are elsewhere.
+    """
+    from blockhole.errors import MissingExtra
+
+    try:
+        from blockhole.serving.agents import serve_agents
+        from blockhole.serving.settings import ServerSettings
+    except ModuleNotFoundError as missing:
+        if missing.name not in (*SERVER_PACKAGES, "mcp"):
+            raise
+        raise MissingExtra("answering agents", "mcp") from None
+
+    serve_agents(runs, ServerSettings(max_length=max_length, timeout=timeout, threads=1))
+
+
 def _announce(json: bool) -> Callable[[str, tuple[str, ...]], None]:
     def announce(url: str, names: tuple[str, ...]) -> None:
         if json:

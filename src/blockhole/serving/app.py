@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Iterable
@@ -9,6 +10,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from http import HTTPStatus
+from importlib import import_module
+from importlib.util import find_spec
 from mimetypes import guess_type
 from pathlib import Path as FilePath
 from typing import Annotated, Any, TypeAlias, final
@@ -20,7 +23,8 @@ from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import PlainTextResponse, Response
-from starlette.types import ASGIApp
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from blockhole import __version__
 from blockhole.answering.answers import AnswersReport
@@ -29,7 +33,7 @@ from blockhole.answering.engine import Verdict
 from blockhole.answering.known import Neighbourhood
 from blockhole.answering.proofs import Explanation
 from blockhole.errors import nearest_or_all, ought_to_be, quoted
-from blockhole.serving.front import ApiKey, Front, Hosts, failure_json
+from blockhole.serving.front import ApiKey, Front, Hosts, failure_json, negotiated
 from blockhole.serving.observing import CONTENT_TYPE, Metrics, log
 from blockhole.serving.schemas import (
     AskBody,
@@ -88,9 +92,12 @@ class State:
 def build_app(state: State, settings: ServerSettings, host: str = "localhost") -> ASGIApp:
     """The application that answers with what `state` holds, on a server that listens on `host`."""
 
+    agents = _Agents(state)
+
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
+        await agents.close()
         state.service.close()
 
     app = FastAPI(
@@ -110,9 +117,54 @@ def build_app(state: State, settings: ServerSettings, host: str = "localhost") -
     app.state.serving = state
     app.include_router(router)
     add_explorer(app)
+    if find_spec("mcp") is not None:
+        app.router.routes.append(Route(_AGENTS, agents, include_in_schema=False))
     key = None if settings.api_key is None else ApiKey(settings.api_key)
     packed = GZipMiddleware(app, minimum_size=_COMPRESSED, compresslevel=5)
     return Front(packed, state.metrics, Hosts(host, settings.allowed_hosts), key, state.service.check_room)
+
+
+_AGENTS = "/mcp"
+"""Where agents find their tools."""
+
+
+@final
+class _Agents:
+    """The tools for agents; loading their packages takes as long as starting a server, so the first agent waits."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._beginning, self._ended = asyncio.Lock(), asyncio.Event()
+        self._app: ASGIApp | None = None
+        self._open: asyncio.Task[None] | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer an agent."""
+        async with self._beginning:
+            if self._app is None:
+                self._app = await self._begin()
+        await self._app(scope, receive, send)
+
+    async def _begin(self) -> ASGIApp:
+        agents = await asyncio.to_thread(import_module, "blockhole.serving.agents")
+        server = agents.agent_server(self._state.runs, self._state.service)
+        app: ASGIApp = agents.agent_app(server, _AGENTS)
+        begun = asyncio.Event()
+
+        async def hold_open() -> None:  # what one task begins the same has to end
+            async with server.session_manager.run():
+                begun.set()
+                await self._ended.wait()
+
+        self._open = asyncio.create_task(hold_open())
+        await begun.wait()
+        return app
+
+    async def close(self) -> None:
+        """Take no more questions."""
+        self._ended.set()
+        if self._open is not None:
+            await self._open
 
 
 # Routes, each with the shape of its success and of its failures.
@@ -148,6 +200,7 @@ def _failures(*statuses: int) -> dict[int | str, dict[str, Any]]:
         401: "The API key is missing or wrong.",
         403: "A page of another site sent it.",
         404: "A name, or the run, is unknown.",
+        406: "Answers are not to be had as any kind of content that the request accepts.",
         408: "The request did not arrive in time.",
         413: "The body is too large.",
         415: "The body is not application/json.",
@@ -170,11 +223,30 @@ def _success(run: str | None, result: object) -> Response:
     return Response(body, media_type="application/json")
 
 
-@router.post("/api/ask", response_model=Success[AnswersReport], responses=_POST)
-async def ask(body: AskBody, state: Serving) -> Response:
-    """The best answers to a path query: known where the graph leads there, else predicted by the model."""
+_TABLES = {
+    "application/json": "",
+    "text/csv": ".csv",
+    "text/tab-separated-values": ".tsv",
+    "application/x-ndjson": ".jsonl",
+    "application/vnd.apache.parquet": ".parquet",
+    "application/vnd.apache.arrow.stream": ".arrow",
+}
+"""What answers can be sent as, and as files of which suffix these are written."""
+_ASKED = {**_POST, **_failures(404, 406, 408, 413, 415, 503), 200: {"content": {kind: {} for kind in _TABLES}}}
+
+
+@router.post("/api/ask", response_model=Success[AnswersReport | list[AnswersReport]], responses=_ASKED)
+async def ask(body: AskBody, state: Serving, request: Request) -> Response:
+    """The best answers to a query, or to each of several: known where the graph leads there, else predicted.
+
+    A list of queries has a list of results. As a table, of which `Accept` names the kind, there is a row an answer.
+    """
+    kind = negotiated(request.headers.getlist("accept"), [*_TABLES])
     run = state.runs.find(body.run)
-    return _success(run.name, await state.service.ask(run, body))
+    asked = await state.service.ask(run, body)
+    if _TABLES[kind]:
+        return Response(await state.service.table(asked, _TABLES[kind]), media_type=kind)
+    return _success(run.name, asked[0].report if isinstance(body.query, str) else [each.report for each in asked])
 
 
 @router.post("/api/check", response_model=Success[Verdict], responses=_POST)
@@ -377,7 +449,9 @@ async def _invalid(request: Request, failure: Exception) -> Response:
     fault = failure.errors()[0]
     if fault["type"] == "json_invalid":
         return _respond(request, Refusal(400, Problem(kind="malformed", message=_NOT_JSON)))
-    field = ".".join(str(part) for part in fault["loc"][1:])
+    # Between a field and a place in its list stands which of several types was tried, which is nobody's business.
+    path = fault["loc"][1:]
+    field = ".".join(str(part) for part in path if part == path[0] or isinstance(part, int))
     if not field:
         return _respond(request, Refusal(422, Problem(kind="invalid", message="the body is not an object; send one.")))
     if fault["type"] == "extra_forbidden":

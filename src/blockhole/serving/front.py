@@ -20,7 +20,7 @@ from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from blockhole.errors import quoted
+from blockhole.errors import listed, quoted
 from blockhole.serving.observing import Metrics, Observed
 from blockhole.serving.schemas import Failure, Problem, Refusal, too_large
 from blockhole.serving.service import LANES
@@ -245,6 +245,30 @@ def _limited(receive: Receive) -> Receive:
         return message
 
     return limited
+
+
+def negotiated(accept: Sequence[str], offers: Sequence[str]) -> str:
+    """The kind of content that a request likes best by its headers Accept; of equals, the first that is offered."""
+    if not accept:
+        return offers[0]
+    liked: dict[str, float] = {}
+    for part in ",".join(accept).split(","):
+        kind, *parameters = (word.strip().lower() for word in part.split(";"))
+        weight = next((each[2:] for each in parameters if each.startswith("q=")), "1")
+        try:
+            liked[kind] = float(weight)
+        except ValueError:
+            liked[kind] = 0.0
+
+    def weight_of(offer: str) -> float:  # what is named more closely counts
+        kinds = (offer, f"{offer.partition('/')[0]}/*", "*/*")
+        return next((liked[kind] for kind in kinds if kind in liked), 0.0)
+
+    best = max(offers, key=weight_of)
+    if weight_of(best) <= 0:
+        message = f"Accept names none of the kinds of content that there are; these are {listed(offers, 'and')}."
+        raise Refusal(406, Problem(kind="not_acceptable", message=message))
+    return best
 
 
 # What a response says of its request.

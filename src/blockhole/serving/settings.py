@@ -20,6 +20,8 @@ MAX_TEXT = 16 * 1024
 """Characters of a query or of a name."""
 MAX_CONNECTIONS = 1000
 """Connections at one time; below the 1,024 files that a process may have open by default."""
+MAX_QUERIES = 100
+"""Questions that one request may ask."""
 MAX_ANSWERS, MAX_PROOFS, MAX_PATHS, MAX_NAMES, MAX_NEIGHBOURS = 1000, 100, 1000, 1000, 200
 """The most that one request can ask for."""
 
