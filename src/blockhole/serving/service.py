@@ -49,14 +49,14 @@ class Asked(NamedTuple):
 
 
 LANES = {
-    "/api/ask": "ask",
-    "/api/check": "short",
-    "/api/complete": "short",
-    "/api/entity": "short",
-    "/api/entities": "short",
-    "/api/relations": "short",
-    "/api/explain": "long",
-    "/api/paths": "long",
+    "/api/v1/ask": "ask",
+    "/api/v1/check": "short",
+    "/api/v1/complete": "short",
+    "/api/v1/entity": "short",
+    "/api/v1/entities": "short",
+    "/api/v1/relations": "short",
+    "/api/v1/explain": "long",
+    "/api/v1/paths": "long",
 }
 """Which lane answers a route."""
 
