@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False)
 
 KEY_VARIABLE = "BLOCKHOLE_API_KEY"
-SERVER_PACKAGES = ("fastapi", "uvicorn", "httptools", "prometheus_client", "rapidfuzz", "starlette")
+SERVER_PACKAGES = ("fastapi", "fastapi_swagger", "uvicorn", "httptools", "prometheus_client", "rapidfuzz", "starlette")
 """What the extra `serve` installs."""
 
 
