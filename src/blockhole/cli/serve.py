@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False)
 
 KEY_VARIABLE = "BLOCKHOLE_API_KEY"
-SERVER_PACKAGES = ("fastapi", "uvicorn", "httptools", "prometheus_client", "rapidfuzz", "starlette")
+SERVER_PACKAGES = ("fastapi", "fastapi_swagger", "uvicorn", "httptools", "prometheus_client", "rapidfuzz", "starlette")
 """What the extra `serve` installs."""
 
 
@@ -38,6 +38,9 @@ def serve(
     max_length: Annotated[int, typer.Option(help="Hops of the longest query.")] = 16,
     timeout: Annotated[float, typer.Option(help="Seconds that a request may take.")] = 10.0,
     queue: Annotated[int, typer.Option(help="Most requests of each kind in progress or waiting.")] = 128,
+    per_caller: Annotated[
+        int | None, typer.Option(help="Most requests of one address in progress (default: any number).")
+    ] = None,
     threads: Annotated[
         int | None, typer.Option(help="Threads for each kind of request (default: as many as cores).")
     ] = None,
@@ -71,6 +74,7 @@ def serve(
         max_length=max_length,
         timeout=timeout,
         queue=queue,
+        per_caller=per_caller,
         threads=available_threads() if threads is None else threads,
     )
     serve_runs(runs, host, port, settings, _announce(json))
