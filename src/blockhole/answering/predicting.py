@@ -27,12 +27,11 @@ from numpy.typing import NDArray
 from blockhole.answering.calibration import BEND, fit_logistic, log_odds
 from blockhole.answering.engine import Engine, open_engine
 from blockhole.answering.hops import HIGHEST, SURE, Floats, Hops, Ids, Table
-from blockhole.answering.known import Known
 from blockhole.answering.reasons import path_reasons
 from blockhole.answering.reviews import FactList, ListedFact, decisions_in
 from blockhole.answering.search import Candidates
 from blockhole.answering.vectors import diverged
-from blockhole.data.dataset import DataSet, load
+from blockhole.data.dataset import DataSet, Known, load
 from blockhole.errors import BlockholeWarning, ConfigError, Count, DataError, checked
 from blockhole.evaluation.truth import align
 from blockhole.graph.knowledge_graph import SplitGraph
