@@ -136,13 +136,13 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"zzz.q": 1},
-        "there is no setting zzz; the sections are data, columns, literals, names, texts, words, choice, model, loss, penalty, "
-        "optimizer, training, early_stop.",
+        "there is no setting zzz; the sections are data, columns, literals, names, texts, words, choice, model, "
+        "loss, penalty, optimizer, training, early_stop.",
     ),
     (
         {"\udcff": 1},  # as a command line that is not UTF-8 gives it
-        "there is no setting '\\udcff'; the sections are data, columns, literals, names, texts, words, choice, model, loss, penalty, "
-        "optimizer, training, early_stop.",
+        "there is no setting '\\udcff'; the sections are data, columns, literals, names, texts, words, choice, model, "
+        "loss, penalty, optimizer, training, early_stop.",
     ),
     (
         {"training.epochs": [[[[[1]]]]]},
