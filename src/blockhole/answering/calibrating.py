@@ -153,14 +153,15 @@ def fit(vectors: Vectors, data: DataSet, *, seed: Seed = 0, device: torch.device
 def _missing_by_validation_fact(known: KnownFacts, data: DataSet) -> float:
     """How many facts train is known to lack for each validation fact that it lacks, for test facts are missing too.
 
-    The odds of a hop are so many times as large as validation facts say. Of test facts their number alone is taken.
+    The odds of a hop are so many times as large as validation facts say. Of test facts their number alone is taken, and
+    no more of them than there are validation facts: who misses a father misses one, however much is missing elsewhere.
     Paths need no more: they are made of hops.
     """
     lacking = [
         int((~holds(known.graph, PathQueries.from_triples(facts))).sum())
         for facts in (data.split.valid, data.split.test)
     ]
-    return sum(lacking) / lacking[0]
+    return min(sum(lacking) / lacking[0], 2.0)
 
 
 _ANY = Curve(low=-1.0, low_slope=1.0, slope=1.0, top_slope=1.0, intercept=0.0)
