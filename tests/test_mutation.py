@@ -13,7 +13,20 @@ from typing import Any
 import pytest
 
 from scripts import mutation
-from scripts.mutation import DOCUMENT, PACKAGE, ROOT, TESTS_OF, Mutant, Recorder, function_at, mutants
+from scripts.mutation import (
+    DOCUMENT,
+    PACKAGE,
+    ROOT,
+    TESTS_OF,
+    Mutant,
+    Recorder,
+    draw,
+    function_at,
+    mutants,
+    summary,
+    wilson,
+)
+from tests import workers
 
 SOURCE = """import re
 
@@ -129,3 +142,45 @@ def test_a_mutant_is_named_by_the_line_that_differs(made: list[Mutant]) -> None:
     assert all(lines[mutant.line - 1].strip() == mutant.before != mutant.after for mutant in made)
     removed = {mutant.before for mutant in made if mutant.after == "(removed)"}
     assert removed == {"@cache"}
+
+
+def some(module: str, count: int) -> list[Mutant]:
+    return [Mutant(module, "", "", "", line) for line in range(count)]
+
+
+def test_a_sample_is_of_all_modules_and_the_same_by_its_seed() -> None:
+    made = {"a/x.py": some("a/x.py", 300), "b/y.py": some("b/y.py", 100)}
+    drawn = draw(made, 200, 0)
+    assert sum(map(len, drawn.values())) == len({mutant for of_one in drawn.values() for mutant in of_one}) == 200
+    assert 125 < len(drawn["a/x.py"]) < 175  # three of four, five standard deviations either way
+    assert draw(made, 200, 0) == drawn != draw(made, 200, 1)
+    assert draw(made, 1000, 0) == made
+
+
+def test_the_bounds_of_a_share_are_the_shares_that_such_a_sample_does_not_rule_out() -> None:
+    for alive, tried in ((0, 50), (7, 50), (50, 50), (60, 600)):
+        low, high = wilson(alive, tried)
+        assert 0 <= low <= alive / tried <= high <= 1
+        for bound in {low, high} - {0.0, 1.0}:
+            assert abs(alive / tried - bound) == pytest.approx(1.96 * (bound * (1 - bound) / tried) ** 0.5)
+
+
+def test_shares_are_told_by_package_and_for_all() -> None:
+    counts = {"a/x.py": (1, 10), "a/z.py": (0, 10), "b/y.py": (2, 20)}
+    assert summary(counts, sampled=False) == [
+        "a: 1 of 20 mutants alive: 5.0 %",
+        "b: 2 of 20 mutants alive: 10.0 %",
+        "all: 3 of 40 mutants alive: 7.5 %",
+    ]
+    assert summary(counts, sampled=True)[-1] == "all: 3 of 40 mutants alive: 7.5 % (95 %: 2.6 to 19.9 %)"
+
+
+def test_what_was_made_before_is_copied(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "kept before").mkdir()
+    (tmp_path / "kept before" / "file").write_text("kept", encoding="utf-8")
+    monkeypatch.setenv(workers.MADE, str(tmp_path))
+    copy = workers.made_once(tmp_path_factory, "kept before", lambda folder: pytest.fail("it is there"))
+    assert (copy / "file").read_text(encoding="utf-8") == "kept"
+    assert workers.made_before("something else") is None
