@@ -14,7 +14,7 @@ from blockhole.errors import counted
 
 if TYPE_CHECKING:
     from blockhole.answering.engine import Engine
-    from blockhole.answering.reviews import FactList
+    from blockhole.data.reviews import FactList
 
 app = typer.Typer(add_completion=False)
 
@@ -105,7 +105,7 @@ def audit(
 
 def _check_out(out: Path | None) -> None:
     if out is not None:
-        from blockhole.answering.reviews import check_list_file
+        from blockhole.data.reviews import check_list_file
 
         check_list_file(out)
 
