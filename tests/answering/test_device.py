@@ -45,6 +45,7 @@ def _searched(engine: Engine, name: str, ids: np.ndarray, candidates: Candidates
     numbers=st.sampled_from([1, 3 * E, 2**20]),
 )
 @settings(max_examples=40)
+@pytest.mark.slow
 def test_values_are_those_of_the_search(model: str, name: str, seed: int, candidates: Candidates, numbers: int) -> None:
     engine, _ = make_engine(model, E=E, R=R, facts=20, seed=seed, chains=model != "simple")
     ids = _rows(name, seed)

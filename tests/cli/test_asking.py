@@ -157,6 +157,7 @@ def test_check_says_yes_or_no(blockhole: Command, run: Path) -> None:
     assert blockhole("check", run, '"number 3"/mod6', "remainder/4").out.startswith("no: probability 0.")
 
 
+@pytest.mark.slow
 def test_a_run_without_calibration(blockhole: Command, own_run: Path) -> None:
     (own_run / "calibration.json").unlink()
     outcome = blockhole("ask", own_run, QUERY, "--json")
@@ -178,6 +179,7 @@ def test_a_run_without_calibration(blockhole: Command, own_run: Path) -> None:
     assert blockhole("check", own_run, '"number 3"/mod6', "remainder/4").status == 0
 
 
+@pytest.mark.slow
 def test_calibrate_draws_its_reliability(blockhole: Command, own_run: Path, tmp_path: Path) -> None:
     outcome = blockhole("calibrate", own_run, "--plots", tmp_path / "plots")
     assert "expected calibration error on test, 2 hops: " in outcome.out
@@ -350,9 +352,9 @@ def _read_until(terminal: int, end: str) -> str:
     "words",
     [
         ("ask", QUERY),
-        ("check", QUERY, "number 8"),
-        ("explain", QUERY, "number 8"),
-        ("paths", "number 3", "number 8"),
+        pytest.param(("check", QUERY, "number 8"), marks=pytest.mark.slow),
+        pytest.param(("explain", QUERY, "number 8"), marks=pytest.mark.slow),
+        pytest.param(("paths", "number 3", "number 8"), marks=pytest.mark.slow),
     ],
     ids=lambda words: words[0],
 )

@@ -39,6 +39,7 @@ def _packed(folder: Path, facts: list[Fact]) -> KnowledgeGraph:
 
 
 @given(facts=fact_lists(any_name), suffix=st.sampled_from([".parquet", ".nt", ".nt.gz", ".csv.zst"]))
+@pytest.mark.slow
 def test_a_packed_graph_equals_the_read_one(
     facts: list[Fact], suffix: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -18,6 +18,8 @@ from blockhole.runs.run import Run
 from blockhole.saving import read_sealed
 from tests.training.worlds import SMALL, random_data
 
+pytestmark = pytest.mark.usefixtures("uncalibrated")
+
 
 def trained(folder: Path, data_seed: int = 0, **settings: Any) -> Path:
     chosen = SMALL | {"training.epochs": 2} | {key.replace("__", "."): value for key, value in settings.items()}
@@ -26,7 +28,7 @@ def trained(folder: Path, data_seed: int = 0, **settings: Any) -> Path:
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def both(uncalibrated: None, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Two runs, one of them with best weights."""
     folder = tmp_path_factory.mktemp("both")
     first = trained(folder / "first", early_stop__metric="mq")
