@@ -74,14 +74,14 @@ def test_a_line_belongs_to_the_outermost_function_around_it() -> None:
 
 def test_tests_that_call_what_was_changed_come_first_and_the_quickest_of_them() -> None:
     recorder = Recorder(Path("some.py"))
-    recorder.called = {"slow": {6}, "quick": {3, 13}, "other": {13}, "none": set()}
+    recorder.ran = {"slow": {6}, "quick": {3, 13}, "other": {13}, "none": set()}
     recorder.seconds = {"slow": 2.0, "quick": 1.0, "other": 0.5, "none": 0.1}
     assert recorder.order(SOURCE, 7) == ["quick", "slow", "none", "other"]
     assert recorder.order(SOURCE, 14) == ["other", "quick", "none", "slow"]
     assert recorder.order(SOURCE, 11) == ["other", "quick", "slow", "none"]  # any of them may depend on it
 
 
-def test_what_a_test_calls_is_noted() -> None:
+def test_what_a_test_runs_is_noted() -> None:
     recorder = Recorder(Path(function_at.__code__.co_filename))
     item: Any = SimpleNamespace(nodeid="a test")
     running = recorder.pytest_runtest_protocol(item)
@@ -89,9 +89,13 @@ def test_what_a_test_calls_is_noted() -> None:
     function_at(SOURCE, 1)
     with pytest.raises(StopIteration):
         next(running)
-    assert recorder.called.keys() == recorder.seconds.keys() == {"a test"}
-    assert function_at.__code__.co_firstlineno in recorder.called["a test"]
-    assert mutants.__code__.co_firstlineno not in recorder.called["a test"]
+    assert recorder.ran.keys() == recorder.seconds.keys() == {"a test"}
+    assert recorder.ran["a test"] & lines_of(function_at)
+    assert not recorder.ran["a test"] & lines_of(mutants)
+
+
+def lines_of(function: Any) -> set[int]:
+    return {line for _, _, line in function.__code__.co_lines() if line is not None}
 
 
 WHOLE_MODULE = """from functools import cache
