@@ -106,6 +106,29 @@ def test_a_file_of_queries_becomes_a_file_of_answers(blockhole: Command, run: Pa
         assert [json.loads(line)["query"] for line in lines] == [QUERY, '"number 4"/mod6']
 
 
+@pytest.mark.parametrize(
+    ("words", "use"),
+    [
+        (("ask", QUERY, "--device", "gpu"), "--device: it is for a file of queries (--file) alone"),
+        (("ask", QUERY, "--columns", "1,2,3"), "--columns: it is for a file of --facts alone"),
+        (
+            ("ask", "--file", "q.tsv", "--out", "a.jsonl", "--offset", "1"),
+            "--offset: it is for one QUERY alone",
+        ),
+        (("ask", "--names", "label"), "--names: it is for one QUERY alone"),
+        (("predict", "--columns", "1,2,3"), "--columns: it is for a file of --facts alone"),
+    ],
+    ids=lambda words: " ".join(words) if isinstance(words, tuple) else "",
+)
+def test_an_option_that_would_change_nothing_is_refused(
+    blockhole: Command, run: Path, words: tuple[str, ...], use: str
+) -> None:
+    verb, *rest = words
+    outcome = blockhole(verb, run, *rest)
+    assert (outcome.status, outcome.out) == (2, "")
+    assert f"Invalid value for {use}; leave it out here" in " ".join(outcome.err.replace("│", " ").split())
+
+
 def test_one_answer_to_one_query_is_said_so(blockhole: Command, run: Path, tmp_path: Path) -> None:
     (tmp_path / "queries.tsv").write_text(f"{QUERY}\n", encoding="utf-8")
     options = ("--file", tmp_path / "queries.tsv", "--out", tmp_path / "answers.jsonl", "--only", "predicted")

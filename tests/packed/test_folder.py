@@ -157,7 +157,7 @@ def test_no_room_on_the_disk_is_told_before_anything_is_written(tmp_path: Path) 
         with pytest.raises(DataError) as failure:
             pack(tmp_path / "facts.nt", tmp_path / "packed")
     assert str(failure.value) == (
-        f"packing needs up to 0.00 GB on the disk of {tmp_path}, and 0.00 GB are free; "
+        f"packing needs up to 0.00 MB on the disk of {tmp_path}, and 0.00 MB are free; "
         "make room, or name a folder on another disk."
     )
     assert [path.name for path in tmp_path.iterdir()] == ["facts.nt"]
