@@ -19,6 +19,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from blockhole import fitting
+from blockhole.compiled import available_threads
 from tests.answering.toys import train_clockwork
 from tests.family import train_family
 from tests.packaging.wheel import Installation, build, install, installed
@@ -54,6 +55,11 @@ FIRST = (
 
 The journey comes when loops are compiled, which the installed wheel takes along.
 """
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One worker more than processors, for `-n auto`: servers, browsers and groups of processes are waited for."""
+    return available_threads() + 1
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
