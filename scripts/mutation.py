@@ -229,6 +229,7 @@ class Recorder:
 
         # Compiled, and blind to all other files: to hear of every call in Python takes most of a minute for some tests.
         tracer = Coverage(data_file=None, include=[self._file], config_file=False)
+        tracer.set_option("run:disable_warnings", ["no-data-collected"])  # many tests run no line of the file
         begin = time.process_time()
         tracer.start()
         try:

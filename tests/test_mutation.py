@@ -94,6 +94,16 @@ def test_what_a_test_runs_is_noted() -> None:
     assert not recorder.ran["a test"] & lines_of(mutants)
 
 
+def test_a_test_may_run_no_line_of_the_file() -> None:
+    recorder = Recorder(DOCUMENT)
+    item: Any = SimpleNamespace(nodeid="a test")
+    running = recorder.pytest_runtest_protocol(item)
+    next(running)
+    with pytest.raises(StopIteration):
+        next(running)
+    assert recorder.ran == {"a test": set()}
+
+
 def lines_of(function: Any) -> set[int]:
     return {line for _, _, line in function.__code__.co_lines() if line is not None}
 
