@@ -57,6 +57,7 @@ The journey comes when loops are compiled, which the installed wheel takes along
 """
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """One worker more than processors, for `-n auto`: servers, browsers and groups of processes are waited for."""
     return available_threads() + 1
