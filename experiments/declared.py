@@ -53,7 +53,7 @@ class Experiment(BaseModel):
     @model_validator(mode="after")
     def _check(self) -> Experiment:
         if len({_kind(config.model) for config in self.trainings}) > 1:
-            raise ValueError("models are merged with those beside them, so that kind, b and inverses must be the same")
+            raise ValueError("models are merged with those beside them, so that kind and inverses must be the same")
         if self.lean and not self.words:
             raise ValueError("rows can lean on the words of names only where words are trained on; set words too")
         return self
@@ -100,9 +100,9 @@ class Experiment(BaseModel):
             return False
 
 
-def _kind(model: ModelSettings) -> tuple[str, int, str]:
-    """What models must have in common to be merged."""
-    return model.name, model.block_shape[0] if model.nature.sized_by_blocks else 1, model.inverses
+def _kind(model: ModelSettings) -> tuple[str, str]:
+    """What models must have in common to be merged; ComplEx is BlockHolE of one block."""
+    return "blockhole" if model.name == "complex" else model.name, model.inverses
 
 
 def models_merged(members: int, beside: Mapping[str, Any]) -> int:

@@ -262,6 +262,7 @@ _KINDS = {
     "literal_error": "{expected}",
     "string_too_long": "at most {max_length} characters long",
     "too_short": "a list of at least {min_length}",
+    "too_long": "a list of at most {max_length}",
     "list_type": "a list",
     "tuple_type": "a list",
     "dict_type": "a section of named values",

@@ -43,14 +43,18 @@ def _searched(engine: Engine, name: str, ids: np.ndarray, candidates: Candidates
     seed=st.integers(0, 4),
     candidates=st.sampled_from(["typed", "all"]),
     numbers=st.sampled_from([1, 3 * E, 2**20]),
+    apart=st.sampled_from([0, E, 2**20]),
 )
-@settings(max_examples=40)
+@settings(max_examples=60)
 @pytest.mark.slow
-def test_values_are_those_of_the_search(model: str, name: str, seed: int, candidates: Candidates, numbers: int) -> None:
+def test_values_are_those_of_the_search(
+    model: str, name: str, seed: int, candidates: Candidates, numbers: int, apart: int
+) -> None:
     engine, _ = make_engine(model, E=E, R=R, facts=20, seed=seed, chains=model != "simple")
     ids = _rows(name, seed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(device, "_NUMBERS", numbers)  # a row at a time, a few, and all together
+        patch.setattr(device, "_APART", apart)  # each relation by itself, some, and none
         found = DeviceSweep(engine, "cpu", candidates).values(steps_of_type(name), ids).numpy()
     np.testing.assert_allclose(found, _searched(engine, name, ids, candidates), rtol=2e-5, atol=1e-9)
 

@@ -122,7 +122,8 @@ def test_queries_are_measured_by_set_type_and_what_proofs_lack(laboratory: Comma
     record = json.loads((RECORDS / "queries/queried/merged-seed1.json").read_text(encoding="utf-8"))
     assert (record["truth"], record["members"], record["epochs"]) == (None, 1, 2)
     assert record["beside"]["model"]["block_size"] == 3
-    assert record["beside"]["training"] == {"on": "paths", "walks": "fresh", "epochs": 1, "batch_size": 8192}
+    beside = {"on": "paths", "walks": "fresh", "epochs": 1, "average_epochs": 1, "batch_size": 8192}
+    assert record["beside"]["training"] == beside
     assert record["settings"]["model"]["block_size"] == 4
     again = laboratory("reproduce", "queries", *options)
     assert "there already" in again.err
@@ -169,8 +170,8 @@ def test_what_cannot_be_run_says_why(laboratory: Command, town: Path) -> None:
         "family has no sets of valid queries; nell and fb15k-237-q2b have some, and "
         "`blockhole data queries family --out FOLDER` writes a data set with sampled ones."
     )
-    assert fails("queries", "--data", town, "--column", "merged", "--set", "beside.model.blocks=4") == (
-        "models are merged with those beside them, so that kind, b and inverses must be the same."
+    assert fails("queries", "--data", town, "--column", "merged", "--set", "beside.model.inverses=tied") == (
+        "models are merged with those beside them, so that kind and inverses must be the same."
     )
     assert fails("queries", "--data", town, "--set", "beside.training.epoch=1").startswith(
         "there is no setting training.epoch; did you mean training.epochs"

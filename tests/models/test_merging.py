@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from blockhole.answering.vectors import Vectors
 from blockhole.errors import ConfigError
 from blockhole.models.blockhole import BlockHolE
 from blockhole.models.catalogue import ModelSettings
@@ -74,6 +76,35 @@ def test_the_score_is_the_sum_of_the_scores(
     assert merged.geometry.dimension == sum(sizes) * (blocks if kind == "blockhole" else 1)
 
 
+@settings(max_examples=40)
+@given(
+    blocks=st.lists(st.sampled_from([1, 2, 4]), min_size=2, max_size=3),
+    lengths=st.lists(st.integers(1, 5), min_size=1, max_size=4),
+    tied=st.booleans(),
+    seed=st.integers(0, 1000),
+)
+def test_models_of_fewer_blocks_are_folded(blocks: list[int], lengths: list[int], tied: bool, seed: int) -> None:
+    parts = [build("blockhole", b, 4 * (k + 1) // b or 4, tied=tied, seed=seed + k) for k, b in enumerate(blocks)]
+    parts.append(build("complex", 1, 8, tied=tied, seed=seed))
+    merged = merge_models([merge_models(parts[:2]), *parts[2:]])
+    expected = torch.stack([scores(part, lengths, seed) for part in parts]).sum(dim=0)
+    assert (scores(merged, lengths, seed) - expected).abs().max() <= 1e-10 * expected.abs().max()
+    assert merged.geometry.blocks == max(blocks)
+    # Each part can still be told apart, as those who weigh them need to.
+    vectors = Vectors.of_model(merged)
+    assert vectors.settings.merged_from == tuple(part.dim for part in parts)
+    start, path = np.arange(E), [1, 2]
+    for place, part in enumerate(parts):
+        own = np.where(vectors.part == place, vectors.walk(vectors.rows(start), path), 0.0)
+        alone = Vectors.of_model(part)
+        np.testing.assert_allclose(
+            own @ vectors.all_candidates().T,
+            alone.walk(alone.rows(start), path) @ alone.all_candidates().T,
+            rtol=1e-4,
+            atol=1e-4,
+        )
+
+
 def test_a_golden_of_two_complex_numbers() -> None:
     first, second = ComplEx(2, 1, dim=1), ComplEx(2, 1, dim=1)
     with torch.no_grad():
@@ -111,8 +142,14 @@ def test_what_cannot_be_merged() -> None:
 
     two = [build("blockhole", 2, 3, tied=False, seed=k) for k in range(2)]
     wider, tied = build("blockhole", 3, 2, tied=False, seed=0), build("blockhole", 2, 3, tied=True, seed=0)
-    alike = "models to merge must be alike in kind, b and inverses, not"
-    assert said([two[0], wider]) == f"{alike} blockhole with b = 2 and blockhole with b = 3."
+    alike = "models to merge must be alike in kind and inverses, not"
+    beside = "cannot be merged with blockhole with b ="
+    assert said([two[0], wider]) == (
+        f"blockhole with b = 2 and n = 6 {beside} 3: its b must divide 3, and its n be a multiple of it."
+    )
+    assert said([two[0], ComplEx(E, R, dim=5)]) == (
+        f"complex and n = 5 {beside} 2: its b must divide 2, and its n be a multiple of it."
+    )
     assert said([two[0], tied]) == f"{alike} blockhole with b = 2 and blockhole with b = 2 (tied inverses)."
     assert said([ComplEx(E, R, dim=2), DistMult(E, R, dim=2)]) == f"{alike} complex and distmult."
     assert said([ComplEx(E, R, dim=2), ComplEx(E + 1, R, dim=2)]) == (

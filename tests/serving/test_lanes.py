@@ -183,12 +183,12 @@ def test_the_names_of_a_question_are_looked_up_once(monkeypatch: pytest.MonkeyPa
     engine, _ = make_engine()
     service = Service(ServerSettings(), Metrics())
     monkeypatch.setattr(Vocabulary, "find", watched)
-    report = asyncio.run(
+    (asked,) = asyncio.run(
         service.ask(_served(engine), AskBody(query="e1/r0/^r1", candidates="typed", only=None, offset=0))
     )
     service.close()
     assert looked_up == ["e1", "r0", "r1"]
-    assert report.answers == engine.ask("e1/r0/^r1").ranked
+    assert asked.report.answers == engine.ask("e1/r0/^r1").ranked
 
 
 def test_explain_knows_how_long_it_may_take(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,9 @@
 """The values of `search` on a GPU: every entity's, for many queries of one shape at once, as dense tables.
 
 On a processor a row of a hop costs too much to open one that might not matter. On a GPU a thousand rows are one product
-of matrices, so every plausible witness is opened and nothing is bounded. Queries that follow the same relation share
-its rows. Products are those of float32, values are float64, as everywhere.
+of matrices, so every plausible witness is opened and nothing is bounded. Hops of many relations are computed together,
+since telling a device what to do takes longer than a small product does. Products are those of float32, values are
+float64, as everywhere.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ Ids = NDArray[np.integer]
 
 _NUMBERS = 2**28
 """Numbers in the rows that are open together: 1 GiB of float32."""
+_MIXED, _APART = -1, 2**25
+"""The number of hops of many relations together, and how many numbers a relation by itself has to save."""
 _TABLES = 24
 """Tables of a float64 number for each entity that one query takes at most."""
 _SHARE = 0.5
@@ -80,7 +83,7 @@ class DeviceSweep:
                     own = torch.zeros(len(ids), self._size, dtype=torch.float64, device=self.device)
                     own.scatter_(1, self._ids(ids[:, slot])[:, None], 1.0)
                 case Follow(of, slot):
-                    own = self._facts.by_relation(ids[:, slot], found[of], self._follow)
+                    own = self._follow(found[of], self._ids(ids[:, slot]))
                     path = chain_to(steps, place)
                     curve = self._chain_curve(len(path) - 1)
                     if curve is not None and known is not None:
@@ -113,92 +116,111 @@ class DeviceSweep:
                 found += [np.split(each.cpu().numpy(), places) for each in (entity, values[query, entity])]
             yield from map(Settled._make, zip(*found, strict=True))
 
-    def _follow(self, before: Tensor, relation: int) -> Tensor:
-        """max over h of q(h) · p(h, r, o), by facts and by the rows of every plausible h: [q, E] → [q, E]."""
+    def _follow(self, before: Tensor, relation: Tensor) -> Tensor:
+        """max over h of q(h) · p(h, r, o), by facts and by the rows of every plausible h: [q, E], [q] → [q, E]."""
         start = torch.where(before >= PLAUSIBLE, before, 0.0)
-        best = self._facts.led(start, relation, torch.zeros_like(start))
         query, witness = start.nonzero(as_tuple=True)
         weight = start[query, witness]
-        opened, place = torch.unique(witness, return_inverse=True)
-        typed = self._candidates == "typed"
-        columns = self._columns(relation, self._ids(self._engine.known.candidates(relation)) if typed else None)
-        size = max(1, _NUMBERS // max(len(columns.table), 1))
-        for first in range(0, len(opened), size):
-            rows = self._rows(opened[first : first + size], columns)
-            own = (place >= first) & (place < first + size)
-            self._take(best, columns, rows, query[own], place[own] - first, weight[own])
+        best = self._facts.led(query, relation[query], witness, weight, torch.zeros_like(start))
+        # The hops that are opened, each once for all queries that take it, and those together that are computed so.
+        hop, place = torch.unique(relation[query] * self._size + witness, return_inverse=True)
+        group = self._groups(hop // self._size)
+        order = group.argsort(stable=True)
+        number = torch.empty_like(order)
+        number[order] = torch.arange(len(order), device=self.device)
+        hop, place = hop[order], number[place]
+        order = place.argsort()
+        query, place, weight = query[order], place[order], weight[order]
+        end = torch.bincount(place, minlength=len(hop)).cumsum(0).tolist()
+        groups, count = torch.unique_consecutive(group.sort().values, return_counts=True)
+        first = 0
+        for mixed, rows in zip((groups == _MIXED).tolist(), torch.split(hop, count.tolist()), strict=True):
+            of = rows // self._size
+            entities = None
+            if self._candidates == "typed" and not mixed:
+                entities = self._ids(self._engine.known.candidates(int(of[0])))
+            for part in _pieces(len(rows), self._size if entities is None else len(entities), self.device):
+                columns = self._columns(of[part], entities)
+                said = self._rows(rows[part] % self._size, columns)
+                taken = range(end[first - 1] if first else 0, end[first + len(part) - 1])
+                for piece in _pieces(len(taken), said.shape[1], self.device):
+                    own = piece + taken.start
+                    _raise(best, entities, query[own], said[place[own] - first] * weight[own, None])
+                first += len(part)
         return best
 
-    def _take(
-        self, best: Tensor, columns: _Columns, rows: Tensor, query: Tensor, place: Tensor, weight: Tensor
-    ) -> None:
-        """Raise the `best` of each query by rows, at `place`, each times its weight; queries ascend."""
-        index = columns.entities
-        queries, count = torch.unique_consecutive(query, return_counts=True)
-        if len(queries) == len(query):  # one witness each, as after an entity
-            for part in _pieces(len(query), self._size, self.device):
-                said = rows[place[part]] * weight[part, None]
-                own = query[part]
-                if index is None:
-                    best[own] = torch.maximum(best[own], said)
-                else:
-                    best[own[:, None], index] = torch.maximum(best[own[:, None], index], said)
-            return
-        places, weights = (torch.split(each, count.tolist()) for each in (place, weight))
-        for own, at, by in zip(queries.tolist(), places, weights, strict=True):
-            said = (rows[at] * by[:, None]).amax(dim=0)
-            if index is None:
-                torch.maximum(best[own], said, out=best[own])
-            else:
-                best[own, index] = torch.maximum(best[own, index], said)
+    def _groups(self, relation: Tensor) -> Tensor:
+        """Which hops, of relations that ascend, are computed together: those of the same number; [H] → [H].
+
+        Hops of different relations can be, to every entity, and then a device is told few things to do, not many small
+        ones. A relation of many hops that takes few entities goes by itself, and only these are looked at.
+        """
+        relations, count = torch.unique_consecutive(relation, return_counts=True)
+        operators, known = self._operators, self._engine.known
+        mixes = operators.tied or operators.linear_in_relations
+        own = [
+            each
+            if not mixes or (self._candidates == "typed" and rows * (self._size - len(known.candidates(each))) > _APART)
+            else _MIXED
+            for each, rows in zip(relations.tolist(), count.tolist(), strict=True)
+        ]
+        return torch.tensor(own, dtype=torch.long, device=self.device).repeat_interleave(count)
 
     def shares(self, sources: Ids, relation: int, objects: Ids) -> NDArray[np.float32]:
         """x of the hop from each source to each object, as `hops.Hops.shares` gives it: [S], [C] → [S, C]."""
-        shares: NDArray[np.float32] = (
-            self._shares(self._ids(sources), self._columns(relation, self._ids(objects))).cpu().numpy()
-        )
+        source = self._ids(sources)
+        columns = self._columns(torch.full_like(source, relation), self._ids(objects))
+        shares: NDArray[np.float32] = self._shares(source, columns).cpu().numpy()
         return shares
 
-    def _columns(self, relation: int, entities: Tensor | None) -> _Columns:
-        """What rows of a relation are computed with, to some entities or to every one."""
-        hops, inverse = self._engine.hops, self._engine.graph.inverse(relation)
-        table = self._table if entities is None else self._table[entities]
-        behind = self._hold("count", inverse, hops.known_counts) - self._hold("norm", inverse, hops.normalisers.of)
-        room = self._hold("room", inverse, hops.log_room)
-        kind = self._hold("kind", relation, hops.log_kind)
+    def _columns(self, relation: Tensor, entities: Tensor | None) -> _Columns:
+        """What rows of hops along relations are computed with, to some entities or to every one: [S]."""
+        distinct, which = torch.unique(relation, return_inverse=True)
+        hops, relations = self._engine.hops, distinct.tolist()
+        inverses = [self._engine.graph.inverse(each) for each in relations]
+        ahead, room_ahead = self._hold("offset", relations, self._offset), self._hold("room", relations, hops.log_room)
+        behind, room = self._hold("offset", inverses, self._offset), self._hold("room", inverses, hops.log_room)
+        kind, table = self._hold("kind", relations, hops.log_kind), self._table
         if entities is not None:
-            behind, room, kind = behind[entities], room[entities], kind[entities]
-        return _Columns(relation, inverse, entities, table, behind, room, kind)
+            behind, room, kind, table = behind[:, entities], room[:, entities], kind[:, entities], table[entities]
+        inverse = torch.tensor(inverses, device=self.device)[which]
+        return _Columns(relation, inverse, which, entities, table, ahead, room_ahead, behind, room, kind)
+
+    def _offset(self, relation: int) -> NDArray[np.float32]:
+        """log n of the known objects of every (s, r), less the normaliser: [E]."""
+        hops = self._engine.hops
+        offset: NDArray[np.float32] = hops.known_counts(relation) - hops.normalisers.of(relation)
+        return offset
 
     def _rows(self, sources: Tensor, columns: _Columns) -> Tensor:
-        """p of the hop from each source to each column: [S, C]."""
-        return _probability(self._shares(sources, columns), columns.kind, self._engine.hops.curve).clamp_max_(SURE)
+        """p of the hop from each source to each column, 0 to those that are no candidates: [S, C]."""
+        kind = columns.of(columns.kind)
+        rows = _probability(self._shares(sources, columns), kind, self._engine.hops.curve).clamp_max_(SURE)
+        return rows if self._candidates == "all" else rows.masked_fill_(kind < 0, 0.0)
 
     def _shares(self, sources: Tensor, columns: _Columns) -> Tensor:
         """x of the hop from each source to each column: [S, C]; the formula of `hops`."""
-        hops, relation = self._engine.hops, columns.relation
-        ahead = self._hold("count", relation, hops.known_counts) - self._hold("norm", relation, hops.normalisers.of)
-        room = self._hold("room", relation, hops.log_room)[sources]
+        ahead, room = (each[columns.which, sources] for each in (columns.ahead, columns.room_ahead))
         forward, backward = self._scores(sources, columns)
-        share = _exp(forward.add_((ahead[sources] + room)[:, None]).add_(columns.room))
-        share += _exp(backward.add_(columns.behind + columns.room).add_(room[:, None]))
+        share = _exp(forward.add_((ahead + room)[:, None]).add_(columns.of(columns.room)))
+        share += _exp(backward.add_(columns.of(columns.behind + columns.room)).add_(room[:, None]))
         return share.mul_(0.5).add_(0.1 / self._size)
 
     def _scores(self, sources: Tensor, columns: _Columns) -> tuple[Tensor, Tensor]:
         """α φ(s, r, o) and α φ(o, r⁻¹, s): [S, C], [S, C]."""
         scale, operators = self._scale, self._operators
         start = self._entity[sources].double()
-        ahead = scale * operators.finish_query(operators.hop(start, _all(columns.relation, start)))
+        ahead = scale * operators.finish_query(operators.hop(start, columns.relation))
         with full_float32():
             forward = ahead.float() @ columns.table.T
             if operators.tied:
                 return forward, forward.clone()
             if operators.linear_in_relations:
-                behind = scale * operators.hop_back(start, _all(columns.inverse, start))
+                behind = scale * operators.hop_back(start, columns.inverse)
                 return forward, behind.float() @ columns.table.T
-            # Every target asks for the sources.
+            # Every target asks for the sources, along the one relation that these have.
             targets = self._entity if columns.entities is None else self._entity[columns.entities]
-            asked = operators.finish_query(operators.hop(targets.double(), _all(columns.inverse, targets)))
+            asked = operators.finish_query(operators.hop(targets.double(), columns.inverse[:1].expand(len(targets))))
             return forward, (scale * self._table[sources]) @ asked.float().T
 
     def _composes(self, steps: Steps) -> bool:
@@ -214,9 +236,10 @@ class DeviceSweep:
 
         ids [N, 1 + hops] are those of a source and of the relations from it.
         """
-        share = self.composed_shares(ids, (known < NO_PROOF).sum(dim=1), curve.parts)
-        kept = witness.clamp(CLOSEST, 1 - CLOSEST)
-        said = torch.sigmoid(curve.witness * torch.logit(kept) + curve.share * share + curve.intercept)
+        odds = curve.witness * torch.logit(witness.clamp(CLOSEST, 1 - CLOSEST)) + curve.intercept
+        if curve.share:
+            odds += curve.share * self.composed_shares(ids, (known < NO_PROOF).sum(dim=1), curve.parts)
+        said = torch.sigmoid(odds)
         allowed = witness >= PLAUSIBLE
         if self._candidates == "typed":
             last = self._ids(ids[:, -1])
@@ -252,7 +275,8 @@ class DeviceSweep:
         table, found = self._table[chosen], []
         for part in _pieces(len(source), len(chosen), self.device):
             start = self._entity[source[part]].double()
-            vector = (scale * operators.finish_query(operators.hop(start, _all(relation, start)))).float()
+            along = torch.full((len(start),), relation, device=self.device)
+            vector = (scale * operators.finish_query(operators.hop(start, along))).float()
             with full_float32():
                 score = vector @ table.T + weight
             if not exact:  # known objects stand for themselves
@@ -269,36 +293,54 @@ class DeviceSweep:
         sums: NDArray[np.float32] = torch.cat(found).cpu().numpy()
         return sums
 
-    def _hold(self, what: str, relation: int, make: Callable[[int], NDArray[np.float32]]) -> Tensor:
-        """A number of every entity that hops of a relation are computed with, copied to the device once."""
-        key = (what, relation)
-        if key not in self._held:
-            self._held[key] = torch.from_numpy(make(relation)).to(self.device)
-        return self._held[key]
+    def _hold(self, what: str, relations: list[int], make: Callable[[int], NDArray[np.float32]]) -> Tensor:
+        """A number of every entity that hops of each relation are computed with, copied to the device once: [U, E]."""
+        for relation in relations:
+            if (what, relation) not in self._held:
+                self._held[what, relation] = torch.from_numpy(make(relation)).to(self.device)
+        return torch.stack([self._held[what, relation] for relation in relations])
 
     def _ids(self, ids: Ids) -> Tensor:
         return torch.from_numpy(ids.astype(np.int64)).to(self.device)
 
 
 class _Columns(NamedTuple):
-    """What is the same in every row of a relation, as `hops.Columns` has it."""
+    """What S rows of hops along U relations have in common, as `hops.Columns` has it of one.
 
-    relation: int
-    inverse: int
+    Shapes: relation, inverse, which of the U [S]; table [C, width]; ahead, room_ahead [U, E]; behind, room and kind
+    [U, C].
+    """
+
+    relation: Tensor
+    inverse: Tensor
+    which: Tensor
     entities: Tensor | None
     table: Tensor
+    ahead: Tensor
+    room_ahead: Tensor
     behind: Tensor
     room: Tensor
     kind: Tensor
+
+    def of(self, numbers: Tensor) -> Tensor:
+        """Those of the relation of each row, or of the only one: [U, C] → [S, C] or [1, C]."""
+        return numbers if len(numbers) == 1 else numbers[self.which]
+
+
+def _raise(best: Tensor, entities: Tensor | None, query: Tensor, said: Tensor) -> None:
+    """Raise the `best` of queries [q, E] at entities, or at all, to what is said for each: [N], [N, C]."""
+    own, at = torch.unique(query, return_inverse=True)
+    most = torch.zeros(len(own), said.shape[1], dtype=said.dtype, device=said.device)
+    most.scatter_reduce_(0, at[:, None].expand_as(said), said, "amax")
+    if entities is None:
+        best[own] = torch.maximum(best[own], most)
+    else:
+        best[own[:, None], entities] = torch.maximum(best[own[:, None], entities], most)
 
 
 def _pieces(rows: int, width: int, device: torch.device) -> tuple[Tensor, ...]:
     """The numbers of some rows, in pieces for which there is room."""
     return torch.split(torch.arange(rows, device=device), max(1, _NUMBERS // max(width, 1)))
-
-
-def _all(relation: int, rows: Tensor) -> Tensor:
-    return torch.full((len(rows),), relation, device=rows.device)
 
 
 def _exp(score: Tensor) -> Tensor:

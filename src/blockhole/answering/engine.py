@@ -41,6 +41,8 @@ from blockhole.runs.run import Run
 if TYPE_CHECKING:
     import torch
 
+    from blockhole.answering.device import DeviceSweep
+
 _PROPOSED = 256
 """Entities that an approximate index proposes for one hop."""
 
@@ -145,6 +147,7 @@ class Engine:
             scale = vectors.weighed(calibration.weights(calibration.parts))
             curve, kind = calibration.hop, calibration.kind
         self.hops = Hops(vectors, self.candidates, self.known, scale, curve, table, kind)
+        self._sweeps: dict[tuple[str, Candidates], DeviceSweep] = {}
 
     def __repr__(self) -> str:
         return f"Engine({counted(self.graph.num_entities, 'entity', 'entities')}, {counted(len(self.graph), 'fact')})"
@@ -262,7 +265,10 @@ class Engine:
         from blockhole.answering.device import DeviceSweep
 
         found: dict[int, Answers] = {}
-        sweep, question = DeviceSweep(self, device, candidates), Question("", top, candidates, only)
+        key = str(device), candidates
+        if key not in self._sweeps:  # the tables of a model stay on the device for what is asked later
+            self._sweeps[key] = DeviceSweep(self, device, candidates)
+        sweep, question = self._sweeps[key], Question("", top, candidates, only)
         for steps in dict.fromkeys(each.plan.steps for each in encoded):
             places = [place for place, each in enumerate(encoded) if each.plan.steps == steps]
             ids = np.array([encoded[place].plan.ids for place in places])
@@ -366,7 +372,9 @@ class Engine:
         curve = self.calibration.chain(len(path) - 1) if len(path) > 2 else None
         if curve is None:
             return None
-        share = self.composed_shares(path[0], path[1:], curve.parts)
+        # What counts for nothing need not be computed: a look at every entity.
+        nothing = np.zeros(self.graph.num_entities)
+        share = self.composed_shares(path[0], path[1:], curve.parts) if curve.share else nothing
         return Evidence(share if columns is None else share[columns], curve, columns)
 
     def proposed(self, sources: Ids, relation: int, columns: Ids | None) -> Ids | None:

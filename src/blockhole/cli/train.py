@@ -155,7 +155,7 @@ def merge(
     ] = None,
     json: JsonFlag = False,
 ) -> None:
-    """Merge runs of blockhole (with the same b), complex, distmult or rescal into one run of their summed size.
+    """Merge runs of blockhole and complex, of distmult, or of rescal into one run of their summed size.
 
     The merged run can be evaluated, asked, calibrated and served like any other, but not resumed.
     """

@@ -5,7 +5,6 @@ On a processor `exact.answer_sets` is many times faster, because it follows only
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import reduce
 from typing import final
 
@@ -106,30 +105,52 @@ class AnswerMasks:
         return moved
 
 
-_NUMBERS = 2**27
-"""Numbers that edges lead on at a time."""
+_NUMBERS = 2**26
+"""Edges that are followed at a time."""
 
 
 @final
 class EdgesOnDevice:
-    """The edges of a graph on a device, by relation; an edge that `known` lacks, if given, counts as missing."""
+    """The edges of a graph on a device; an edge that `known` lacks, if given, counts as missing.
+
+    Only the edges that queries meet are looked at, of whatever relations: what is launched does not grow with these.
+    """
 
     def __init__(self, graph: KnowledgeGraph, device: torch.device | str, known: KnowledgeGraph | None = None) -> None:
         self._size = graph.num_entities
         self._device = torch.device(device)
-        self._edges = edges_by_relation(graph)
-        self._known = None if known is None else edges_by_relation(known)
-        self._held: dict[int, tuple[Tensor, Tensor, Tensor]] = {}
+        edges, relations = edges_by_relation(graph), 2 * graph.num_relations
+        group = np.repeat(np.arange(relations), np.diff(edges.relation_start)) * self._size + edges.group_source
+        missing = np.zeros(len(edges.target), dtype=np.int32)
+        if known is not None:
+            held = edges_by_relation(known)
+            parts = [missing_among(edges.edges(each), held.edges(each), self._size) for each in range(relations)]
+            missing = np.concatenate([missing[:0], *parts]).astype(np.int32)
+        # A group is a relation and a source, as one number r E + s; they ascend.
+        self._group, self._first, self._target, self._missing = (
+            torch.tensor(each).to(self._device) for each in (group, edges.edge_start, edges.target, missing)
+        )
 
-    def led(self, start: Tensor, relation: int, to: Tensor) -> Tensor:
-        """`to`, raised to the largest of `start` that an edge leads from, missing ones less 1: [q, E] → [q, E]."""
-        source, target, missing = self._edges_of(relation)
-        size = max(1, _NUMBERS // max(len(source), 1))
-        for part, own in zip(torch.split(start, size), torch.split(to, size), strict=True):
-            through = part[:, source]
-            if self._known is not None:
-                through -= missing
-            own.scatter_reduce_(1, target.expand(len(part), -1), through, "amax")
+    def led(self, query: Tensor, relation: Tensor, source: Tensor, value: Tensor, to: Tensor) -> Tensor:
+        """`to`, raised to the `value` of each (query, r, s) wherever an edge leads, missing ones less 1: [Q, E]."""
+        if not len(self._group):
+            return to
+        key = relation * self._size + source
+        group = torch.searchsorted(self._group, key).clamp_max_(len(self._group) - 1)
+        met = (self._group[group] == key).nonzero()[:, 0]
+        first = self._first[group[met]]
+        count = self._first[group[met] + 1] - first
+        ends = count.cumsum(0)
+        flat, begin = to.view(-1), 0
+        while begin < len(met):
+            done = ends[begin - 1] if begin else ends.new_zeros(())
+            part = slice(begin, max(begin + 1, int(torch.searchsorted(ends, done + _NUMBERS, right=True))))
+            many, own = count[part], met[part]
+            number = torch.arange(int(many.sum()), device=self._device) + done
+            edge = number + (first[part] - (ends[part] - many)).repeat_interleave(many)
+            at = (query[own] * self._size).repeat_interleave(many) + self._target[edge]
+            flat.scatter_reduce_(0, at, value[own].repeat_interleave(many) - self._missing[edge].to(to.dtype), "amax")
+            begin = part.stop
         return to
 
     def least(self, steps: Steps, ids: NDArray[np.integer]) -> list[Tensor]:
@@ -144,7 +165,10 @@ class EdgesOnDevice:
                     own = self._nowhere(len(ids))
                     own.scatter_(1, torch.from_numpy(ids[:, slot, None].astype(np.int64)).to(self._device), 0)
                 case Follow(of, slot):
-                    own = self.by_relation(ids[:, slot], found[of], self._followed)
+                    before, relation = found[of], torch.from_numpy(ids[:, slot].astype(np.int64)).to(self._device)
+                    query, source = (before < NO_PROOF).nonzero(as_tuple=True)
+                    value, to = -before[query, source], -self._nowhere(len(before))
+                    own = -self.led(query, relation[query], source, value, to)
                 case Both(keep, drop):
                     own = reduce(torch.add, [found[each] for each in keep]).clamp_max(
                         NO_PROOF
@@ -156,31 +180,5 @@ class EdgesOnDevice:
             found.append(own)
         return found
 
-    def _followed(self, before: Tensor, relation: int) -> Tensor:
-        return -self.led(-before, relation, -self._nowhere(len(before))).clamp_min_(-NO_PROOF)
-
     def _nowhere(self, queries: int) -> Tensor:
         return torch.full((queries, self._size), NO_PROOF, dtype=torch.int32, device=self._device)
-
-    def by_relation(
-        self, relations: NDArray[np.integer], before: Tensor, follow: Callable[[Tensor, int], Tensor]
-    ) -> Tensor:
-        """What `follow` makes of the rows [q, E] of queries with one relation, for the relation of each of them."""
-        found = torch.empty_like(before)
-        for relation in np.unique(relations).tolist():
-            own = torch.from_numpy(np.flatnonzero(relations == relation)).to(self._device)
-            found[own] = follow(before[own], relation)
-        return found
-
-    def _edges_of(self, relation: int) -> tuple[Tensor, Tensor, Tensor]:
-        """The edges of a relation, and of each 1 where it is missing: [F], [F], [F]."""
-        if relation not in self._held:
-            source, target = self._edges.edges(relation)
-            ends = np.stack([source, target]).astype(np.int64)
-            if self._known is None:
-                missing = np.zeros(len(source), dtype=np.int32)
-            else:
-                missing = missing_among((source, target), self._known.edges(relation), self._size).astype(np.int32)
-            ahead, behind = torch.from_numpy(ends).to(self._device)
-            self._held[relation] = ahead, behind, torch.from_numpy(missing).to(self._device)
-        return self._held[relation]

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Generic, Literal, TypeVar, final
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
 from blockhole.answering.answers import Status
 from blockhole.answering.connections import LONGEST
@@ -22,7 +22,7 @@ from blockhole.errors import (
     UnknownName,
 )
 from blockhole.queries.language import Piece, lex, pieces, write_name
-from blockhole.serving.settings import MAX_ANSWERS, MAX_BODY, MAX_PATHS, MAX_PROOFS, MAX_TEXT
+from blockhole.serving.settings import MAX_ANSWERS, MAX_BODY, MAX_PATHS, MAX_PROOFS, MAX_QUERIES, MAX_TEXT
 
 Result = TypeVar("Result")
 
@@ -71,10 +71,18 @@ class Body(BaseModel):
     run: RunName = None
 
 
-class AskBody(Body):
-    """A question for ranked answers."""
+def _one_or_many(value: object) -> str:
+    return "many" if isinstance(value, list) else "one"
 
-    query: QueryText
+
+class AskBody(Body):
+    """A question for ranked answers, or several."""
+
+    query: Annotated[
+        Annotated[QueryText, Tag("one")]
+        | Annotated[list[QueryText], Field(min_length=1, max_length=MAX_QUERIES), Tag("many")],
+        Discriminator(_one_or_many),
+    ] = Field(examples=["William/^fatherOf/brotherOf/fatherOf"])
     top: WholeNumber = _most(MAX_ANSWERS, 10, "How many answers.")
     candidates: Literal["typed", "all"] = Field(
         "typed", description="What a hop can lead to: entities that its relation takes in the graph, or any."

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
+from io import BytesIO
 from time import perf_counter
-from typing import final
+from typing import NamedTuple, final
 
-from blockhole.answering.answers import AnswersReport
+from blockhole.answering.answers import Answers, AnswersReport, answers_frame
 from blockhole.answering.connections import PathsReport, paths
 from blockhole.answering.engine import Question, Verdict, check_top, not_calibrated
 from blockhole.answering.known import Neighbourhood, neighbourhood
 from blockhole.answering.proofs import Explanation, explain
 from blockhole.answering.search import Deadline
 from blockhole.errors import ConfigError, QueryError, RunError
+from blockhole.files.tables import write_rows
 from blockhole.queries.language import Query, encode_hop, parse, pieces
 from blockhole.serving.lanes import Batcher, Lane
 from blockhole.serving.observing import Metrics
@@ -33,15 +35,28 @@ from blockhole.serving.served_runs import ServedRun
 from blockhole.serving.settings import MAX_ANSWERS, MAX_NAMES, MAX_NEIGHBOURS, MAX_PATHS, MAX_PROOFS, ServerSettings
 from blockhole.serving.suggestions import beginning_as, find_entities, relations_after, suggest
 
+
+class Asked(NamedTuple):
+    """The answers to a question, and how many seconds they took."""
+
+    answers: Answers
+    seconds: float
+
+    @property
+    def report(self) -> AnswersReport:
+        """What the server sends of them as JSON."""
+        return AnswersReport.of(self.answers, self.seconds)
+
+
 LANES = {
-    "/api/ask": "ask",
-    "/api/check": "short",
-    "/api/complete": "short",
-    "/api/entity": "short",
-    "/api/entities": "short",
-    "/api/relations": "short",
-    "/api/explain": "long",
-    "/api/paths": "long",
+    "/api/v1/ask": "ask",
+    "/api/v1/check": "short",
+    "/api/v1/complete": "short",
+    "/api/v1/entity": "short",
+    "/api/v1/entities": "short",
+    "/api/v1/relations": "short",
+    "/api/v1/explain": "long",
+    "/api/v1/paths": "long",
 }
 """Which lane answers a route."""
 
@@ -71,20 +86,34 @@ class Service:
 
     # Questions.
 
-    async def ask(self, run: ServedRun, body: AskBody) -> AnswersReport:
-        """Ranked answers; questions that come at the same time are answered together."""
+    async def ask(self, run: ServedRun, body: AskBody) -> list[Asked]:
+        """Ranked answers to each question; those that come at the same time are answered together."""
         began = perf_counter()
         deadline = Deadline(self._settings.timeout)
         _check_top(body.top, MAX_ANSWERS)
         _check_offset(body.offset)
-        with refusing({"query": body.query}):
-            query = self._parse(body.query)
-            encoded = run.engine.encode_known(query)
-            if encoded is None:  # says why, and what looks alike
-                encoded = await self._lanes["short"].run(partial(run.engine.encode, query))
-            question = Question(encoded, body.top, body.candidates, body.only, body.offset, deadline)
-            answers = await self._batcher.ask(run.engine, question)
-        return AnswersReport.of(answers, perf_counter() - began)
+        found = []
+        for text in [body.query] if isinstance(body.query, str) else body.query:
+            with refusing({"query": text}):
+                query = self._parse(text)
+                encoded = run.engine.encode_known(query)
+                if encoded is None:  # says why, and what looks alike
+                    encoded = await self._lanes["short"].run(partial(run.engine.encode, query))
+                question = Question(encoded, body.top, body.candidates, body.only, body.offset, deadline)
+                answers = await self._batcher.ask(run.engine, question)
+            found.append(Asked(answers, perf_counter() - began))
+            began = perf_counter()
+        return found
+
+    async def table(self, asked: list[Asked], suffix: str) -> bytes:
+        """All answers as rows of a table, in the format of a suffix."""
+
+        def work() -> bytes:
+            file = BytesIO()
+            write_rows(answers_frame([each.answers for each in asked]), file, suffix)
+            return file.getvalue()
+
+        return await self._lanes["short"].run(work)
 
     async def check(self, run: ServedRun, body: CheckBody) -> Verdict:
         """Whether an entity answers a query."""
