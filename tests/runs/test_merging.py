@@ -125,7 +125,7 @@ def test_what_is_refused(parts: list[Path], tmp_path: Path) -> None:
         merge_runs([parts[0], tmp_path / "nowhere"], tmp_path / "sum")
     wider = trained(tmp_path / "wider", model__blocks=3)
     with pytest.raises(
-        ConfigError, match="alike in kind, b and inverses, not blockhole with b = 2 and blockhole with b = 3"
+        ConfigError, match="with b = 2 and n = 6 cannot be merged with blockhole with b = 3: its b must divide 3"
     ):
         merge_runs([parts[0], wider], tmp_path / "sum")
     state = read_sealed(wider / "state.json")

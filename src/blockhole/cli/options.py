@@ -43,8 +43,11 @@ def refuse_idle(option: str, *, given: bool, use: str, used: bool) -> None:
 def engine_with(run: Path, facts: Path | None, columns: str | None) -> Engine:
     """The engine of a run, with the facts of a file added."""
     import blockhole
-    from blockhole.answering.new_facts import with_facts
 
     refuse_idle("--columns", given=columns is not None, use="a file of --facts", used=facts is not None)
     engine = blockhole.Engine.open(run)
-    return engine if facts is None else with_facts(engine, blockhole.read_graph(facts, columns=columns))
+    if facts is None:
+        return engine
+    from blockhole.answering.new_facts import with_facts  # it loads torch, which most questions need not wait for
+
+    return with_facts(engine, blockhole.read_graph(facts, columns=columns))
