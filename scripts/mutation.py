@@ -67,7 +67,11 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     "answering/query_files.py": ("tests/answering/test_query_files.py",),
     "answering/search.py": ("tests/answering/test_search.py",),
     "answering/sweep.py": ("tests/answering/test_sweep.py",),
-    "answering/vectors.py": ("tests/answering/test_search.py", "tests/answering/test_merged_parts.py"),
+    "answering/vectors.py": (
+        "tests/answering/test_connections.py",
+        "tests/answering/test_search.py",
+        "tests/answering/test_merged_parts.py",
+    ),
     "models/circulant.py": ("tests/models/test_circulant.py",),
     "evaluation/baselines.py": ("tests/evaluation/test_baselines.py",),
     "evaluation/ranking.py": (
