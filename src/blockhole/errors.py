@@ -19,6 +19,7 @@
     │   └── TrainingDiverged     the loss became NaN or infinite
     ├── UndefinedPath            the model has no score for paths of this length
     ├── OutOfTime                the query took longer than the time limit
+    ├── Cancelled                whoever asked ended the search
     ├── EvaluationError          the queries or scores cannot be evaluated
     ├── ExportError              vectors cannot be written to their destination
     └── MissingExtra             an optional dependency is missing: names the extra to install
@@ -169,6 +170,13 @@ class OutOfTime(BlockholeError):
         super().__init__(
             f"the search did not end within {seconds:g} s; ask for shorter paths or fewer answers, or try again later."
         )
+
+
+class Cancelled(BlockholeError):
+    """A search was ended by whoever asked for it."""
+
+    def __init__(self) -> None:
+        super().__init__("the search was cancelled; ask again for its answers.")
 
 
 class EvaluationError(BlockholeError):

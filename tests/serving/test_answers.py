@@ -242,6 +242,7 @@ def test_the_openapi_document_has_every_route_and_examples(client: httpx.Client)
         "/api/v1/check",
         "/api/v1/explain",
         "/api/v1/paths",
+        "/api/v1/searches/{search}",
         "/api/v1/entities",
         "/api/v1/relations",
         "/api/v1/complete",
@@ -311,3 +312,9 @@ def test_kinds_of_content_that_there_are_not(client: httpx.Client) -> None:
     for accept in ("*/*", "application/*", "text/html, application/json;q=0.5", ""):
         response = client.post("/api/v1/ask", json={"query": QUERY}, headers={"Accept": accept})
         assert response.headers["content-type"] == "application/json", accept
+
+
+def test_searches_that_are_not_in_progress(client: httpx.Client) -> None:
+    for method in ("GET", "DELETE"):
+        response = client.request(method, "/api/v1/searches/none")
+        assert (response.status_code, response.json()["error"]["kind"]) == (404, "not_found")

@@ -23,6 +23,8 @@ OPERATIONS = [
     ("POST", "/api/v1/explain"),
     ("POST", "/api/v1/paths"),
     ("POST", "/api/v1/runs/{name}/reload"),
+    ("GET", "/api/v1/searches/{search}"),
+    ("DELETE", "/api/v1/searches/{search}"),
     ("GET", "/api/v1/entities"),
     ("GET", "/api/v1/relations"),
     ("GET", "/api/v1/complete"),

@@ -87,7 +87,7 @@ def explain(
     """
     engine = open_engine(run, quietly=True)
     parsed, plan = engine.encode(query)
-    target = encode_entity(entity, engine.graph.entities)
+    target = encode_entity(entity, engine.graph.entities, engine.graph.relations)
     known = bool(np.isin(target, engine.known.plan_answers(plan)))
     engine.require_calibration(unless=known and not parsed.has_negation)
     search = Search(engine, plan, "all", deadline)

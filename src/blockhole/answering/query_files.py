@@ -61,7 +61,7 @@ def _read_tsv(path: Path, number: int, line: str, graph: KnowledgeGraph) -> Quer
         return parse(line)
     if not source or not all(hops):
         raise MalformedFile(path, "a column is empty", _REMEDY, number)
-    start = encode_entity(source, graph.entities)
+    start = encode_entity(source, graph.entities, graph.relations)
     relations = [encode_hop(hop, graph.relations) for hop in hops]
     query = Query(graph.entities[start], [Hop(*graph.relation_name(relation)) for relation in relations])
     return Encoded(query, Plan.of_chain(start, relations))

@@ -53,6 +53,7 @@ from blockhole.serving.schemas import (
     RelationsReport,
     RunReport,
     RunsReport,
+    SearchReport,
     Success,
     SuggestionsReport,
     refusing,
@@ -229,6 +230,7 @@ def _failures(*statuses: int) -> dict[int | str, dict[str, Any]]:
         404: "A name, or the run, is unknown.",
         406: "Answers are not to be had as any kind of content that the request accepts.",
         408: "The request did not arrive in time.",
+        409: "The search was cancelled.",
         413: "The body is too large.",
         415: "The body is not application/json.",
         421: "The request was sent to another host than this server.",
@@ -241,7 +243,7 @@ def _failures(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"model": Failure, "description": reasons[status]} for status in sorted(every)}
 
 
-_POST = _failures(404, 408, 413, 415, 503)
+_POST = _failures(404, 408, 409, 413, 415, 503)
 _GET = _failures(404, 503)
 _OPEN = {status: failure for status, failure in _failures().items() if status not in (401, 422)}
 
@@ -260,7 +262,7 @@ _TABLES = {
     "application/vnd.apache.arrow.stream": ".arrow",
 }
 """What answers can be sent as, and as files of which suffix these are written."""
-_ASKED = {**_POST, **_failures(404, 406, 408, 413, 415, 503), 200: {"content": {kind: {} for kind in _TABLES}}}
+_ASKED = {**_POST, **_failures(404, 406, 408, 409, 413, 415, 503), 200: {"content": {kind: {} for kind in _TABLES}}}
 
 
 @router.post("/api/v1/ask", response_model=Success[AnswersReport | list[AnswersReport]], responses=_ASKED)
@@ -271,7 +273,7 @@ async def ask(body: AskBody, state: Serving, request: Request) -> Response:
     """
     kind = negotiated(request.headers.getlist("accept"), [*_TABLES])
     run = state.runs.find(body.run)
-    asked = await state.service.ask(run, body)
+    asked = await state.service.ask(run, body, request.state.request_id)
     if _TABLES[kind]:
         return Response(await state.service.table(asked, _TABLES[kind]), media_type=kind)
     return _success(run.name, asked[0].report if isinstance(body.query, str) else [each.report for each in asked])
@@ -285,17 +287,34 @@ async def check(body: CheckBody, state: Serving) -> Response:
 
 
 @router.post("/api/v1/explain", response_model=Success[Explanation], responses=_POST)
-async def explain(body: ExplainBody, state: Serving) -> Response:
+async def explain(body: ExplainBody, state: Serving, request: Request) -> Response:
     """The best proofs of an answer: trees with an entity for every part of the query, each hop known or predicted."""
     run = state.runs.find(body.run)
-    return _success(run.name, await state.service.explain(run, body))
+    return _success(run.name, await state.service.explain(run, body, request.state.request_id))
 
 
 @router.post("/api/v1/paths", response_model=Success[PathsReport], responses=_POST)
-async def paths(body: PathsBody, state: Serving) -> Response:
+async def paths(body: PathsBody, state: Serving, request: Request) -> Response:
     """The relation paths that lead from one entity to another."""
     run = state.runs.find(body.run)
-    return _success(run.name, await state.service.paths(run, body))
+    return _success(run.name, await state.service.paths(run, body, request.state.request_id))
+
+
+SearchId: TypeAlias = Annotated[
+    str, Path(max_length=64, description="The X-Request-Id that the question was sent with.", examples=["my-search"])
+]
+
+
+@router.get("/api/v1/searches/{search}", response_model=Success[SearchReport], responses=_failures(404))
+async def search(state: Serving, search: SearchId) -> Response:
+    """How far the search of a question is: of ask, explain or paths."""
+    return _success(None, state.service.search(search))
+
+
+@router.delete("/api/v1/searches/{search}", response_model=Success[SearchReport], responses=_failures(404))
+async def cancel(state: Serving, search: SearchId) -> Response:
+    """Cancel the search of a question; the response to it then says so."""
+    return _success(None, state.service.cancel(search))
 
 
 @router.get("/api/v1/entities", response_model=Success[EntitiesReport], responses=_GET)

@@ -13,6 +13,7 @@ from blockhole.answering.answers import Status
 from blockhole.answering.connections import LONGEST
 from blockhole.errors import (
     BlockholeError,
+    Cancelled,
     ConfigError,
     OutOfTime,
     QueryError,
@@ -123,6 +124,17 @@ class Success(BaseModel, Generic[Result]):
 
     run: str | None
     result: Result
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class SearchReport:
+    """A search in progress: how long it has taken and may take, and how many steps it has made."""
+
+    id: str
+    seconds: float
+    timeout: float
+    steps: int
 
 
 class Place(BaseModel):
@@ -328,6 +340,7 @@ _STATUS: tuple[tuple[type[BlockholeError], int, str], ...] = (
     (ConfigError, 422, "invalid"),
     (RunError, 422, "run"),
     (OutOfTime, 503, "timeout"),
+    (Cancelled, 409, "cancelled"),
     (BlockholeError, 422, "invalid"),
 )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from io import BytesIO
 from time import perf_counter
@@ -25,8 +27,11 @@ from blockhole.serving.schemas import (
     ExplainBody,
     ParsedReport,
     PathsBody,
+    Problem,
+    Refusal,
     RelationsReport,
     Reordered,
+    SearchReport,
     SuggestionsReport,
     pieces_of,
     refusing,
@@ -70,6 +75,7 @@ class Service:
         self._lanes = {
             name: Lane(name, settings.threads, settings.queue, settings.timeout) for name in ("ask", "short", "long")
         }
+        self._searches: dict[str, Deadline] = {}
         self._batcher = Batcher(self._lanes["ask"], metrics.batch.observe)
         metrics.watch({name: lane.size for name, lane in self._lanes.items()})
 
@@ -84,25 +90,56 @@ class Service:
         for lane in self._lanes.values():
             lane.close()
 
+    # Searches in progress.
+
+    @contextmanager
+    def _searching(self, request: str | None) -> Iterator[Deadline]:
+        """The deadline of a request's search, found by the id of the request until it ends."""
+        deadline = Deadline(self._settings.timeout)
+        if request is not None:
+            self._searches[request] = deadline
+        try:
+            yield deadline
+        finally:
+            if request is not None and self._searches.get(request) is deadline:
+                del self._searches[request]
+
+    def search(self, request: str) -> SearchReport:
+        """How far the search of a request is."""
+        deadline = self._searches.get(request)
+        if deadline is None:
+            message = (
+                "there is no search of that id in progress; it is the X-Request-Id that the question was sent with."
+            )
+            raise Refusal(404, Problem(kind="not_found", message=message))
+        passed = deadline.seconds - deadline.left
+        return SearchReport(request, round(passed, 3), deadline.seconds, deadline.looks)
+
+    def cancel(self, request: str) -> SearchReport:
+        """End the search of a request; who asked is told that it was cancelled."""
+        report = self.search(request)
+        self._searches[request].cancel()
+        return report
+
     # Questions.
 
-    async def ask(self, run: ServedRun, body: AskBody) -> list[Asked]:
+    async def ask(self, run: ServedRun, body: AskBody, request: str | None = None) -> list[Asked]:
         """Ranked answers to each question; those that come at the same time are answered together."""
         began = perf_counter()
-        deadline = Deadline(self._settings.timeout)
         _check_top(body.top, MAX_ANSWERS)
         _check_offset(body.offset)
         found = []
-        for text in [body.query] if isinstance(body.query, str) else body.query:
-            with refusing({"query": text}):
-                query = self._parse(text)
-                encoded = run.engine.encode_known(query)
-                if encoded is None:  # says why, and what looks alike
-                    encoded = await self._lanes["short"].run(partial(run.engine.encode, query))
-                question = Question(encoded, body.top, body.candidates, body.only, body.offset, deadline)
-                answers = await self._batcher.ask(run.engine, question)
-            found.append(Asked(answers, perf_counter() - began))
-            began = perf_counter()
+        with self._searching(request) as deadline:
+            for text in [body.query] if isinstance(body.query, str) else body.query:
+                with refusing({"query": text}):
+                    query = self._parse(text)
+                    encoded = run.engine.encode_known(query)
+                    if encoded is None:  # says why, and what looks alike
+                        encoded = await self._lanes["short"].run(partial(run.engine.encode, query))
+                    question = Question(encoded, body.top, body.candidates, body.only, body.offset, deadline)
+                    answers = await self._batcher.ask(run.engine, question)
+                found.append(Asked(answers, perf_counter() - began))
+                began = perf_counter()
         return found
 
     async def table(self, asked: list[Asked], suffix: str) -> bytes:
@@ -123,21 +160,20 @@ class Service:
             deadline = Deadline(self._settings.timeout)
             return await self._lanes["short"].run(partial(run.engine.check, query, body.entity, deadline=deadline))
 
-    async def explain(self, run: ServedRun, body: ExplainBody) -> Explanation:
+    async def explain(self, run: ServedRun, body: ExplainBody, request: str | None = None) -> Explanation:
         """Proofs of an answer."""
-        deadline = Deadline(self._settings.timeout)
         _check_top(body.top, MAX_PROOFS)
-        with refusing({"query": body.query, "entity": body.entity}):
+        with refusing({"query": body.query, "entity": body.entity}), self._searching(request) as deadline:
             _require_calibration(run)
             query = self._parse(body.query)
             find = partial(explain, run.engine, query, body.entity, top=body.top, deadline=deadline)
             return await self._lanes["long"].run(find)
 
-    async def paths(self, run: ServedRun, body: PathsBody) -> PathsReport:
+    async def paths(self, run: ServedRun, body: PathsBody, request: str | None = None) -> PathsReport:
         """Relation paths between two entities."""
-        deadline = Deadline(self._settings.timeout)
         _check_top(body.top, MAX_PATHS)
-        with refusing({"source": body.source, "target": body.target}, setting="max_length"):
+        names = {"source": body.source, "target": body.target}
+        with refusing(names, setting="max_length"), self._searching(request) as deadline:
             _require_calibration(run)
             find = partial(paths, max_length=body.max_length, top=body.top, deadline=deadline)
             return await self._lanes["long"].run(partial(find, run.engine, body.source, body.target))
