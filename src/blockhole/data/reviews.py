@@ -6,7 +6,6 @@ where it is wrong. Such a file is read back wherever facts are: its accepted row
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from blockhole.errors import ConfigError, DataError, MalformedFile, checked
 from blockhole.files.columns import COLUMNS
 from blockhole.files.readers import read_facts
-from blockhole.files.tables import check_table
+from blockhole.files.tables import check_table, write_rows
 from blockhole.graph.knowledge_graph import KnowledgeGraph, SplitGraph
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.saving import parse_json, replacing
@@ -87,17 +86,8 @@ class FactList(Sequence[ListedFact]):
         """Write the rows of `to_polars` as Parquet, CSV, TSV or JSON lines, whichever the name says."""
         path = Path(path)
         check_list_file(path)
-        frame = self.to_polars()
         with replacing(path) as temporary:
-            if path.suffix == ".parquet":
-                frame.write_parquet(temporary)
-            elif path.suffix == ".jsonl":
-                lines = (json.dumps(row, ensure_ascii=False) for row in frame.iter_rows(named=True))
-                temporary.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-            else:
-                # Quoted throughout in both: names and reasons may hold what separates fields.
-                separator = "," if path.suffix == ".csv" else "\t"
-                frame.write_csv(temporary, separator=separator, quote_style="always")
+            write_rows(self.to_polars(), temporary, path.suffix)
 
 
 def check_list_file(path: Path) -> None:
