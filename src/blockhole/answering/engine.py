@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
     from blockhole.answering.device import DeviceSweep
 
+from blockhole.answering.sparql.results import Solutions, Truth
+
 _PROPOSED = 256
 """Entities that an approximate index proposes for one hop."""
 
@@ -103,6 +105,19 @@ def check(run: Engine | Run | Path | str, query: str | Query, entity: str) -> Ve
     Where facts do not make it one, the run must be calibrated: such a verdict is a probability.
     """
     return open_engine(run, quietly=True).check(query, entity)
+
+
+@checked
+def sparql(
+    run: Engine | Run | Path | str, query: str, *, known: bool = False, threshold: float | None = None
+) -> Solutions | Truth:
+    """The rows of a SPARQL SELECT, or the truth of an ASK, over known and predicted edges.
+
+    The rows that facts make answers come first, then predicted ones of a probability of at least `threshold`, one half
+    where nothing is said; a query that names ?probability or ?status gets all that are plausible. With `known` the
+    results are those of any SPARQL engine. Open an `Engine` to ask more than once.
+    """
+    return open_engine(run, quietly=True).sparql(query, known=known, threshold=threshold)
 
 
 def open_engine(run: Engine | Run | Path | str, *, quietly: bool = False) -> Engine:
@@ -339,6 +354,17 @@ class Engine:
         # A path that holds over facts needs no search.
         probability = self.value(plan, target, deadline)
         return Verdict(known or probability >= 0.5, probability, "known" if known else "predicted")
+
+    @checked
+    def sparql(
+        self, query: str, *, known: bool = False, threshold: float | None = None, deadline: Deadline = UNLIMITED
+    ) -> Solutions | Truth:
+        """The results of a SPARQL query, as the function `sparql` gives them."""
+        if threshold is not None and not 0 < threshold <= 1:
+            raise ConfigError(f"threshold is a probability above 0, at most 1; it cannot be {threshold}.")
+        from blockhole.answering.sparql.answer import answer
+
+        return answer(self, query, known=known, threshold=threshold, deadline=deadline)
 
     @checked
     def require_calibration(self, *, unless: bool = False) -> None:
