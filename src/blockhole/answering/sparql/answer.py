@@ -167,9 +167,12 @@ class _Answer:
     def _truth(self, bag: Table) -> Truth:
         if len(bag) or self._known_only:
             return Truth(bool(len(bag)), 1.0 if len(bag) else 0.0, "known", True)
+        threshold = self._least
+        if not variables_of(self._request.where):
+            self._least = PLAUSIBLE  # how probable single edges are costs nothing to say
         _, found = self._predicted(bag.project(()), (), 1)
         p = float(found.p.max(initial=0.0))
-        return Truth(p >= self._least, p, "predicted", self._complete)
+        return Truth(p >= threshold, p, "predicted", self._complete)
 
     def _counted(self, bag: Table) -> Table:
         """A row for every group, or one for all."""

@@ -212,11 +212,8 @@ class Matcher:
         starts, ends = self._bound(source, table, path), self._bound(target, table, back)
         if starts is None and ends is None:
             starts, ends = self.roads.starts(path), self.roads.starts(back)
-        # What is read backwards is the same edge; a question starts from what it names.
-        backwards = starts is None or (
-            ends is not None and (not isinstance(target, str), -len(ends)) > (not isinstance(source, str), -len(starts))
-        )
-        if backwards:
+        # A question starts from what it names, and whoever it starts from is taken to be of the right kind.
+        if starts is None or (isinstance(source, str) and not isinstance(target, str)):
             source, path, target, starts = target, back, source, ends
         assert starts is not None
         return self._between(self.roads.follow(path, starts, known=known), source, target)

@@ -102,7 +102,10 @@ class Solutions(Sequence[Solution]):
 @final
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """The answer to an ASK: it `holds` if facts say so, or with at least the probability that is asked for."""
+    """The answer to an ASK: it `holds` if facts say so, or with at least the probability that is asked for.
+
+    A `probability` below that is 0 where the pattern has variables: nothing was looked for further down.
+    """
 
     holds: bool
     probability: float

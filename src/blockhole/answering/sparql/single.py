@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
 
@@ -69,56 +69,81 @@ def likely_answers(engine: Engine, query: Encoded, variable: str, floor: float, 
 
 
 def _node(engine: Engine, pattern: Pattern, variable: str) -> Node | None:
-    match pattern:
-        case Basic(edges):
-            left = list(edges)
-            found = _tree(engine, left, variable, {variable})
-            return None if left else found
-        case Joined(left_side, right_side):
-            if variables_of(left_side) & variables_of(right_side) != {variable}:
-                return None
-            parts = [_node(engine, each, variable) for each in (left_side, right_side)]
-        case Either(of):
-            parts = [_node(engine, each, variable) for each in of]
-        case Without(kept, dropped) | Existing(kept, dropped, True):
-            if variables_of(kept) & variables_of(dropped) != {variable}:
-                return None
-            parts = [_node(engine, kept, variable), _node(engine, dropped, variable)]
-        case _:
-            return None
-    nodes = [each for each in parts if each is not None]
-    if len(nodes) < len(parts):
+    """What a pattern says of a variable."""
+    if isinstance(pattern, Either):
+        return _union([_node(engine, part, variable) for part in pattern.parts])
+    parts = _Parts([], [], [])
+    if not parts.collect(pattern):
         return None
-    if isinstance(pattern, Joined):
-        return Intersection(tuple(nodes))
-    return Union(tuple(nodes)) if isinstance(pattern, Either) else Intersection((nodes[0], Negation(nodes[1])))
+    node = parts.tree(engine, variable, {variable})
+    return None if parts.edges or parts.kept or parts.dropped else node
 
 
-def _tree(engine: Engine, left: list[Edge], variable: str, seen: set[str]) -> Node | None:
-    """What the edges that are left say of a variable; those that were used are taken out."""
-    own = [edge for edge in left if variable in (edge.source, edge.target)]
-    for edge in own:
-        left.remove(edge)
-    parts: list[Node] = []
-    for source, path, target in own:
-        if source == target:
-            return None
-        other, way = (source, path) if target == variable else (target, inverted(path, engine.graph.inverse))
-        start: Node | None
-        if isinstance(other, str):
-            if other in seen:
+def _union(parts: list[Node | None]) -> Node | None:
+    nodes = tuple(part for part in parts if part is not None)
+    return Union(nodes) if len(nodes) == len(parts) else None
+
+
+@final
+class _Parts(NamedTuple):
+    """What holds together: edges, patterns of another kind, and patterns that are excluded; taken out as they are used."""
+
+    edges: list[Edge]
+    kept: list[Pattern]
+    dropped: list[Pattern]
+
+    def collect(self, pattern: Pattern) -> bool:
+        """Take a pattern apart; False where it holds what no query of the engine says."""
+        match pattern:
+            case Basic(edges):
+                self.edges.extend(edges)
+                return True
+            case Joined(left, right):
+                return self.collect(left) and self.collect(right)
+            case Without(left, right) | Existing(left, right, True):
+                self.dropped.append(right)
+                return len(variables_of(left) & variables_of(right)) == 1 and self.collect(left)
+            case Either():
+                self.kept.append(pattern)
+                return True
+            case _:
+                return False
+
+    def tree(self, engine: Engine, variable: str, seen: set[str]) -> Node | None:
+        """What is left says of a variable, the others being witnesses."""
+        own = [edge for edge in self.edges if variable in (edge.source, edge.target)]
+        for edge in own:
+            self.edges.remove(edge)
+        found: list[Node | None] = []
+        for source, path, target in own:
+            other, way = (source, path) if target == variable else (target, inverted(path, engine.graph.inverse))
+            if not isinstance(other, str):
+                found.append(_follow(engine, Anchor(engine.graph.entities[other]), way))
+                continue
+            if other in seen:  # a cycle
                 return None
             seen.add(other)
-            start = _tree(engine, left, other, seen)
-        else:
-            start = Anchor(engine.graph.entities[other])
-        end = None if start is None else _follow(engine, start, way)
-        if end is None:
+            start = self.tree(engine, other, seen)
+            found.append(None if start is None else _follow(engine, start, way))
+        found += self._beside(engine, self.kept, variable, seen)
+        if not found:
             return None
-        parts.append(end)
-    if not parts:
-        return None
-    return parts[0] if len(parts) == 1 else Intersection(tuple(parts))
+        found += [None if node is None else Negation(node) for node in self._beside(engine, self.dropped, variable, seen)]
+        nodes = tuple(node for node in found if node is not None)
+        if len(nodes) < len(found):
+            return None
+        return nodes[0] if len(nodes) == 1 else Intersection(nodes)
+
+    def _beside(self, engine: Engine, patterns: list[Pattern], variable: str, seen: set[str]) -> list[Node | None]:
+        """The patterns that say something of a variable, and of no other that is asked about elsewhere."""
+        own = [pattern for pattern in patterns if variable in variables_of(pattern)]
+        for pattern in own:
+            patterns.remove(pattern)
+        elsewhere = seen.union(*(variables_of(Basic((edge,))) for edge in self.edges), *map(variables_of, self.kept))
+        shared = [variables_of(pattern) & (elsewhere - {variable}) for pattern in own]
+        for pattern in own:
+            seen |= variables_of(pattern)
+        return [None if more else _node(engine, pattern, variable) for pattern, more in zip(own, shared, strict=True)]
 
 
 def _follow(engine: Engine, start: Node, path: Path) -> Node | None:
