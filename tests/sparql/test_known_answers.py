@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.sparql.worlds import Oracle, Queries, Rows, rdf_engine, rows_of, same_bag
+from tests.sparql.worlds import Oracle, Queries, rdf_engine, rows_of, same_bag
 from tests.sweep import WHOLE
 
 WORLDS = 10

@@ -1,4 +1,4 @@
-"""Engines over random weights whose graphs hold every kind of term, the same facts in pyoxigraph, and random queries."""
+"""Engines over random weights whose graphs have every kind of term, the same facts in pyoxigraph, random queries."""
 
 from __future__ import annotations
 
@@ -111,8 +111,7 @@ class Queries:
         pick = self._random
         parts = [self._triples()]
         if depth:
-            for _ in range(pick.choice([0, 0, 1, 1, 2])):
-                parts.append(self._clause(depth - 1))
+            parts += [self._clause(depth - 1) for _ in range(pick.choice([0, 0, 1, 1, 2]))]
         if pick.random() < 0.15:
             pick.shuffle(parts)
         return " ".join(parts)
@@ -130,7 +129,8 @@ class Queries:
             case 3:
                 return f"OPTIONAL {{ {self._triples()} }}"
             case 4:
-                return f"VALUES {self._variable()} {{ {self._node()} {self._node()} {pick.choice(['UNDEF', self._node()])} }}"
+                third = pick.choice(["UNDEF", self._node()])
+                return f"VALUES {self._variable()} {{ {self._node()} {self._node()} {third} }}"
             case 5 | 6:
                 return f"FILTER({self._condition()})"
             case _:
@@ -142,7 +142,8 @@ class Queries:
         return pick.choice([
             f"{one} = {self._node()}", f"{one} != {self._node()}", f"{one} = {other}", f"{one} != {other}",
             f"BOUND({one})", f"!BOUND({one})", f"isIRI({one})", f"{one} IN ({self._node()}, {self._node()})",
-            f"{one} = {self._node()} || {other} = {self._node()}", f"{one} != {self._node()} && {other} != {self._node()}",
+            f"{one} = {self._node()} || {other} = {self._node()}",
+            f"{one} != {self._node()} && {other} != {self._node()}",
             f"sameTerm({one}, {other})", f"isLiteral({one})", f"REGEX(STR({one}), '[02]')", f"{one} > 3",
         ])  # fmt: skip
 

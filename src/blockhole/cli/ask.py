@@ -1,4 +1,4 @@
-"""Questions to a run, a graph, a database: `blockhole ask`, `check`, `explain`, `paths`, `answers`, `ask-database`."""
+"""Questions to a run, a graph, a database: `ask`, `check`, `explain`, `paths`, `answers`, `sparql`, `ask-database`."""
 
 from __future__ import annotations
 
@@ -32,10 +32,13 @@ from blockhole.cli.output import (
 from blockhole.errors import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from blockhole.answering.answers import Status
     from blockhole.answering.engine import Encoded, Engine
     from blockhole.answering.proofs import Explanation, ProofNode
     from blockhole.answering.search import Candidates
+    from blockhole.answering.sparql.results import Solutions
 
 app = typer.Typer(add_completion=False)
 
@@ -259,6 +262,74 @@ def answers(
     stderr().print(f"{counted(len(found.entities), 'answer')} to {found.query}")
     if found.negation:
         stderr().print("negation is over known facts: a fact that is missing may exclude some of these")
+
+
+@app.command(short_help="The results of a SPARQL query, over known and predicted edges.")
+def sparql(
+    run: RunArgument,
+    query: Annotated[str, typer.Argument(help="A query, a file that holds one, or - for standard input.")],
+    output: Annotated[
+        Literal["table", "json", "xml", "csv", "tsv"],
+        typer.Option("--format", help="A table, or one of the standard's formats for results."),
+    ] = "table",
+    known: Annotated[bool, typer.Option("--known", help="Only what facts say, as any SPARQL engine has it.")] = False,
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            help="The least probability of predicted answers (default: 0.5, or all that are plausible "
+            "where the query names ?probability or ?status)."
+        ),
+    ] = None,
+    names: NamesOption = "full",
+    json: JsonFlag = False,
+) -> None:
+    """Print the rows of a SELECT, or true or false for an ASK: what follows from facts first, then what is predicted.
+
+    ?probability and ?status are bound where the query names them. A name that is not an IRI is <urn:blockhole:name>,
+    percent-encoded, for which : is a prefix unless the run has its own.
+    """
+    from blockhole.answering.sparql.results import Truth
+
+    engine = blockhole.Engine.opened(run)
+    result = engine.sparql(_query_text(query), known=known, threshold=threshold)
+    if json or output != "table":
+        typer.echo(result.written("json" if json or output == "table" else output), nl=json or output == "json")
+    elif isinstance(result, Truth):
+        stdout().print("true" if result.holds else "false")
+    else:
+        _print_solutions(result, shown_names(engine.graph, names))
+    if not result.complete:
+        stderr().print("the search ended at a limit: there may be better answers that it has not seen")
+
+
+def _query_text(query: str) -> str:
+    """The query that an argument is, or that stands in the file that it names."""
+    from blockhole.errors import DataError, quoted, why
+
+    if query == "-":
+        return typer.get_text_stream("stdin").read()
+    if "{" in query:
+        return query
+    try:
+        return Path(query).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as failure:
+        reason = failure.strerror if isinstance(failure, OSError) else why(failure)
+        raise DataError(
+            f"{quoted(query)} is neither a query, which has braces, nor a file that can be read ({reason}); "
+            "write one, such as 'SELECT ?x { :a :r ?x }'."
+        ) from None
+
+
+def _print_solutions(solutions: Solutions, shown: Callable[[str], str]) -> None:
+    from blockhole.answering.sparql.terms import plainly
+
+    if not len(solutions):
+        stdout().print("no answers")
+        return
+    table = plain_table(*solutions.variables)
+    for row in solutions:
+        table.add_row(*("" if term is None else plainly(term, shown) for term in row.terms))
+    print_whole(table)
 
 
 @app.command("ask-database", short_help="Answers from a database that a run was exported to.")

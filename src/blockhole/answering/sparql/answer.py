@@ -147,7 +147,11 @@ class _Answer:
         least = 0.0
         for condition in self._request.final:
             of = condition.of
-            if getattr(of, "name", "") == "RelationalExpression" and str(of.expr) == PROBABILITY and of.op in (">", ">="):
+            if (
+                getattr(of, "name", "") == "RelationalExpression"
+                and str(of.expr) == PROBABILITY
+                and of.op in (">", ">=")
+            ):
                 try:
                     least = max(least, float(of.other))
                 except (TypeError, ValueError):
@@ -215,7 +219,9 @@ class _Answer:
         found = []
         for ids, p, known in zip(plain.ids[part], rows.p[part].tolist(), rows.known[part].tolist(), strict=True):
             said = status(known)
-            terms = {name: self._terms.text(int(number)) for name, number in zip(names, ids, strict=True) if number >= 0}
+            terms = {
+                name: self._terms.text(int(number)) for name, number in zip(names, ids, strict=True) if number >= 0
+            }
             terms |= {PROBABILITY: probability_term(p), STATUS: f'"{said}"'}
             shown = tuple(terms.get(source) for _, source in request.projected)
             found.append(Solution(shown, p, "known" if known else "predicted"))
@@ -227,7 +233,7 @@ class _Answer:
         for condition in reversed(self._request.order):
             value = values(condition.by, rows, self._terms)
             key = cmp_to_key(_compared)
-            order.sort(key=lambda row: key(value[row]), reverse=condition.descending)  # noqa: B023
+            order.sort(key=lambda row: key(value[row]), reverse=condition.descending)
         return np.array(order, dtype=np.int64)
 
 
@@ -267,4 +273,3 @@ def _distinct(rows: Table, plain: Table, *, special: bool) -> tuple[Table, Table
         ids = np.column_stack([ids, np.unique(rows.p, return_inverse=True)[1].reshape(-1), rows.known])
     first = np.sort(np.unique(keys(ids), return_index=True)[1])
     return rows.take(first), plain.take(first)
-

@@ -105,7 +105,9 @@ class Roads:
 
     def _rows(self, relation: int, sources: Ids) -> Table:
         opened = self._opened.setdefault(relation, {})
-        self._open(relation, opened, np.array([each for each in sources.tolist() if each not in opened], dtype=np.int64))
+        self._open(
+            relation, opened, np.array([each for each in sources.tolist() if each not in opened], dtype=np.int64)
+        )
         rows = [opened[each] for each in sources.tolist()]
         count = [len(targets) for targets, _ in rows]
         check_rows(sum(count))
@@ -116,7 +118,7 @@ class Roads:
 
     def _open(self, relation: int, opened: dict[int, tuple[Ids, Floats]], sources: Ids) -> None:
         """Compute the rows of entities, and keep what is plausible of them."""
-        targets = self._engine.known.candidates(relation)
+        targets = self._engine.known.candidates(relation).astype(np.int64)
         if not len(targets):
             opened.update({each: (np.zeros(0, dtype=np.int64), np.zeros(0)) for each in sources.tolist()})
             return

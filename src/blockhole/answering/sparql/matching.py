@@ -61,7 +61,7 @@ class Matcher:
         return self._solve(pattern, CERTAIN, variables_of(pattern), None)
 
     def likely(self, pattern: Pattern, floor: float, needed: frozenset[str]) -> Table:
-        """The solutions of a probability of at least `floor`, and all known ones, each once in the `needed` variables."""
+        """The solutions of a probability of at least `floor`, and all known ones; each once in the `needed` ones."""
         return self._solve(pattern, floor, needed, None).project(sorted(needed)).best()
 
     def _solve(self, pattern: Pattern, floor: float, needed: frozenset[str], seed: Table | None) -> Table:
@@ -88,15 +88,13 @@ class Matcher:
                 return self._excluded(left, right, floor, needed, seed, sharing=True)
             case Existing(left, right, True):
                 return self._excluded(left, right, floor, needed, seed, sharing=False)
-            case Existing(left, right, False):
+            case Existing(left, right, _):
                 found, q, is_known = self._beside(left, right, floor, needed, seed, sharing=False)
                 return found.times(q, is_known).take(q > 0).plausible(floor)
 
     # Patterns of patterns
 
-    def _joined(
-        self, left: Pattern, right: Pattern, floor: float, needed: frozenset[str], seed: Table | None
-    ) -> Table:
+    def _joined(self, left: Pattern, right: Pattern, floor: float, needed: frozenset[str], seed: Table | None) -> Table:
         if isinstance(right, Given) or (isinstance(left, Either) and isinstance(right, Basic)):
             left, right = right, left  # what narrows most comes first
         shared = variables_of(left) & variables_of(right)
@@ -111,9 +109,7 @@ class Matcher:
         kept = [name for name in table.variables if name in needed]
         return table if len(kept) == len(table.variables) else table.project(kept).best()
 
-    def _either(
-        self, parts: tuple[Pattern, ...], floor: float, needed: frozenset[str], seed: Table | None
-    ) -> Table:
+    def _either(self, parts: tuple[Pattern, ...], floor: float, needed: frozenset[str], seed: Table | None) -> Table:
         every = sorted(frozenset().union(*map(variables_of, parts)))
         if floor >= CERTAIN:
             return stacked([self._solve(part, floor, needed, seed) for part in parts], every)
@@ -164,7 +160,7 @@ class Matcher:
     def _beside(
         self, left: Pattern, right: Pattern, floor: float, needed: frozenset[str], seed: Table | None, *, sharing: bool
     ) -> tuple[Table, Floats, Mask]:
-        """The solutions of `left`, and of each how probable it is that `right` has one beside it, and if facts say so."""
+        """The solutions of `left`, how probable it is that `right` has one beside each, and whether facts say so."""
         shared = variables_of(left) & variables_of(right)
         own = self._solve(left, floor, needed | shared, seed)
         least = CERTAIN if floor >= CERTAIN else PLAUSIBLE
@@ -241,9 +237,7 @@ class Matcher:
 
 def _seed_of(table: Table, shared: frozenset[str]) -> Table | None:
     """The distinct bindings of variables that every row binds, to narrow another pattern down."""
-    bound = [
-        name for name in table.variables if name in shared and not (table.column(name) == UNBOUND).any()
-    ]
+    bound = [name for name in table.variables if name in shared and not (table.column(name) == UNBOUND).any()]
     if not bound:
         return None
     seed = Table.of(table.variables, table.ids).project(bound).best()

@@ -36,7 +36,7 @@ class Solution:
 @final
 @dataclass(frozen=True, slots=True)
 class Solutions(Sequence[Solution]):
-    """The rows of a SELECT: those that facts make answers first, then predicted ones, best first, unless it orders them.
+    """The rows of a SELECT: those that facts make answers, then predicted ones, best first, unless it orders them.
 
     `complete` is False where the search ended before it had proven that there is nothing better.
     """
@@ -81,7 +81,9 @@ class Solutions(Sequence[Solution]):
         lines += [f"<variable name={quoteattr(name)}/>" for name in self.variables]
         lines += ["</head>", "<results>"]
         for row in self.to_dicts():
-            bindings = "".join(f"<binding name={quoteattr(name)}>{_xml_term(term)}</binding>" for name, term in row.items())
+            bindings = "".join(
+                f"<binding name={quoteattr(name)}>{_xml_term(term)}</binding>" for name, term in row.items()
+            )
             lines.append(f"<result>{bindings}</result>")
         return "\n".join([*lines, "</results>", "</sparql>"]) + "\n"
 

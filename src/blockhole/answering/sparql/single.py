@@ -86,7 +86,7 @@ def _union(parts: list[Node | None]) -> Node | None:
 
 @final
 class _Parts(NamedTuple):
-    """What holds together: edges, patterns of another kind, and patterns that are excluded; taken out as they are used."""
+    """What holds together: edges, other patterns, and patterns that are excluded; taken out as they are used."""
 
     edges: list[Edge]
     kept: list[Pattern]
@@ -110,7 +110,7 @@ class _Parts(NamedTuple):
                 return False
 
     def tree(self, engine: Engine, variable: str, seen: set[str]) -> Node | None:
-        """What is left says of a variable, the others being witnesses."""
+        """What all that is left says of a variable, the others being witnesses."""
         own = [edge for edge in self.edges if variable in (edge.source, edge.target)]
         for edge in own:
             self.edges.remove(edge)
@@ -128,7 +128,9 @@ class _Parts(NamedTuple):
         found += self._beside(engine, self.kept, variable, seen)
         if not found:
             return None
-        found += [None if node is None else Negation(node) for node in self._beside(engine, self.dropped, variable, seen)]
+        found += [
+            None if node is None else Negation(node) for node in self._beside(engine, self.dropped, variable, seen)
+        ]
         nodes = tuple(node for node in found if node is not None)
         if len(nodes) < len(found):
             return None

@@ -1,4 +1,4 @@
-"""Solutions as tables: a column a variable, a row a solution, with its probability and whether facts alone make it one."""
+"""Solutions as tables: a column a variable, a row a solution, with its probability and whether it is known."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, final
 
 from blockhole.files.rdf import PREFIX, name_of_iri, node_terms
@@ -66,6 +67,15 @@ def probability_term(value: float) -> str:
 def count_term(value: int) -> str:
     """A number as a literal."""
     return f'"{value}"^^<{INTEGER}>'
+
+
+def plainly(term: str, shown: Callable[[str], str]) -> str:
+    """A term as people read it: entities as `shown` says, numbers as numbers, texts without quotes and language."""
+    kind, text, _, _ = taken_apart(term)
+    if kind == "literal":
+        label = shown(term)
+        return text if label == term else label
+    return shown(term if kind == "bnode" else name_of_iri(text))
 
 
 @final

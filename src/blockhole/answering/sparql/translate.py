@@ -61,15 +61,13 @@ PRAGMA = "urn:blockhole-answers:"
 _parsing = Lock()
 """Held while rdflib parses: nothing promises that its grammar serves several threads."""
 
-_ALLOWED = frozenset(
-    "RelationalExpression ConditionalAndExpression ConditionalOrExpression UnaryNot UnaryMinus UnaryPlus "
-    "AdditiveExpression MultiplicativeExpression Builtin_BOUND Builtin_STR Builtin_LANG Builtin_DATATYPE Builtin_REGEX "
-    "Builtin_CONTAINS Builtin_STRSTARTS Builtin_STRENDS Builtin_STRLEN Builtin_LCASE Builtin_UCASE Builtin_isIRI "
-    "Builtin_isURI Builtin_isBLANK Builtin_isLITERAL Builtin_isNUMERIC Builtin_sameTerm Builtin_LANGMATCHES Builtin_IF "
-    "Builtin_COALESCE Builtin_ABS Builtin_ROUND Builtin_CEIL Builtin_FLOOR Builtin_YEAR Builtin_MONTH Builtin_DAY".split()
-)
+_OPERATORS = """RelationalExpression ConditionalAndExpression ConditionalOrExpression UnaryNot UnaryMinus UnaryPlus
+    AdditiveExpression MultiplicativeExpression"""
+_FUNCTIONS = """BOUND STR LANG DATATYPE REGEX CONTAINS STRSTARTS STRENDS STRLEN LCASE UCASE isIRI isURI isBLANK
+    isLITERAL isNUMERIC sameTerm LANGMATCHES IF COALESCE ABS ROUND CEIL FLOOR YEAR MONTH DAY"""
+_ALLOWED = frozenset([*_OPERATORS.split(), *(f"Builtin_{name}" for name in _FUNCTIONS.split())])
 """Expressions that rdflib computes as the standard says."""
-_UPDATES = frozenset("INSERT DELETE LOAD CLEAR DROP CREATE ADD MOVE COPY WITH".split())
+_UPDATES = ("INSERT", "DELETE", "LOAD", "CLEAR", "DROP", "CREATE", "ADD", "MOVE", "COPY", "WITH")
 
 
 def understand(text: str, terms: Terms) -> Request:
@@ -169,13 +167,27 @@ class _Translator:
             with _parsing:
                 return translateQuery(parseQuery(self._text), initNs=self._prefixes).algebra
         except ParseException as failure:
-            raise self._at(failure.loc, self._unread(failure.loc)) from None
+            place = self._stuck(failure.loc)
+            raise self._at(place, self._unread(place)) from None
         except RecursionError:
             raise self._at(0, "the query is nested too deeply; write it in fewer braces") from None
         except QueryError:
             raise
         except Exception as failure:  # rdflib raises plain exceptions with a sentence of its own
             raise self._at(0, f"the query cannot be read ({str(failure).partition(chr(10))[0]})") from None
+
+    def _stuck(self, otherwise: int) -> int:
+        """Where the text stops to be SPARQL: pyoxigraph's parser says that more exactly than rdflib's."""
+        import pyoxigraph
+
+        try:
+            pyoxigraph.Store().query(self._text, prefixes=self._prefixes)
+        except (SyntaxError, ValueError) as failure:
+            found = re.search(r"error at (\d+):(\d+)", str(failure))
+            if found is not None:
+                lines = self._text.split("\n")[: int(found[1]) - 1]
+                return min(sum(len(line) + 1 for line in lines) + int(found[2]) - 1, len(self._text))
+        return otherwise
 
     def _unread(self, place: int) -> str:
         """What is wrong where the grammar stopped."""
@@ -230,7 +242,7 @@ class _Translator:
                 raise self._at(place, f"<{PRAGMA}…> ends in known or in a probability above 0, such as 0.9")
         return known, threshold
 
-    def _lifted(self, node: CompValue) -> tuple[list[Expression], CompValue]:
+    def _lifted(self, node: CompValue) -> tuple[list[Expression], CompValue | _Filter]:
         """The filters of the outermost group that read the probability or the status, and the pattern without them."""
         found: list[Expression] = []
         if node.name == "Filter":
@@ -245,17 +257,8 @@ class _Translator:
         return found, node
 
     def _check_specials(self, where: Pattern) -> None:
-        def check(pattern: Pattern) -> None:
-            conditions = [each for each in pattern if isinstance(each, Expression)] if isinstance(pattern, tuple) else []
-            if any(each.variables & SPECIAL for each in conditions):
-                self._refuse_variable("a FILTER on ?probability or ?status belongs in the outermost group")
-            for part in pattern if isinstance(pattern, tuple) else ():
-                if isinstance(part, tuple) and not isinstance(part, Edge):
-                    for each in part if type(part) is tuple else (part,):
-                        if not isinstance(each, Edge):
-                            check(each)
-
-        check(where)
+        if any(each.variables & SPECIAL for each in _conditions(where)):
+            self._refuse_variable("a FILTER on ?probability or ?status belongs in the outermost group")
         if variables_of(where) & SPECIAL:
             self._refuse_variable("?probability and ?status are what the answer says of itself; use another variable")
 
@@ -302,7 +305,7 @@ class _Translator:
 
     # Patterns
 
-    def _pattern(self, node: CompValue) -> Pattern:
+    def _pattern(self, node: Any) -> Pattern:
         match node.name:
             case "BGP":
                 return Basic(tuple(edge for triple in node.triples for edge in self._edges(*triple)))
@@ -343,7 +346,7 @@ class _Translator:
         return pattern
 
     def _exists(self, condition: Any, pattern: Pattern) -> Pattern:
-        from rdflib.plugins.sparql.algebra import translateGroupGraphPattern, translatePName, traverse
+        from rdflib.plugins.sparql.algebra import translateGroupGraphPattern
 
         graph = condition.graph
         if graph.name in ("GroupGraphPatternSub", "SubSelect"):  # rdflib leaves those behind && as they were parsed
@@ -359,8 +362,7 @@ class _Translator:
         ids = np.full((len(rows), len(names)), UNBOUND, dtype=np.int64)
         for place, row in enumerate(rows):
             for name, term in row.items():
-                if str(term) != "UNDEF" or type(term) is not str:
-                    ids[place, names.index(str(name))] = self._terms.number(term)
+                ids[place, names.index(str(name))] = self._terms.number(term)
         return Given(Table.of(names, ids))
 
     def _edges(self, source: Node, predicate: Any, target: Node) -> Iterator[Edge]:
@@ -403,7 +405,9 @@ class _Translator:
                 return inverted(self._path(path.arg), self._graph.inverse)
             case SequencePath():
                 parts = [self._path(each) for each in path.args]
-                return Steps(tuple(one for each in parts for one in (each.parts if isinstance(each, Steps) else (each,))))
+                return Steps(
+                    tuple(one for each in parts for one in (each.parts if isinstance(each, Steps) else (each,)))
+                )
             case AlternativePath():
                 return Ways(tuple(self._path(each) for each in path.args))
             case MulPath() if path.mod == "?":
@@ -427,6 +431,7 @@ class _Translator:
 
     def _expression(self, expression: Any) -> Expression:
         """An expression whose every part rdflib computes as the standard says."""
+        from rdflib.plugins.sparql.parserutils import CompValue, Expr
         from rdflib.term import Variable
 
         found: set[str] = set()
@@ -437,14 +442,14 @@ class _Translator:
             elif isinstance(part, list | tuple):
                 for each in part:
                     visit(each)
-            elif hasattr(part, "name") and isinstance(part, dict):
+            elif isinstance(part, CompValue):
                 if _is_exists(part):
                     self._refuse("EXISTS", "EXISTS joined by || or ! is not supported; write it as a FILTER of its own")
                 if part.name not in _ALLOWED:
                     called = str(part.name).removeprefix("Builtin_")
                     self._refuse(called, f"{called} is not supported in expressions")
                 stricter = _STRICTER.get(part.name)
-                if stricter is not None:
+                if stricter is not None and isinstance(part, Expr):
                     part._evalfn = MethodType(stricter, part)
                 for name, each in part.items():
                     if name not in ("op", "_vars", "evalfn"):
@@ -483,7 +488,8 @@ class _Translator:
     def _refuse_variable(self, problem: str, name: str | None = None) -> NoReturn:
         wanted = {PROBABILITY, STATUS} if name is None else {name}
         places = [each.start() for each in self._lexed() if each[0][1:] in wanted and each.lastgroup == "variable"]
-        raise self._at(places[0] if places else 0, problem)
+        inside = [place for place in places if place > self._text.find("{")]
+        raise self._at((inside or places or [0])[0], problem)
 
     def _at(self, place: int, problem: str, nearest: Sequence[str] = ()) -> SparqlError:
         return SparqlError(self._text, place, problem, nearest)
@@ -549,7 +555,11 @@ def _conditions(pattern: Pattern) -> Iterator[Expression]:
         case Filtered(of, condition):
             yield condition
             yield from _conditions(of)
-        case Optionally(left, right, _) | Joined(left, right) | Without(left, right) | Existing(left, right, _):
+        case Optionally(left, right, maybe):
+            yield from [] if maybe is None else [maybe]
+            yield from _conditions(left)
+            yield from _conditions(right)
+        case Joined(left, right) | Without(left, right) | Existing(left, right, _):
             yield from _conditions(left)
             yield from _conditions(right)
         case Either(parts):
