@@ -10,7 +10,7 @@ import numpy as np
 import pyoxigraph as ox
 
 from blockhole.answering.engine import Engine
-from blockhole.answering.sparql.results import Solutions, Truth
+from blockhole.answering.sparql.results import Solutions, Statements, Truth
 from blockhole.answering.vectors import Vectors
 from blockhole.files.rdf import PREFIX, node_terms, relation_terms
 from blockhole.graph.knowledge_graph import KnowledgeGraph
@@ -70,8 +70,9 @@ def _spelled(term: object) -> str | None:
     return None if term is None else "_:b0" if isinstance(term, ox.BlankNode) else str(term)
 
 
-def rows_of(result: Solutions | Truth) -> Rows | bool:
+def rows_of(result: Solutions | Truth | Statements) -> Rows | bool:
     """The same of our own results."""
+    assert not isinstance(result, Statements)
     return result.holds if isinstance(result, Truth) else [row.terms for row in result]
 
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from blockhole.answering.device import DeviceSweep
 
-from blockhole.answering.sparql.results import Solutions, Truth
+from blockhole.answering.sparql.results import Solutions, Statements, Truth
 
 _PROPOSED = 256
 """Entities that an approximate index proposes for one hop."""
@@ -110,8 +110,8 @@ def check(run: Engine | Run | Path | str, query: str | Query, entity: str) -> Ve
 @checked
 def sparql(
     run: Engine | Run | Path | str, query: str, *, known: bool = False, threshold: float | None = None
-) -> Solutions | Truth:
-    """The rows of a SPARQL SELECT, or the truth of an ASK, over known and predicted edges.
+) -> Solutions | Truth | Statements:
+    """The rows of a SPARQL SELECT, the truth of an ASK, or the triples of a CONSTRUCT, over known and predicted edges.
 
     The rows that facts make answers come first, then predicted ones of a probability of at least `threshold`, one half
     where nothing is said; a query that names ?probability or ?status gets all that are plausible. With `known` the
@@ -358,7 +358,7 @@ class Engine:
     @checked
     def sparql(
         self, query: str, *, known: bool = False, threshold: float | None = None, deadline: Deadline = UNLIMITED
-    ) -> Solutions | Truth:
+    ) -> Solutions | Truth | Statements:
         """The results of a SPARQL query, as the function `sparql` gives them."""
         if threshold is not None and not 0 < threshold <= 1:
             raise ConfigError(f"threshold is a probability above 0, at most 1; it cannot be {threshold}.")

@@ -269,9 +269,11 @@ def sparql(
     run: RunArgument,
     query: Annotated[str, typer.Argument(help="A query, a file that holds one, or - for standard input.")],
     output: Annotated[
-        Literal["table", "json", "xml", "csv", "tsv"],
-        typer.Option("--format", help="A table, or one of the standard's formats for results."),
-    ] = "table",
+        Literal["table", "json", "xml", "csv", "tsv", "turtle", "ntriples", "rdfxml", "jsonld"] | None,
+        typer.Option(
+            "--format", help="table, json, xml, csv or tsv; for CONSTRUCT turtle, ntriples, rdfxml or jsonld."
+        ),
+    ] = None,
     known: Annotated[bool, typer.Option("--known", help="Only what facts say, as any SPARQL engine has it.")] = False,
     threshold: Annotated[
         float | None,
@@ -283,21 +285,19 @@ def sparql(
     names: NamesOption = "full",
     json: JsonFlag = False,
 ) -> None:
-    """Print the rows of a SELECT, or true or false for an ASK: what follows from facts first, then what is predicted.
+    """Print the rows of a SELECT, the truth of an ASK, or the triples of a CONSTRUCT, over known and predicted edges.
 
     ?probability and ?status are bound where the query names them. A name that is not an IRI is <urn:blockhole:name>,
     percent-encoded, for which : is a prefix unless the run has its own.
     """
-    from blockhole.answering.sparql.results import Truth
+    from blockhole.answering.sparql.results import Solutions, written
 
     engine = blockhole.Engine.opened(run)
     result = engine.sparql(_query_text(query), known=known, threshold=threshold)
-    if json or output != "table":
-        typer.echo(result.written("json" if json or output == "table" else output), nl=json or output == "json")
-    elif isinstance(result, Truth):
-        stdout().print("true" if result.holds else "false")
-    else:
+    if output in (None, "table") and not json and isinstance(result, Solutions):
         _print_solutions(result, shown_names(engine.graph, names))
+    else:
+        typer.echo(written(result, "json" if json else output).rstrip("\n"))
     if not result.complete:
         stderr().print("the search ended at a limit: there may be better answers that it has not seen")
 

@@ -16,10 +16,10 @@ from blockhole.answering.search import PLAUSIBLE, Deadline
 from blockhole.answering.sparql.expressions import holds, status, values
 from blockhole.answering.sparql.matching import Matcher
 from blockhole.answering.sparql.patterns import PROBABILITY, SPECIAL, STATUS, Filtered, is_negated, variables_of
-from blockhole.answering.sparql.results import Solution, Solutions, Truth
+from blockhole.answering.sparql.results import Solution, Solutions, Statement, Statements, Truth
 from blockhole.answering.sparql.single import as_query, likely_answers
 from blockhole.answering.sparql.tables import UNBOUND, Ids, Mask, Table, TooManyRows, keys, stacked
-from blockhole.answering.sparql.terms import Terms, count_term, probability_term
+from blockhole.answering.sparql.terms import Terms, count_term, prefixes_of, probability_term
 from blockhole.answering.sparql.translate import understand
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _FLOORS = (0.9, 0.5, 0.2, 0.05, 0.01)
 
 def answer(
     engine: Engine, query: str, *, known: bool, threshold: float | None, deadline: Deadline
-) -> Solutions | Truth:
+) -> Solutions | Truth | Statements:
     """The results of a query."""
     return _Answer(engine, query, known, threshold, deadline).result()
 
@@ -54,13 +54,15 @@ class _Answer:
         self._complete = True
         engine.require_calibration(unless=self._known_only)
 
-    def result(self) -> Solutions | Truth:
+    def result(self) -> Solutions | Truth | Statements:
+        """The results."""
         request = self._request
         bag = self._matcher.known(request.where)
         if request.kind == "ask":
             return self._truth(bag)
         rows = self._counted(bag) if request.counts or request.groups else self._listed(bag)
-        return self._shown(rows)
+        solutions = self._shown(rows)
+        return self._constructed(solutions) if request.kind == "construct" else solutions
 
     # Rows
 
@@ -226,6 +228,26 @@ class _Answer:
             shown = tuple(terms.get(source) for _, source in request.projected)
             found.append(Solution(shown, p, "known" if known else "predicted"))
         return Solutions(tuple(name for name, _ in request.projected), tuple(found), self._complete)
+
+    def _constructed(self, solutions: Solutions) -> Statements:
+        """The triples of the template, one set for every row; those with an unbound or misplaced term are left out."""
+        best: dict[tuple[str, str, str], Statement] = {}
+        for number, row in enumerate(solutions):
+            bound = {f"?{name}": term for name, term in zip(solutions.variables, row.terms, strict=True)}
+            for triple in self._request.template:
+                terms = [bound.get(each, None if each.startswith("?") else each) for each in triple]
+                source, relation, target = (
+                    f"{each}r{number}" if each and each[:2] == "_:" == part[:2] else each
+                    for each, part in zip(terms, triple, strict=True)
+                )
+                if source is None or relation is None or target is None or source.startswith('"'):
+                    continue
+                made = Statement(source, relation, target, row.probability, row.status)
+                seen = best.get((source, relation, target))
+                if seen is None or (seen.status == "predicted" and made.probability > seen.probability):
+                    best[source, relation, target] = made
+        prefixes = prefixes_of(self._engine.graph)
+        return Statements(tuple(best.values()), prefixes, solutions.complete)
 
     def _ordered(self, rows: Table) -> Ids:
         """The order that the query wants; rows that are equal in it stay as they are."""

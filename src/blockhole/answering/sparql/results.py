@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, final, overload
 from xml.sax.saxutils import escape, quoteattr
 
 from blockhole.answering.answers import Status
-from blockhole.answering.sparql.terms import taken_apart
+from blockhole.answering.sparql.terms import probability_term, taken_apart
+from blockhole.errors import ConfigError, listed
 
 ResultFormat = Literal["json", "xml", "csv", "tsv"]
 MEDIA_TYPES: dict[ResultFormat, str] = {
@@ -122,6 +123,111 @@ class Truth:
         if as_format == "xml":
             return f'{_XML}\n<sparql xmlns="{_NAMESPACE}">\n<head/>\n<boolean>{said}</boolean>\n</sparql>\n'
         return said + "\n"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A triple that a CONSTRUCT makes, its terms as N-Triples spells them; how probable, and why."""
+
+    source: str
+    relation: str
+    target: str
+    probability: float
+    status: Status
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Statements(Sequence[Statement]):
+    """The triples of a CONSTRUCT, each once: known ones, then predicted ones, best first.
+
+    Written as RDF, a predicted triple has a statement about it (rdf:Statement) beside it, with its probability, as
+    every reader of RDF understands.
+    """
+
+    triples: tuple[Statement, ...]
+    prefixes: Mapping[str, str]
+    complete: bool
+
+    def __len__(self) -> int:
+        return len(self.triples)
+
+    def __iter__(self) -> Iterator[Statement]:
+        return iter(self.triples)
+
+    @overload
+    def __getitem__(self, index: int) -> Statement: ...
+    @overload
+    def __getitem__(self, index: slice) -> Statements: ...
+    def __getitem__(self, index: int | slice) -> Statement | Statements:
+        if isinstance(index, slice):
+            return Statements(self.triples[index], self.prefixes, self.complete)
+        return self.triples[index]
+
+    def written(self, as_format: GraphFormat) -> str:
+        """The triples in a format of RDF."""
+        lines = [f"{each.source} {each.relation} {each.target} ." for each in self.triples]
+        predicted = [each for each in self.triples if each.status == "predicted"]
+        for number, each in enumerate(predicted, start=1):
+            about = {
+                "type": f"<{_RDF}Statement>",
+                "subject": each.source,
+                "predicate": each.relation,
+                "object": each.target,
+            }
+            lines += [f"_:predicted{number} <{_RDF}{name}> {term} ." for name, term in about.items()]
+            lines.append(f"_:predicted{number} <{ANSWERS}probability> {probability_term(each.probability)} .")
+        return rewritten("\n".join(lines), as_format, self.prefixes)
+
+
+GraphFormat = Literal["turtle", "ntriples", "rdfxml", "jsonld"]
+GRAPH_MEDIA_TYPES: dict[GraphFormat, str] = {
+    "turtle": "text/turtle",
+    "ntriples": "application/n-triples",
+    "rdfxml": "application/rdf+xml",
+    "jsonld": "application/ld+json",
+}
+ANSWERS = "urn:blockhole-answers:"
+"""What IRIs about answers begin with: a pragma of a query, the probability of a constructed triple."""
+_RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+
+
+def rewritten(turtle: str, as_format: GraphFormat, prefixes: Mapping[str, str]) -> str:
+    """Triples in Turtle or N-Triples, in a format of RDF, with the prefixes that can be used."""
+    import pyoxigraph
+    from pyoxigraph import RdfFormat
+
+    formats = {
+        "turtle": RdfFormat.TURTLE,
+        "ntriples": RdfFormat.N_TRIPLES,
+        "rdfxml": RdfFormat.RDF_XML,
+        "jsonld": RdfFormat.JSON_LD,
+    }
+    triples = [quad.triple for quad in pyoxigraph.parse(turtle, format=RdfFormat.TURTLE, lenient=True)]
+    used = {name: iri for name, iri in prefixes.items() if iri} if as_format in ("turtle", "rdfxml") else None
+    try:
+        written = pyoxigraph.serialize(triples, format=formats[as_format], prefixes=used)
+    except ValueError:  # a prefix whose IRI is none
+        written = pyoxigraph.serialize(triples, format=formats[as_format])
+    assert written is not None
+    return written.decode()
+
+
+def written(result: Solutions | Truth | Statements, wanted: str | None) -> str:
+    """A result in a format by its name; Turtle, a table or plain words where none is named."""
+    if isinstance(result, Statements):
+        forms: dict[str | None, GraphFormat] = {each: each for each in GRAPH_MEDIA_TYPES}
+        forms |= {None: "turtle", "json": "jsonld"}
+        if wanted not in forms:
+            raise ConfigError(f"triples are written as {listed(list(GRAPH_MEDIA_TYPES))}, not as {wanted}.")
+        return result.written(forms[wanted])
+    plain: dict[str | None, ResultFormat] = {each: each for each in MEDIA_TYPES}
+    if isinstance(result, Truth):
+        plain |= {None: "csv", "table": "csv"}
+    if wanted not in plain:
+        raise ConfigError(f"results are written as {listed(list(MEDIA_TYPES))}, not as {wanted}.")
+    return result.written(plain[wanted])
 
 
 _XML = '<?xml version="1.0" encoding="UTF-8"?>'

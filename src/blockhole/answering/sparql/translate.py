@@ -43,6 +43,7 @@ from blockhole.answering.sparql.patterns import (
     inverted,
     variables_of,
 )
+from blockhole.answering.sparql.results import ANSWERS
 from blockhole.answering.sparql.tables import UNBOUND, Table
 from blockhole.answering.sparql.terms import Terms, prefixes_of, spelled
 from blockhole.errors import MissingExtra, QueryError, SparqlError, quoted
@@ -56,8 +57,6 @@ if TYPE_CHECKING:
 
 LONGEST = 16 * 1024
 """Characters of a query."""
-PRAGMA = "urn:blockhole-answers:"
-"""What the IRI of a PREFIX begins with that says which answers are wanted: `known`, or a probability."""
 _parsing = Lock()
 """Held while rdflib parses: nothing promises that its grammar serves several threads."""
 
@@ -91,7 +90,8 @@ class _Translator:
 
     def request(self) -> Request:
         if len(self._text) > LONGEST:
-            raise QueryError(f"the query has {len(self._text):,} characters; a query may have {LONGEST:,} at most.")
+            problem = f"the query has {len(self._text):,} characters; a query may have {LONGEST:,} at most"
+            raise self._at(LONGEST, problem)
         algebra = self._parsed()
         if algebra.datasetClause:
             self._refuse("FROM", "there is one graph: leave out FROM")
@@ -129,7 +129,8 @@ class _Translator:
         renamed = tuple((name, self._source(name, sources, counts)) for name in projected)
         template: tuple[Template, ...] = ()
         if kind == "construct":
-            template = tuple(self._template(each) for each in algebra.template or ())
+            triples = algebra.template or getattr(node, "triples", None) or ()  # CONSTRUCT WHERE gives what it asks for
+            template = tuple(self._template(each) for each in triples)
             named = [each[1:] for triple in template for each in triple if each.startswith("?")]
             renamed = tuple((name, name) for name in dict.fromkeys(named))
         read = [source for _, source in renamed]
@@ -227,9 +228,11 @@ class _Translator:
         """What a PREFIX says of the answers that are wanted."""
         known, threshold = False, None
         for iri in self._prefixes.values():
-            if not iri.startswith(PRAGMA):
+            if not iri.startswith(ANSWERS):
                 continue
-            wanted = iri.removeprefix(PRAGMA)
+            wanted = iri.removeprefix(ANSWERS)
+            if not wanted:
+                continue  # a prefix for names of ours
             if wanted == "known":
                 known = True
                 continue
@@ -239,7 +242,7 @@ class _Translator:
                 threshold = -1.0
             if not 0 < threshold <= 1:
                 place = max(self._text.find(iri), 0)
-                raise self._at(place, f"<{PRAGMA}…> ends in known or in a probability above 0, such as 0.9")
+                raise self._at(place, f"<{ANSWERS}…> ends in known or in a probability above 0, such as 0.9")
         return known, threshold
 
     def _lifted(self, node: CompValue) -> tuple[list[Expression], CompValue | _Filter]:
