@@ -106,11 +106,13 @@ class QuerySyntaxError(QueryError):
 class SparqlError(QueryError):
     """A SPARQL query cannot be read, names something unknown, or asks for what is not supported.
 
-    `line` and `column` count from 1; `nearest` are terms that look like an unknown one.
+    `line` and `column` count from 1, `place`, in the whole text, from 0; `nearest` are terms like an unknown one.
     """
 
     def __init__(self, text: str, place: int, problem: str, nearest: Sequence[str] = ()) -> None:
         before, start = text[:place], text.rfind("\n", 0, place) + 1
+        self.text = text
+        self.place = place
         self.line = before.count("\n") + 1
         self.column = place - start + 1
         self.nearest = tuple(nearest)

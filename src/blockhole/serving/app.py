@@ -31,6 +31,15 @@ from blockhole.answering.proofs import Explanation
 from blockhole.errors import nearest_or_all, ought_to_be, quoted
 from blockhole.serving.front import ApiKey, Front, Hosts, failure_json
 from blockhole.serving.observing import CONTENT_TYPE, Metrics, log
+from blockhole.serving.protocol import (
+    FORMATS,
+    Asked,
+    asked_in_body,
+    described,
+    preferred,
+    refuse_data_sets,
+    results_in,
+)
 from blockhole.serving.schemas import (
     AskBody,
     CheckBody,
@@ -112,7 +121,9 @@ def build_app(state: State, settings: ServerSettings, host: str = "localhost") -
     add_explorer(app)
     key = None if settings.api_key is None else ApiKey(settings.api_key)
     packed = GZipMiddleware(app, minimum_size=_COMPRESSED, compresslevel=5)
-    return Front(packed, state.metrics, Hosts(host, settings.allowed_hosts), key, state.service.check_room)
+    return Front(
+        packed, state.metrics, Hosts(host, settings.allowed_hosts), key, state.service.check_room, settings.cors_origins
+    )
 
 
 # Routes, each with the shape of its success and of its failures.
@@ -148,9 +159,10 @@ def _failures(*statuses: int) -> dict[int | str, dict[str, Any]]:
         401: "The API key is missing or wrong.",
         403: "A page of another site sent it.",
         404: "A name, or the run, is unknown.",
+        406: "The results have none of the formats in Accept.",
         408: "The request did not arrive in time.",
         413: "The body is too large.",
-        415: "The body is not application/json.",
+        415: "The body is not of a kind that the route takes.",
         421: "The request was sent to another host than this server.",
         422: "A field is missing, unknown or out of range, or the run cannot answer.",
         431: "Address and headers are too long.",
@@ -304,14 +316,80 @@ async def healthz() -> Response:
     return _success(None, Health("ready", __version__))
 
 
-# The failures of a route whose success is plain text are JSON all the same, which FastAPI would not guess.
+# The failures of a route whose success is another format are JSON all the same, which FastAPI would not guess.
 _JSON_FAILURE = {"application/json": {"schema": {"$ref": "#/components/schemas/Failure"}}}
-_TEXT: dict[int | str, dict[str, Any]] = {
-    status: {"description": failure["description"], "content": _JSON_FAILURE} for status, failure in _failures().items()
+
+
+def _as_json(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    return {
+        status: {"description": failure["description"], "content": _JSON_FAILURE}
+        for status, failure in _failures(*statuses).items()
+    }
+
+
+# SPARQL, by its protocol.
+
+
+_QUERY_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/sparql-query": {"schema": {"type": "string"}},
+            "application/x-www-form-urlencoded": {
+                "schema": {"type": "object", "required": ["query"], "properties": {"query": {"type": "string"}}}
+            },
+        },
+    }
 }
+KnownParameter: TypeAlias = Annotated[bool, Query(description="Only what facts say, as any SPARQL engine has it.")]
+_BOUNDS = {"exclusiveMinimum": 0, "maximum": 1}
+ThresholdParameter: TypeAlias = Annotated[
+    float | None, Query(description="The least probability of predicted answers.", json_schema_extra=_BOUNDS)
+]
 
 
-@router.get("/metrics", response_class=PlainTextResponse, responses=_TEXT)
+def _results(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The statuses of the routes for SPARQL; results are texts in several formats."""
+    said = "The results, in the format that Accept prefers; without a query, what this service is."
+    content = {media: {"schema": {"type": "string"}} for media in dict.fromkeys(FORMATS) if media != "application/json"}
+    return {200: {"description": said, "content": content}, **_as_json(404, 406, 503, *statuses)}
+
+
+@router.get("/sparql", response_class=Response, responses=_results())
+async def sparql(
+    request: Request,
+    state: Serving,
+    query: Annotated[str | None, Query(description="A query; without one, the description of this service.")] = None,
+    known: KnownParameter = False,
+    threshold: ThresholdParameter = None,
+    run_name: RunParameter = None,
+) -> Response:
+    """The results of a SPARQL query over known and predicted edges, by the SPARQL 1.1 Protocol."""
+    refuse_data_sets(request.query_params)
+    if query is None:
+        return described(request)
+    return await _sparql(request, state, Asked(query, known, threshold, run_name))
+
+
+@router.post("/sparql", response_class=Response, responses=_results(408, 413, 415), openapi_extra=_QUERY_BODY)
+async def sparql_post(
+    request: Request,
+    state: Serving,
+    known: KnownParameter = False,
+    threshold: ThresholdParameter = None,
+    run_name: RunParameter = None,
+) -> Response:
+    """The same for a query in the body, or in a form, whose fields are those of the address."""
+    return await _sparql(request, state, await asked_in_body(request, Asked("", known, threshold, run_name)))
+
+
+async def _sparql(request: Request, state: State, asked: Asked) -> Response:
+    accepted = preferred(request, FORMATS)
+    result = await state.service.sparql(state.runs.find(asked.run), asked.query, asked.known, asked.threshold)
+    return results_in(accepted, result)
+
+
+@router.get("/metrics", response_class=PlainTextResponse, responses=_as_json())
 async def metrics(state: Serving) -> Response:
     """Figures for Prometheus."""
     return Response(state.metrics.text(), media_type=CONTENT_TYPE)

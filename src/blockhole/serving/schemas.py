@@ -18,6 +18,7 @@ from blockhole.errors import (
     QueryError,
     QuerySyntaxError,
     RunError,
+    SparqlError,
     UndefinedPath,
     UnknownName,
 )
@@ -314,6 +315,7 @@ RETRY = {"Retry-After": "1"}
 _STATUS: tuple[tuple[type[BlockholeError], int, str], ...] = (
     # The first that fits counts, so a class stands before those it derives from.
     (QuerySyntaxError, 400, "syntax"),
+    (SparqlError, 400, "sparql"),
     (UnknownName, 404, "unknown_name"),
     (QueryError, 422, "query"),
     (UndefinedPath, 422, "query"),
@@ -346,6 +348,9 @@ class Refusal(Exception):
         mended: tuple[str, ...] = ()
         if isinstance(failure, QuerySyntaxError):
             place = _place(fields, failure.text, failure.column, _end_of_mistake(failure.text, failure.column))
+        elif isinstance(failure, SparqlError):
+            place = _place(fields, failure.text, failure.place, min(failure.place + 1, len(failure.text)))
+            nearest = failure.nearest
         elif isinstance(failure, UnknownName):
             nearest = failure.nearest
             if failure.text is None or failure.column is None:  # a plain name, not one in a query

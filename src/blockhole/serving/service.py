@@ -12,6 +12,7 @@ from blockhole.answering.engine import Question, Verdict, check_top, not_calibra
 from blockhole.answering.known import Neighbourhood, neighbourhood
 from blockhole.answering.proofs import Explanation, explain
 from blockhole.answering.search import Deadline
+from blockhole.answering.sparql.results import Solutions, Statements, Truth
 from blockhole.errors import ConfigError, QueryError, RunError
 from blockhole.queries.language import Query, encode_hop, parse, pieces
 from blockhole.serving.lanes import Batcher, Lane
@@ -42,19 +43,19 @@ LANES = {
     "/api/relations": "short",
     "/api/explain": "long",
     "/api/paths": "long",
+    "/sparql": "sparql",
 }
 """Which lane answers a route."""
 
 
 @final
 class Service:
-    """Answers requests in three lanes, so that what takes milliseconds never waits for what may take seconds."""
+    """Answers requests in four lanes, so that what takes milliseconds never waits for what may take seconds."""
 
     def __init__(self, settings: ServerSettings, metrics: Metrics) -> None:
         self._settings = settings
-        self._lanes = {
-            name: Lane(name, settings.threads, settings.queue, settings.timeout) for name in ("ask", "short", "long")
-        }
+        names = ("ask", "short", "long", "sparql")
+        self._lanes = {name: Lane(name, settings.threads, settings.queue, settings.timeout) for name in names}
         self._batcher = Batcher(self._lanes["ask"], metrics.batch.observe)
         metrics.watch({name: lane.size for name, lane in self._lanes.items()})
 
@@ -112,6 +113,15 @@ class Service:
             _require_calibration(run)
             find = partial(paths, max_length=body.max_length, top=body.top, deadline=deadline)
             return await self._lanes["long"].run(partial(find, run.engine, body.source, body.target))
+
+    async def sparql(
+        self, run: ServedRun, query: str, known: bool, threshold: float | None
+    ) -> Solutions | Truth | Statements:
+        """The results of a SPARQL query."""
+        deadline = Deadline(self._settings.timeout)
+        with refusing({"query": query}, setting="threshold"):
+            find = partial(run.engine.sparql, query, known=known, threshold=threshold, deadline=deadline)
+            return await self._lanes["sparql"].run(find)
 
     async def entity(self, run: ServedRun, name: str, limit: int, relation: str | None, offset: int) -> Neighbourhood:
         """The facts about an entity, or those of one relation."""

@@ -193,7 +193,7 @@ ANSWERS = "urn:blockhole-answers:"
 _RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 
 
-def rewritten(turtle: str, as_format: GraphFormat, prefixes: Mapping[str, str]) -> str:
+def rewritten(turtle: str, as_format: str, prefixes: Mapping[str, str]) -> str:
     """Triples in Turtle or N-Triples, in a format of RDF, with the prefixes that can be used."""
     import pyoxigraph
     from pyoxigraph import RdfFormat
