@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, final
 
 import numpy as np
@@ -33,7 +34,7 @@ class Roads:
         self._deadline = deadline
         self._numbers = 0
         self._columns: dict[int, Columns] = {}
-        self._opened: dict[int, dict[int, tuple[Ids, Floats]]] = {}
+        self._opened: dict[tuple[int, bool], dict[int, tuple[Ids, Floats]]] = {}
 
     def follow(self, path: Path, sources: Ids, *, known: bool) -> Table:
         """The edges of a path from distinct sources, ascending: columns FROM, TO.
@@ -59,8 +60,36 @@ class Roads:
             case Closure(of, start):
                 return self._closure(of, sources, start)
 
+    def anywhere(self, path: Path, *, known: bool) -> Table:
+        """All edges of a path, where neither end is named or found: columns FROM, TO.
+
+        A predicted one has an end that its relation has in the graph; the other is like those that do, at least, and as
+        doubtful as its kind (κ): a question that starts nowhere cannot take it to be of the right one.
+        """
+        if known:
+            return self.follow(path, self.starts(path), known=True)
+        match path:
+            case Link(relation):
+                inverse = self.graph.inverse(relation)
+                typed, like = self._engine.hops.kinds(inverse)
+                ahead = self._rows(relation, np.flatnonzero(typed | like), doubted=True)
+                behind = self._rows(inverse, np.flatnonzero(self._engine.hops.kinds(relation)[1]), doubted=True)
+                turned = Table((TO, FROM), behind.ids, behind.p, behind.known)
+                return stacked([ahead, turned], (FROM, TO))
+            case Steps(parts):
+                found = self.anywhere(parts[0], known=False)
+                for part in parts[1:]:
+                    found = self._onward(found, part, known=False)
+                return found
+            case Ways(parts):
+                return either([self.anywhere(part, known=False) for part in parts], (FROM, TO))
+            case Maybe(of):
+                return stacked([_standing(self.starts(path)), self.anywhere(of, known=False)], (FROM, TO)).best()
+            case Closure():
+                return self.follow(path, self.starts(path), known=True)
+
     def starts(self, path: Path) -> Ids:
-        """The entities that an edge of a path may start at, ascending."""
+        """The entities that a known edge of a path may start at, ascending."""
         match path:
             case Link(relation):
                 return self._engine.known.candidates(self.graph.inverse(relation)).astype(np.int64)
@@ -103,11 +132,11 @@ class Roads:
         check_rows(len(found[0]))
         return Table.of((FROM, TO), np.stack(found, axis=1).astype(np.int64))
 
-    def _rows(self, relation: int, sources: Ids) -> Table:
-        opened = self._opened.setdefault(relation, {})
-        self._open(
-            relation, opened, np.array([each for each in sources.tolist() if each not in opened], dtype=np.int64)
-        )
+    def _rows(self, relation: int, sources: Ids, *, doubted: bool = False) -> Table:
+        """The plausible edges of a relation from some entities, which may be `doubted` to be of the right kind."""
+        opened = self._opened.setdefault((relation, doubted), {})
+        missing = [each for each in sources.tolist() if each not in opened]
+        self._open(relation, opened, np.array(missing, dtype=np.int64), doubted)
         rows = [opened[each] for each in sources.tolist()]
         count = [len(targets) for targets, _ in rows]
         check_rows(sum(count))
@@ -116,7 +145,7 @@ class Roads:
         target, p = (np.concatenate(each) for each in zip(*rows, strict=True))
         return Table.of((FROM, TO), np.stack([np.repeat(sources, count), target], axis=1), p, p == 1.0)
 
-    def _open(self, relation: int, opened: dict[int, tuple[Ids, Floats]], sources: Ids) -> None:
+    def _open(self, relation: int, opened: dict[int, tuple[Ids, Floats]], sources: Ids, doubted: bool) -> None:
         """Compute the rows of entities, and keep what is plausible of them."""
         targets = self._engine.known.candidates(relation).astype(np.int64)
         if not len(targets):
@@ -132,6 +161,9 @@ class Roads:
             self._deadline.check()
             part = sources[first : first + _TOGETHER]
             columns = self._columns_of(relation, part, targets)
+            if doubted:
+                own = self._engine.hops.log_kind(self.graph.inverse(relation))[part]
+                columns = replace(columns, kind=np.minimum(own[:, None], columns.kind))
             rows = self._engine.hops.values(part, columns)
             reached = targets if columns.entities is None else columns.entities
             place, target = self._engine.known.facts_of(part, relation)

@@ -207,7 +207,7 @@ class Matcher:
         back = inverted(path, self._graph.inverse)
         starts, ends = self._bound(source, table, path), self._bound(target, table, back)
         if starts is None and ends is None:
-            starts, ends = self.roads.starts(path), self.roads.starts(back)
+            return self._between(self.roads.anywhere(path, known=known), source, target)
         # A question starts from what it names, and whoever it starts from is taken to be of the right kind.
         if starts is None or (isinstance(source, str) and not isinstance(target, str)):
             source, path, target, starts = target, back, source, ends

@@ -311,7 +311,8 @@ class _Translator:
     def _pattern(self, node: Any) -> Pattern:
         match node.name:
             case "BGP":
-                return Basic(tuple(edge for triple in node.triples for edge in self._edges(*triple)))
+                triples = dict.fromkeys(tuple(triple) for triple in node.triples)  # said twice is said once
+                return Basic(tuple(edge for triple in triples for edge in self._edges(*triple)))
             case "Join":
                 return Joined(self._pattern(node.p1), self._pattern(node.p2))
             case "Union":
