@@ -109,15 +109,20 @@ def check(run: Engine | Run | Path | str, query: str | Query, entity: str) -> Ve
 
 @checked
 def sparql(
-    run: Engine | Run | Path | str, query: str, *, known: bool = False, threshold: float | None = None
+    run: Engine | Run | Path | str,
+    query: str,
+    *,
+    known: bool = False,
+    threshold: float | None = None,
+    candidates: Candidates = "typed",
 ) -> Solutions | Truth | Statements:
     """The rows of a SPARQL SELECT, the truth of an ASK, or the triples of a CONSTRUCT, over known and predicted edges.
 
     The rows that facts make answers come first, then predicted ones of a probability of at least `threshold`, one half
     where nothing is said; a query that names ?probability or ?status gets all that are plausible. With `known` the
-    results are those of any SPARQL engine. Open an `Engine` to ask more than once.
+    results are those of any SPARQL engine. `candidates` are those of `ask`. Open an `Engine` to ask more than once.
     """
-    return open_engine(run, quietly=True).sparql(query, known=known, threshold=threshold)
+    return open_engine(run, quietly=True).sparql(query, known=known, threshold=threshold, candidates=candidates)
 
 
 def open_engine(run: Engine | Run | Path | str, *, quietly: bool = False) -> Engine:
@@ -357,14 +362,20 @@ class Engine:
 
     @checked
     def sparql(
-        self, query: str, *, known: bool = False, threshold: float | None = None, deadline: Deadline = UNLIMITED
+        self,
+        query: str,
+        *,
+        known: bool = False,
+        threshold: float | None = None,
+        candidates: Candidates = "typed",
+        deadline: Deadline = UNLIMITED,
     ) -> Solutions | Truth | Statements:
         """The results of a SPARQL query, as the function `sparql` gives them."""
         if threshold is not None and not 0 < threshold <= 1:
             raise ConfigError(f"threshold is a probability above 0, at most 1; it cannot be {threshold}.")
-        from blockhole.answering.sparql.answer import answer
+        from blockhole.answering.sparql.answer import Wishes, answer
 
-        return answer(self, query, known=known, threshold=threshold, deadline=deadline)
+        return answer(self, query, Wishes(known, threshold, candidates, deadline))
 
     @checked
     def require_calibration(self, *, unless: bool = False) -> None:

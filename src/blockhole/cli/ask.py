@@ -11,6 +11,7 @@ import typer
 
 import blockhole
 from blockhole.cli.options import (
+    CandidatesOption,
     ColumnsOption,
     LiteralsOption,
     NamesOption,
@@ -51,10 +52,7 @@ def ask(
         typer.Argument(help="Such as 'William/^fatherOf/brotherOf & !Andrew'; without one, a prompt opens."),
     ] = None,
     top: TopOption = 10,
-    candidates: Annotated[
-        Literal["typed", "all"],
-        typer.Option(help="What a hop may lead to: entities that its relation takes in the graph, or all."),
-    ] = "typed",
+    candidates: CandidatesOption = "typed",
     only: Annotated[Literal["known", "predicted"] | None, typer.Option(help="Print only these answers.")] = None,
     offset: Annotated[int, typer.Option(min=0, help="Pass over so many known and so many predicted answers.")] = 0,
     file: Annotated[Path | None, typer.Option(help="File of queries: TSV or JSON lines.")] = None,
@@ -282,6 +280,7 @@ def sparql(
             "where the query names ?probability or ?status)."
         ),
     ] = None,
+    candidates: CandidatesOption = "typed",
     names: NamesOption = "full",
     json: JsonFlag = False,
 ) -> None:
@@ -293,7 +292,7 @@ def sparql(
     from blockhole.answering.sparql.results import Solutions, written
 
     engine = blockhole.Engine.opened(run)
-    result = engine.sparql(_query_text(query), known=known, threshold=threshold)
+    result = engine.sparql(_query_text(query), known=known, threshold=threshold, candidates=candidates)
     if output in (None, "table") and not json and isinstance(result, Solutions):
         _print_solutions(result, shown_names(engine.graph, names))
     else:

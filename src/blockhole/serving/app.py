@@ -28,6 +28,7 @@ from blockhole.answering.connections import PathsReport
 from blockhole.answering.engine import Verdict
 from blockhole.answering.known import Neighbourhood
 from blockhole.answering.proofs import Explanation
+from blockhole.answering.search import Candidates
 from blockhole.errors import nearest_or_all, ought_to_be, quoted
 from blockhole.serving.front import ApiKey, Front, Hosts, failure_json
 from blockhole.serving.observing import CONTENT_TYPE, Metrics, log
@@ -362,13 +363,14 @@ async def sparql(
     query: Annotated[str | None, Query(description="A query; without one, the description of this service.")] = None,
     known: KnownParameter = False,
     threshold: ThresholdParameter = None,
+    candidates: Candidates = "typed",
     run_name: RunParameter = None,
 ) -> Response:
     """The results of a SPARQL query over known and predicted edges, by the SPARQL 1.1 Protocol."""
     refuse_data_sets(request.query_params)
     if query is None:
         return described(request)
-    return await _sparql(request, state, Asked(query, known, threshold, run_name))
+    return await _sparql(request, state, Asked(query, known, threshold, candidates, run_name))
 
 
 @router.post("/sparql", response_class=Response, responses=_results(408, 413, 415), openapi_extra=_QUERY_BODY)
@@ -377,16 +379,18 @@ async def sparql_post(
     state: Serving,
     known: KnownParameter = False,
     threshold: ThresholdParameter = None,
+    candidates: Candidates = "typed",
     run_name: RunParameter = None,
 ) -> Response:
     """The same for a query in the body, or in a form, whose fields are those of the address."""
-    return await _sparql(request, state, await asked_in_body(request, Asked("", known, threshold, run_name)))
+    return await _sparql(
+        request, state, await asked_in_body(request, Asked("", known, threshold, candidates, run_name))
+    )
 
 
 async def _sparql(request: Request, state: State, asked: Asked) -> Response:
     accepted = preferred(request, FORMATS)
-    result = await state.service.sparql(state.runs.find(asked.run), asked.query, asked.known, asked.threshold)
-    return results_in(accepted, result)
+    return results_in(accepted, await state.service.sparql(state.runs.find(asked.run), asked))
 
 
 @router.get("/metrics", response_class=PlainTextResponse, responses=_as_json())

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from blockhole.answering.search import Candidates
 from blockhole.answering.sparql.results import (
     GRAPH_MEDIA_TYPES,
     MEDIA_TYPES,
@@ -42,6 +43,7 @@ class Asked:
     query: str
     known: bool
     threshold: float | None
+    candidates: Candidates
     run: str | None
 
 
@@ -54,7 +56,7 @@ async def asked_in_body(request: Request, otherwise: Asked) -> Asked:
         raise _malformed("the body is not text in UTF-8; send it as such.") from None
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "application/sparql-query":
-        return Asked(body, otherwise.known, otherwise.threshold, otherwise.run)
+        return replace(otherwise, query=body)
     try:
         form = dict(parse_qsl(body, keep_blank_values=True, max_num_fields=_MOST_FIELDS))
     except ValueError:
@@ -65,7 +67,9 @@ async def asked_in_body(request: Request, otherwise: Asked) -> Asked:
             raise _malformed("SPARQL Update is not supported: a run is read, never changed.")
         raise _malformed("the query is missing; send it as the body, or as the field query of a form.")
     known = form["known"].lower() in ("true", "1") if "known" in form else otherwise.known
-    return Asked(form["query"], known, _threshold(form, otherwise.threshold), form.get("run", otherwise.run))
+    candidates: Candidates = "all" if form.get("candidates", otherwise.candidates) == "all" else "typed"
+    threshold, run = _threshold(form, otherwise.threshold), form.get("run", otherwise.run)
+    return Asked(form["query"], known, threshold, candidates, run)
 
 
 def _threshold(form: Mapping[str, str], otherwise: float | None) -> float | None:
@@ -93,7 +97,7 @@ def _malformed(message: str) -> Refusal:
 
 def results_in(accepted: Sequence[str], result: Solutions | Truth | Statements) -> Response:
     """Results in the first format that fits them."""
-    media: dict[str, str] = {**(GRAPH_MEDIA_TYPES if isinstance(result, Statements) else MEDIA_TYPES)}
+    media = dict[str, str](GRAPH_MEDIA_TYPES.items() if isinstance(result, Statements) else MEDIA_TYPES.items())
     form = next((each for each in accepted if each in media), None)
     if form is None:
         raise _unacceptable("triples" if isinstance(result, Statements) else "results", list(media.values()))

@@ -17,6 +17,7 @@ from blockhole.errors import ConfigError, QueryError, RunError
 from blockhole.queries.language import Query, encode_hop, parse, pieces
 from blockhole.serving.lanes import Batcher, Lane
 from blockhole.serving.observing import Metrics
+from blockhole.serving.protocol import Asked
 from blockhole.serving.schemas import (
     AskBody,
     CheckBody,
@@ -114,14 +115,14 @@ class Service:
             find = partial(paths, max_length=body.max_length, top=body.top, deadline=deadline)
             return await self._lanes["long"].run(partial(find, run.engine, body.source, body.target))
 
-    async def sparql(
-        self, run: ServedRun, query: str, known: bool, threshold: float | None
-    ) -> Solutions | Truth | Statements:
+    async def sparql(self, run: ServedRun, asked: Asked) -> Solutions | Truth | Statements:
         """The results of a SPARQL query."""
         deadline = Deadline(self._settings.timeout)
-        with refusing({"query": query}, setting="threshold"):
-            find = partial(run.engine.sparql, query, known=known, threshold=threshold, deadline=deadline)
-            return await self._lanes["sparql"].run(find)
+        with refusing({"query": asked.query}, setting="threshold"):
+            options = {"known": asked.known, "threshold": asked.threshold, "candidates": asked.candidates}
+            return await self._lanes["sparql"].run(
+                partial(run.engine.sparql, asked.query, **options, deadline=deadline)  # type: ignore[arg-type]
+            )
 
     async def entity(self, run: ServedRun, name: str, limit: int, relation: str | None, offset: int) -> Neighbourhood:
         """The facts about an entity, or those of one relation."""

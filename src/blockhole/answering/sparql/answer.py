@@ -7,12 +7,13 @@ first, down to a threshold: one half, unless the query or its asker says otherwi
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cmp_to_key
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from blockhole.answering.search import PLAUSIBLE, Deadline
+from blockhole.answering.search import PLAUSIBLE, Candidates, Deadline
 from blockhole.answering.sparql.expressions import holds, status, values
 from blockhole.answering.sparql.matching import Matcher
 from blockhole.answering.sparql.patterns import PROBABILITY, SPECIAL, STATUS, Filtered, is_negated, variables_of
@@ -31,26 +32,35 @@ _FLOORS = (0.9, 0.5, 0.2, 0.05, 0.01)
 """Where a search for the best few stops to see whether it has them."""
 
 
-def answer(
-    engine: Engine, query: str, *, known: bool, threshold: float | None, deadline: Deadline
-) -> Solutions | Truth | Statements:
+@final
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """Which answers are wanted, as `Engine.sparql` takes it."""
+
+    known: bool
+    threshold: float | None
+    candidates: Candidates
+    deadline: Deadline
+
+
+def answer(engine: Engine, query: str, wishes: Wishes) -> Solutions | Truth | Statements:
     """The results of a query."""
-    return _Answer(engine, query, known, threshold, deadline).result()
+    return _Answer(engine, query, wishes).result()
 
 
 @final
 class _Answer:
     """One query, and the rows that were found for it."""
 
-    def __init__(self, engine: Engine, query: str, known: bool, threshold: float | None, deadline: Deadline) -> None:
+    def __init__(self, engine: Engine, query: str, wishes: Wishes) -> None:
         self._engine = engine
         self._terms = Terms(engine.graph)
+        self._wishes = wishes
         self._request = request = understand(query, self._terms)
-        self._known_only = known or request.known_only
-        given = request.threshold if threshold is None else threshold
-        self._least = max(PLAUSIBLE, given or (PLAUSIBLE if request.names_probability else LIKELY))
-        self._deadline = deadline
-        self._matcher = Matcher(engine, self._terms, deadline)
+        self._known_only = wishes.known or request.known_only
+        threshold = request.threshold if wishes.threshold is None else wishes.threshold
+        self._least = max(PLAUSIBLE, threshold or (PLAUSIBLE if request.names_probability else LIKELY))
+        self._matcher = Matcher(engine, self._terms, wishes.candidates, wishes.deadline)
         self._complete = True
         engine.require_calibration(unless=self._known_only)
 
@@ -138,7 +148,9 @@ class _Answer:
             (variable,) = needed
             query = as_query(self._engine, pattern, variable)
             if query is not None:
-                found = likely_answers(self._engine, query, variable, floor, self._deadline)
+                found = likely_answers(
+                    self._engine, query, variable, floor, self._wishes.candidates, self._wishes.deadline
+                )
                 for condition in conditions:
                     found = found.take(holds(condition, found, self._terms))
                 return found

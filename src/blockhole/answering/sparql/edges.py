@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from blockhole.answering.search import PLAUSIBLE, Deadline
+from blockhole.answering.search import PLAUSIBLE, Candidates, Deadline
 from blockhole.answering.sparql.patterns import Closure, Link, Maybe, Path, Steps, Ways
 from blockhole.answering.sparql.tables import Floats, Ids, Table, check_rows, join, keys, stacked
 from blockhole.errors import QueryTooCostly
@@ -20,6 +21,8 @@ _TOGETHER = 64
 """Rows that are computed at a time."""
 _NUMBERS = 2**28
 """Probabilities that one query may have computed: half a minute of a processor's time at a width of a thousand."""
+CERTAIN = 1.0
+"""A floor at which only facts count."""
 FROM, TO = "/from", "/to"
 """The columns of where a path starts and of where it leads."""
 
@@ -28,65 +31,68 @@ FROM, TO = "/from", "/to"
 class Roads:
     """The edges of a graph, known and predicted, for one query."""
 
-    def __init__(self, engine: Engine, deadline: Deadline) -> None:
+    def __init__(self, engine: Engine, candidates: Candidates, deadline: Deadline) -> None:
         self.graph = engine.graph
         self._engine = engine
         self._deadline = deadline
+        self._candidates = candidates
         self._numbers = 0
-        self._columns: dict[int, Columns] = {}
+        self._columns: dict[tuple[int, bool], Columns] = {}
         self._opened: dict[tuple[int, bool], dict[int, tuple[Ids, Floats]]] = {}
 
-    def follow(self, path: Path, sources: Ids, *, known: bool) -> Table:
-        """The edges of a path from distinct sources, ascending: columns FROM, TO.
+    def follow(self, path: Path, sources: Ids, floor: float) -> Table:
+        """The edges of a path from distinct sources, ascending, of a probability of at least `floor`: FROM, TO.
 
-        By known facts they are a bag, as SPARQL has it: each way there is an edge. With predicted ones each is there
+        At a floor of 1 they are known, and a bag, as SPARQL has it: each way there is an edge. Below, each is there
         once, its probability that of the best way, and 1 - ∏(1 - p) over alternatives. Below `PLAUSIBLE` there is none.
         """
         self._deadline.check()
         sources = sources[(sources >= 0) & (sources < self.graph.num_entities)]
         match path:
             case Link(relation):
-                return self._facts(relation, sources) if known else self._rows(relation, sources)
+                return self._facts(relation, sources) if floor >= CERTAIN else self._rows(relation, sources, floor)
             case Steps(parts):
-                found = self.follow(parts[0], sources, known=known)
+                found = self.follow(parts[0], sources, floor)
                 for part in parts[1:]:
-                    found = self._onward(found, part, known)
+                    found = self._onward(found, part, floor)
                 return found
-            case Ways(parts):
-                ways = [self.follow(part, sources, known=known) for part in parts]
-                return stacked(ways, (FROM, TO)) if known else either(ways, (FROM, TO))
+            case Ways(parts) if floor >= CERTAIN:
+                return stacked([self.follow(part, sources, floor) for part in parts], (FROM, TO))
+            case Ways(parts):  # which are together more probable than one by one
+                return either([self.follow(part, sources, PLAUSIBLE) for part in parts], (FROM, TO)).plausible(floor)
             case Maybe(of):
-                return stacked([_standing(sources), self.follow(of, sources, known=known)], (FROM, TO)).best()
+                return stacked([_standing(sources), self.follow(of, sources, floor)], (FROM, TO)).best()
             case Closure(of, start):
                 return self._closure(of, sources, start)
 
-    def anywhere(self, path: Path, *, known: bool) -> Table:
-        """All edges of a path, where neither end is named or found: columns FROM, TO.
+    def anywhere(self, path: Path, floor: float) -> Table:
+        """All edges of a path of at least a probability, where neither end is named or found: columns FROM, TO.
 
         A predicted one has an end that its relation has in the graph; the other is like those that do, at least, and as
         doubtful as its kind (κ): a question that starts nowhere cannot take it to be of the right one.
         """
-        if known:
-            return self.follow(path, self.starts(path), known=True)
+        if floor >= CERTAIN:
+            return self.follow(path, self.starts(path), CERTAIN)
         match path:
             case Link(relation):
                 inverse = self.graph.inverse(relation)
                 typed, like = self._engine.hops.kinds(inverse)
-                ahead = self._rows(relation, np.flatnonzero(typed | like), doubted=True)
-                behind = self._rows(inverse, np.flatnonzero(self._engine.hops.kinds(relation)[1]), doubted=True)
+                ahead = self._rows(relation, np.flatnonzero(typed | like), floor, doubted=True)
+                others = np.flatnonzero(self._engine.hops.kinds(relation)[1])
+                behind = self._rows(inverse, others, floor, doubted=True)
                 turned = Table((TO, FROM), behind.ids, behind.p, behind.known)
                 return stacked([ahead, turned], (FROM, TO))
             case Steps(parts):
-                found = self.anywhere(parts[0], known=False)
+                found = self.anywhere(parts[0], floor)
                 for part in parts[1:]:
-                    found = self._onward(found, part, known=False)
+                    found = self._onward(found, part, floor)
                 return found
             case Ways(parts):
-                return either([self.anywhere(part, known=False) for part in parts], (FROM, TO))
+                return either([self.anywhere(part, PLAUSIBLE) for part in parts], (FROM, TO)).plausible(floor)
             case Maybe(of):
-                return stacked([_standing(self.starts(path)), self.anywhere(of, known=False)], (FROM, TO)).best()
+                return stacked([_standing(self.starts(path)), self.anywhere(of, floor)], (FROM, TO)).best()
             case Closure():
-                return self.follow(path, self.starts(path), known=True)
+                return self.follow(path, self.starts(path), CERTAIN)
 
     def starts(self, path: Path) -> Ids:
         """The entities that a known edge of a path may start at, ascending."""
@@ -132,12 +138,12 @@ class Roads:
         check_rows(len(found[0]))
         return Table.of((FROM, TO), np.stack(found, axis=1).astype(np.int64))
 
-    def _rows(self, relation: int, sources: Ids, *, doubted: bool = False) -> Table:
+    def _rows(self, relation: int, sources: Ids, floor: float, *, doubted: bool = False) -> Table:
         """The plausible edges of a relation from some entities, which may be `doubted` to be of the right kind."""
         opened = self._opened.setdefault((relation, doubted), {})
         missing = [each for each in sources.tolist() if each not in opened]
         self._open(relation, opened, np.array(missing, dtype=np.int64), doubted)
-        rows = [opened[each] for each in sources.tolist()]
+        rows = [(targets[p >= floor], p[p >= floor]) for targets, p in (opened[each] for each in sources.tolist())]
         count = [len(targets) for targets, _ in rows]
         check_rows(sum(count))
         if not rows:
@@ -147,7 +153,8 @@ class Roads:
 
     def _open(self, relation: int, opened: dict[int, tuple[Ids, Floats]], sources: Ids, doubted: bool) -> None:
         """Compute the rows of entities, and keep what is plausible of them."""
-        targets = self._engine.known.candidates(relation).astype(np.int64)
+        typed = doubted or self._candidates == "typed"
+        targets = self._engine.known.candidates(relation) if typed else np.arange(self.graph.num_entities)
         if not len(targets):
             opened.update({each: (np.zeros(0, dtype=np.int64), np.zeros(0)) for each in sources.tolist()})
             return
@@ -160,7 +167,7 @@ class Roads:
         for first in range(0, len(sources), _TOGETHER):
             self._deadline.check()
             part = sources[first : first + _TOGETHER]
-            columns = self._columns_of(relation, part, targets)
+            columns = self._columns_of(relation, part, targets if typed else None)
             if doubted:
                 own = self._engine.hops.log_kind(self.graph.inverse(relation))[part]
                 columns = replace(columns, kind=np.minimum(own[:, None], columns.kind))
@@ -172,30 +179,31 @@ class Roads:
                 there = np.flatnonzero(row >= PLAUSIBLE)
                 opened[source] = reached[there].astype(np.int64), row[there].astype(np.float64)
 
-    def _columns_of(self, relation: int, sources: Ids, targets: Ids) -> Columns:
+    def _columns_of(self, relation: int, sources: Ids, targets: NDArray[np.integer] | None) -> Columns:
         proposed = self._engine.proposed(sources, relation, targets)
         if proposed is not targets and proposed is not None:  # of very many, an index names the likely ones
             facts = self._engine.known.targets(np.sort(sources), relation)
             return self._engine.hops.columns(relation, np.union1d(proposed, facts))
-        if relation not in self._columns:
-            self._columns[relation] = self._engine.hops.columns(relation, targets)
-        return self._columns[relation]
+        key = relation, targets is None
+        if key not in self._columns:
+            self._columns[key] = self._engine.hops.columns(relation, targets)
+        return self._columns[key]
 
-    def _onward(self, found: Table, path: Path, known: bool) -> Table:
+    def _onward(self, found: Table, path: Path, floor: float) -> Table:
         """The edges of a path that goes on where another leads."""
         middle = Table((FROM, "/via"), found.ids, found.p, found.known)
-        further = self.follow(path, np.unique(found.column(TO)), known=known)
+        further = self.follow(path, np.unique(found.column(TO)), floor)
         further = Table(("/via", TO), further.ids, further.p, further.known)
-        both = join(middle, further, 0.0 if known else PLAUSIBLE).project((FROM, TO))
-        return both if known else both.best()
+        both = join(middle, further, floor).project((FROM, TO))
+        return both if floor >= CERTAIN else both.best()
 
     def _closure(self, path: Path, sources: Ids, start: bool) -> Table:
         """All that known edges lead to, in one hop or more; and the start itself, if it counts."""
-        first = _standing(sources) if start else self.follow(path, sources, known=True).best()
+        first = _standing(sources) if start else self.follow(path, sources, CERTAIN).best()
         seen, newest = first, first
         while len(newest):
             self._deadline.check()
-            reached = self._onward(newest, path, known=True).best()
+            reached = self._onward(newest, path, CERTAIN).best()
             both = keys(np.concatenate([seen.ids, reached.ids]))
             newest = reached.take(~np.isin(both[len(seen) :], both[: len(seen)]))
             seen = stacked([seen, newest], (FROM, TO))

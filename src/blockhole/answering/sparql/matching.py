@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, final
 
 import numpy as np
 
-from blockhole.answering.search import PLAUSIBLE, Deadline
-from blockhole.answering.sparql.edges import FROM, TO, Roads, either
+from blockhole.answering.search import PLAUSIBLE, Candidates, Deadline
+from blockhole.answering.sparql.edges import CERTAIN, FROM, TO, Roads, either
 from blockhole.answering.sparql.expressions import holds
 from blockhole.answering.sparql.patterns import (
     Basic,
@@ -43,18 +43,17 @@ if TYPE_CHECKING:
 
 _PASSED_ON = 100_000
 """Bindings that narrow another pattern down; beyond it, both are found on their own and joined."""
-CERTAIN = 1.0
 
 
 @final
 class Matcher:
     """Finds the solutions of patterns, for one query."""
 
-    def __init__(self, engine: Engine, terms: Terms, deadline: Deadline) -> None:
+    def __init__(self, engine: Engine, terms: Terms, candidates: Candidates, deadline: Deadline) -> None:
         self._terms = terms
         self._deadline = deadline
         self._graph = engine.graph
-        self.roads = Roads(engine, deadline)
+        self.roads = Roads(engine, candidates, deadline)
 
     def known(self, pattern: Pattern) -> Table:
         """The solutions by facts alone, a bag as SPARQL defines it."""
@@ -200,19 +199,18 @@ class Matcher:
     def _edge(self, edge: Edge, table: Table, floor: float) -> Table:
         """The solutions of one edge that may be joined with those found so far."""
         source, path, target = edge
-        known = floor >= CERTAIN
-        if not isinstance(source, str) and not isinstance(target, str) and isinstance(path, Link) and not known:
+        if not isinstance(source, str) and not isinstance(target, str) and isinstance(path, Link) and floor < CERTAIN:
             p = np.array([self.roads.probability(source, path.relation, target)])
             return Table.of((), np.zeros((1, 0), dtype=np.int64), p, p == 1.0).plausible(floor)
         back = inverted(path, self._graph.inverse)
         starts, ends = self._bound(source, table, path), self._bound(target, table, back)
         if starts is None and ends is None:
-            return self._between(self.roads.anywhere(path, known=known), source, target)
+            return self._between(self.roads.anywhere(path, floor), source, target)
         # A question starts from what it names, and whoever it starts from is taken to be of the right kind.
         if starts is None or (isinstance(source, str) and not isinstance(target, str)):
             source, path, target, starts = target, back, source, ends
         assert starts is not None
-        return self._between(self.roads.follow(path, starts, known=known), source, target)
+        return self._between(self.roads.follow(path, starts, floor), source, target)
 
     def _bound(self, end: Term, table: Table, path: Path) -> Ids | None:
         """The entities that an end of an edge may be, if that is known: distinct, ascending."""

@@ -247,9 +247,12 @@ def _xml_term(term: str) -> str:
     kind, text, language, datatype = taken_apart(term)
     more = "" if language is None else f" xml:lang={quoteattr(language)}"
     more += "" if datatype is None else f" datatype={quoteattr(datatype)}"
-    # XML has no control characters, and takes a carriage return for the end of a line.
+    # XML has no control characters, and readers may cut or change white space that is not spelled out.
     shown = "".join(c if c in "\t\n\r" or c >= " " else "\ufffd" for c in text)
-    return f"<{kind}{more}>{escape(shown, {chr(13): '&#13;'})}</{kind}>"
+    return f"<{kind}{more}>{escape(shown, _SPACES)}</{kind}>"
+
+
+_SPACES = {"\t": "&#9;", "\n": "&#10;", "\r": "&#13;"}
 
 
 def _csv_term(term: str) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
 
-from blockhole.answering.search import Deadline, Search, Wanted, nth_largest
+from blockhole.answering.search import Candidates, Deadline, Search, Wanted, nth_largest
 from blockhole.answering.sparql.patterns import (
     Basic,
     Edge,
@@ -47,12 +47,14 @@ def as_query(engine: Engine, pattern: Pattern, variable: str) -> Encoded | None:
         return None
 
 
-def likely_answers(engine: Engine, query: Encoded, variable: str, floor: float, deadline: Deadline) -> Table:
+def likely_answers(
+    engine: Engine, query: Encoded, variable: str, floor: float, candidates: Candidates, deadline: Deadline
+) -> Table:
     """The answers of a probability of at least `floor`, and all known ones."""
     known = engine.known.plan_answers(query.plan)
     among = np.ones(engine.graph.num_entities, dtype=bool)
     among[known] = False
-    search = Search(engine, query.plan, "typed", deadline)
+    search = Search(engine, query.plan, candidates, deadline)
     certain = not query.query.has_negation
     top = _FIRST
     while True:

@@ -119,8 +119,6 @@ class _Translator:
         if node.name == "AggregateJoin":
             counts, groups, sources = self._aggregates(node, sources)
             node = node.p.p
-        elif node.name == "Filter" and node.p.name == "AggregateJoin":
-            self._refuse("HAVING", "HAVING is not supported; filter the counts where they are read")
         final_filters, node = self._lifted(node)
         where = self._pattern(node)
         self._check_specials(where)
@@ -212,6 +210,8 @@ class _Translator:
                     declared[tokens[place + 1][0].removesuffix(":")] = tokens[place + 2][0][1:-1]
                 elif word not in ("PREFIX", "BASE") and first is None:
                     first = token
+                if word == "HAVING":
+                    raise self._at(token.start(), "HAVING is not supported; filter the counts where they are read")
                 if word == "SERVICE":
                     raise self._at(token.start(), "SERVICE is not supported: nothing is asked of other servers")
         if first is not None and first[0].upper() in _UPDATES:
