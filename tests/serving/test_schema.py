@@ -29,6 +29,8 @@ OPERATIONS = [
     ("GET", "/api/parse"),
     ("GET", "/api/entity"),
     ("GET", "/api/entity/{name}"),
+    ("GET", "/sparql"),
+    ("POST", "/sparql"),
 ]
 BARE = [("GET", "/api/runs"), ("GET", "/healthz"), ("GET", "/metrics")]
 """Without parameters nothing about them can be wrong."""

@@ -122,6 +122,7 @@ def sparql(
     where nothing is said; a query that names ?probability or ?status gets all that are plausible. With `known` the
     results are those of any SPARQL engine. `candidates` are those of `ask`. Open an `Engine` to ask more than once.
     """
+    check_threshold(threshold)
     return open_engine(run, quietly=True).sparql(query, known=known, threshold=threshold, candidates=candidates)
 
 
@@ -371,8 +372,7 @@ class Engine:
         deadline: Deadline = UNLIMITED,
     ) -> Solutions | Truth | Statements:
         """The results of a SPARQL query, as the function `sparql` gives them."""
-        if threshold is not None and not 0 < threshold <= 1:
-            raise ConfigError(f"threshold is a probability above 0, at most 1; it cannot be {threshold}.")
+        check_threshold(threshold)
         from blockhole.answering.sparql.answer import Wishes, answer
 
         return answer(self, query, Wishes(known, threshold, candidates, deadline))
@@ -457,6 +457,12 @@ class Engine:
 def check_top(top: int) -> None:
     """Refuse a number of answers that is not one."""
     check_argument("top", top, Count)
+
+
+def check_threshold(threshold: float | None) -> None:
+    """Refuse a least probability that is none."""
+    if threshold is not None and not 0 < threshold <= 1:
+        raise ConfigError(f"threshold must be a probability above 0, at most 1, not {threshold:g}.")
 
 
 _REMEDY = "make it with: blockhole calibrate RUN"

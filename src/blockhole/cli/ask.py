@@ -266,7 +266,7 @@ def answers(
 def sparql(
     run: RunArgument,
     query: Annotated[str, typer.Argument(help="A query, a file that holds one, or - for standard input.")],
-    output: Annotated[
+    format: Annotated[
         Literal["table", "json", "xml", "csv", "tsv", "turtle", "ntriples", "rdfxml", "jsonld"] | None,
         typer.Option(
             "--format", help="table, json, xml, csv or tsv; for CONSTRUCT turtle, ntriples, rdfxml or jsonld."
@@ -293,10 +293,10 @@ def sparql(
 
     engine = blockhole.Engine.opened(run)
     result = engine.sparql(_query_text(query), known=known, threshold=threshold, candidates=candidates)
-    if output in (None, "table") and not json and isinstance(result, Solutions):
+    if format in (None, "table") and not json and isinstance(result, Solutions):
         _print_solutions(result, shown_names(engine.graph, names))
     else:
-        typer.echo(written(result, "json" if json else output).rstrip("\n"))
+        typer.echo(written(result, "json" if json else format).rstrip("\n"))
     if not result.complete:
         stderr().print("the search ended at a limit: there may be better answers that it has not seen")
 

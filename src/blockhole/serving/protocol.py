@@ -76,7 +76,7 @@ def _threshold(form: Mapping[str, str], otherwise: float | None) -> float | None
     try:
         return float(form["threshold"]) if "threshold" in form else otherwise
     except ValueError:
-        message = f"threshold is a probability above 0, at most 1; it cannot be {quoted(form['threshold'])}."
+        message = f"threshold must be a probability above 0, at most 1, not {quoted(form['threshold'])}."
         raise Refusal(422, Problem(kind="invalid", message=message, place=Place(field="threshold"))) from None
 
 

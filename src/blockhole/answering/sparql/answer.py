@@ -119,6 +119,8 @@ class _Answer:
         floors = [least] if wanted is None else [*(each for each in _FLOORS if each > least), least]
         seen: Table | None = None
         negated = is_negated(self._request.where)
+        if wanted is not None and not negated and len(self._filtered(known)) >= wanted:
+            return known, Table.empty(needed)  # what is certain fills the page
         for floor in floors:
             try:
                 found = self._likely(floor, frozenset(needed))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from blockhole.answering.search import PLAUSIBLE, Candidates, Deadline
 from blockhole.answering.sparql.patterns import Closure, Link, Maybe, Path, Steps, Ways
 from blockhole.answering.sparql.tables import Floats, Ids, Table, check_rows, join, keys, stacked
-from blockhole.errors import QueryTooCostly
+from blockhole.errors import QueryTooCostly, counted
 
 if TYPE_CHECKING:
     from blockhole.answering.engine import Engine
@@ -161,7 +161,7 @@ class Roads:
         self._numbers += len(sources) * len(targets)
         if self._numbers > _NUMBERS:
             raise QueryTooCostly(
-                f"the query needs the probabilities of {self._numbers:,} edges, and {_NUMBERS:,} are allowed; "
+                f"the query needs the probabilities of {counted(self._numbers, 'edge')}, and {_NUMBERS:,} are allowed; "
                 "name an entity in it, set a higher threshold, or ask for known answers only."
             )
         for first in range(0, len(sources), _TOGETHER):
