@@ -153,7 +153,7 @@ def asks(run: Path, count: int = 4000) -> list[bytes]:
         json.dumps({"query": str(query)})
         for query in spelled(graph, sample_walks(graph, count, lengths=(1, 3), seed=0))
     ]
-    return [post("/api/ask", body.encode()) for body in bodies]
+    return [post("/api/v1/ask", body.encode()) for body in bodies]
 
 
 def post(path: str, body: bytes) -> bytes:
@@ -237,7 +237,7 @@ def reload(server: Server, run: Path, bodies: list[bytes]) -> dict[str, Any]:
         for _ in range(count):
             began = monotonic()
             with urlopen(
-                Request(f"http://127.0.0.1:{server.port}/api/runs/{run.name}/reload", method="POST")
+                Request(f"http://127.0.0.1:{server.port}/api/v1/runs/{run.name}/reload", method="POST")
             ) as response:
                 assert response.status == 200
             times.append(monotonic() - began)

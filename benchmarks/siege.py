@@ -68,7 +68,7 @@ def attacks(request: bytes) -> dict[str, Attack]:
     """Every kind of attack by name; what each may get stands in `ALLOWED`."""
     known = b"Authorization: Bearer " + KEY.encode()
     head, _, body = request.partition(b"\r\n\r\n")
-    large = post("/api/ask", json.dumps({**json.loads(body), "top": 1000, "candidates": "all"}).encode())
+    large = post("/api/v1/ask", json.dumps({**json.loads(body), "top": 1000, "candidates": "all"}).encode())
 
     async def slow_reader(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, rng: Random, end: float) -> str:
         """One with the key, so that there is much to leave unread."""

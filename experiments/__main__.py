@@ -148,6 +148,25 @@ def reproduce_defaults(
         print_tables([table])
 
 
+@tables.command("families")
+def reproduce_families(
+    seed: SeedOption = None,
+    out: OutOption = RECORDS,
+    json: JsonFlag = False,
+) -> None:
+    """Missing uncles, cousins and in-laws in 20 generated families, and the likeliest second father."""
+    from experiments.families import SEEDS, families_table, read_families, record_families
+    from experiments.records import current_commit
+
+    seeds = SEEDS if seed is None else seed
+    with _resumable():
+        record_families(seeds, out, current_commit(), _say)
+    if json:
+        print_json({name: figures for name, figures in read_families(out).items() if int(name) in seeds})
+    else:
+        print_tables([families_table(out, seeds)])
+
+
 @tables.command("grid")
 def reproduce_grid(
     data: Annotated[str, typer.Option(metavar="NAME", help="Data set.")] = "wn11",
@@ -205,6 +224,40 @@ def _print(records: list[Record], table: str, split: Literal["dev", "test"], jso
     from experiments.tables import recorded_tables
 
     print_tables(recorded_tables(summary, table))
+
+
+@app.command("reliability")
+def show_reliability(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a calibrated run.")],
+    data: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Its data (default: what it was trained on).")
+    ] = None,
+    queries: Annotated[
+        str | None, typer.Option(metavar="NAME|FILE", help="A set of test queries (default: test paths).")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Queries of each type, or of each number of hops.")] = 200,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the queries drawn.")] = 0,
+    plots: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Also draw it, as SVG and PNG.")] = None,
+    json: JsonFlag = False,
+) -> None:
+    """How reliable the probabilities of a run are on test queries, beside those of version 0.1 where it had some."""
+    import blockhole
+    from blockhole.answering.calibrating import data_of
+    from experiments.reliability import measure_reliability
+
+    run = blockhole.Run.open(folder)
+    loaded = data_of(run) if data is None else blockhole.load(data)
+    chosen = None if queries is None else loaded.queries(queries, "test")
+    found = measure_reliability(run, loaded, chosen, limit, seed, _say)
+    if plots is not None:
+        for path in found.draw(plots, f"The ten best predicted answers, {loaded.name}, test"):
+            _say(f"wrote {path}")
+    if json:
+        print_json(
+            {name: {type_: each.to_dict() for type_, each in own.items()} for name, own in found.measured.items()}
+        )
+    else:
+        print_tables([found.table()])
 
 
 @app.command("results")

@@ -36,7 +36,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Asking": (
         "blockhole.answering.answers.Answer",
         "blockhole.answering.answers.Answers",
-        "blockhole.answering.known.KnownAnswers",
+        "blockhole.data.dataset.KnownAnswers",
         "blockhole.answering.engine.Question",
         "blockhole.answering.engine.Verdict",
         "blockhole.answering.sparql.results.Solution",

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from blockhole.answering.connections import paths
     from blockhole.answering.engine import Engine, ask, check, sparql
     from blockhole.answering.export import export
-    from blockhole.answering.known import answers_from_facts as answers
     from blockhole.answering.predicting import predict
     from blockhole.answering.proofs import explain
+    from blockhole.data.dataset import answers_from_facts as answers
     from blockhole.data.dataset import load, sample_queries
     from blockhole.errors import BlockholeError
     from blockhole.files.readers import read_graph, read_split
@@ -67,7 +67,7 @@ _HOMES = {
     "BlockholeError": "blockhole.errors.BlockholeError",
     "Engine": "blockhole.answering.engine.Engine",
     "Run": "blockhole.runs.run.Run",
-    "answers": "blockhole.answering.known.answers_from_facts",
+    "answers": "blockhole.data.dataset.answers_from_facts",
     "ask": "blockhole.answering.engine.ask",
     "audit": "blockhole.answering.auditing.audit",
     "calibrate": "blockhole.answering.calibrating.calibrate",

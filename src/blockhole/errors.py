@@ -20,6 +20,7 @@
     │   └── TrainingDiverged     the loss became NaN or infinite
     ├── UndefinedPath            the model has no score for paths of this length
     ├── OutOfTime                the query took longer than the time limit
+    ├── Cancelled                whoever asked ended the search
     ├── EvaluationError          the queries or scores cannot be evaluated
     ├── ExportError              vectors cannot be written to their destination
     └── MissingExtra             an optional dependency is missing: names the extra to install
@@ -190,6 +191,13 @@ class OutOfTime(BlockholeError):
         )
 
 
+class Cancelled(BlockholeError):
+    """A search was ended by whoever asked for it."""
+
+    def __init__(self) -> None:
+        super().__init__("the search was cancelled; ask again for its answers.")
+
+
 class EvaluationError(BlockholeError):
     """The queries or the scores cannot be evaluated."""
 
@@ -281,6 +289,7 @@ _KINDS = {
     "literal_error": "{expected}",
     "string_too_long": "at most {max_length} characters long",
     "too_short": "a list of at least {min_length}",
+    "too_long": "a list of at most {max_length}",
     "list_type": "a list",
     "tuple_type": "a list",
     "dict_type": "a section of named values",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -11,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from blockhole.answering.engine import Engine
+from blockhole.answering.reliability import judge_answers, measured_by_type
 from blockhole.answering.search import Candidates
 from blockhole.answering.sweep import Sweep
 from blockhole.data.dataset import DataSet, load
@@ -61,6 +63,7 @@ def evaluate(
     queries: QuerySet | Path | str | None = None,
     limit: Count | None = None,
     candidates: Candidates = "all",
+    reliability: bool = False,
     device: str = "auto",
     seed: Seed = 0,
     progress: Progress | None = None,
@@ -73,8 +76,9 @@ def evaluate(
     most memory to use, in bytes or as a text such as "2GB". With an `order` R1/R2, classification tells paths with
     R1/R2 from the same with R2/R1. The task "queries" takes a set of complex `queries` of the data by its name, a file
     of them or the set itself, at most `limit` of each type, drawn by `seed`, and ranks `candidates`: all entities, or
-    those that a relation takes in the graph ("typed"). `seed` draws the bootstrap intervals too. `progress` hears how
-    far a ranking has come. Ranking and completion have baselines beside their figures: chance, and counting how often a
+    those that a relation takes in the graph ("typed"); with `reliability` it also compares the probabilities of the ten
+    best predicted answers with what is true. `seed` draws the bootstrap intervals too. `progress` hears how far a
+    ranking has come. Ranking and completion have baselines beside their figures: chance, and counting how often a
     relation has an object in train; `remark` says where the model does not beat them.
     """
     run = _opened(run)
@@ -89,12 +93,13 @@ def evaluate(
         engine = Engine.open(run, graph=chosen.data.graph("train"), calibrated=True)
         return judge_queries(
             engine, chosen.data, chosen.queries if limit is None else chosen.queries.take(limit, seed), place,
-            name=chosen.name, ties=ties, candidates=candidates, memory=allowed, seed=seed, progress=progress,
+            name=chosen.name, ties=ties, candidates=candidates, reliability=reliability, memory=allowed, seed=seed,
+            progress=progress,
         )  # fmt: skip
-    if queries is not None or limit is not None or candidates != "all":
+    if queries is not None or limit is not None or candidates != "all" or reliability:
         raise EvaluationError(
-            "a set of queries (--queries), its --limit and its --candidates are for the task queries; leave them out, "
-            "or add --task queries."
+            "a set of queries (--queries), its --limit, its --candidates and its reliability are for the task queries; "
+            "leave them out, or add --task queries."
         )
     if task == "triples":
         return evaluate_triples(run.model, _labelled_split(run, data, split), device=place, seed=seed)
@@ -128,6 +133,7 @@ def compare(
     queries: QuerySet | Path | str | None = None,
     limit: Count | None = None,
     candidates: Candidates = "all",
+    reliability: bool = False,
     device: str = "auto",
     seed: Seed = 0,
     progress: Progress | None = None,
@@ -144,7 +150,8 @@ def compare(
     reports = {
         name: evaluate(
             run, task=task, split=split, data=data, truth=truth, ties=ties, memory=memory, order=order,
-            queries=queries, limit=limit, candidates=candidates, device=device, seed=seed, progress=progress,
+            queries=queries, limit=limit, candidates=candidates, reliability=reliability, device=device, seed=seed,
+            progress=progress,
         )
         for name, run in opened.items()
     }  # fmt: skip
@@ -184,6 +191,7 @@ def judge_queries(
     name: str = "the data set",
     ties: TieRule = "half",
     candidates: Candidates = "all",
+    reliability: bool = False,
     memory: int = DEFAULT_MEMORY,
     seed: int = 0,
     progress: Progress | None = None,
@@ -191,15 +199,26 @@ def judge_queries(
     """Rank the hard answers of complex queries by the probabilities of a calibrated engine.
 
     The facts of `split`, the data called `name`, say which answers are easy and which hard; the engine reads those of
-    its own graph, and all ids are its.
+    its own graph, and all ids are its. With `reliability`, the probabilities of the ten best predicted answers are
+    judged by the same facts.
     """
     engine.require_calibration()  # a run in memory has none
     graphs = Graphs(engine.graph, *graphs_of_split(split, queries.split, name))
+    advance = _counting(progress, len(queries) * (1 + reliability)) or (lambda asked: None)
     with torch_threads(1):
-        return evaluate_queries(
+        report = evaluate_queries(
             _ranker(engine, graphs, queries, candidates, memory, device), queries, ties=ties, candidates=candidates,
-            seed=seed, progress=_counting(progress, len(queries)),
+            seed=seed, progress=advance,
         )  # fmt: skip
+        if not reliability:
+            return report
+        judged = {
+            type_: judge_answers(
+                engine, queries.plans(type_), graphs.truth, candidates=candidates, device=device, progress=advance
+            )
+            for type_ in queries.ids
+        }
+    return replace(report, reliability=measured_by_type(judged))
 
 
 def _ranker(

@@ -37,8 +37,15 @@ class Oracle:
             * (self._n(s, r) * self._softmax(s, r, o) + self._n(o, inverse) * self._softmax(o, inverse, s))
             * self._room(s, r)
             * self._room(o, inverse)
+            * (self._alone(r) if s == o else 1.0)
         )
         return ends + even
+
+    def _alone(self, r: int) -> float:
+        """σ of a relation."""
+        facts = [(s, o) for s, relation, o in self.facts if relation == r]
+        loops = sum(s == o for s, o in facts)
+        return (loops + 0.25) / (len(facts) + 0.25) if loops < 0.05 * len(facts) else 1.0
 
     def _kind(self, o: int, r: int) -> float:
         """κ of an entity as an object of r."""

@@ -20,7 +20,9 @@ from blockhole.answering.index import (
     ApproximateIndex,
     ApproximateKind,
     IndexKind,
+    _exact_tops,
     build_index,
+    index_cost,
     load_index,
 )
 from blockhole.answering.vectors import Vectors
@@ -74,6 +76,37 @@ def test_the_promised_recall_is_reached(kind: ApproximateKind) -> None:
         best = set(np.argsort(-scores)[:10].tolist())
         found += len(best & set(index.shortlists(query[None], 10)[0].tolist()))
     assert found / 600 == pytest.approx(recall)
+
+
+@pytest.mark.parametrize("kind", ["hnsw", "ivf"])
+def test_whoever_waits_hears_how_many_vectors_are_in(kind: ApproximateKind, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("blockhole.answering.index._ADDED", 100)
+    vectors = np.random.default_rng(0).normal(size=(250, 8)).astype("f4")
+    heard: list[tuple[int, int]] = []
+    index, _ = ApproximateIndex.build(kind, vectors, vectors[:5].astype(float), lambda *said: heard.append(said))
+    assert heard == [(0, 250), (100, 250), (200, 250), (250, 250)]
+    assert index.shape == (250, 8)
+
+
+def test_the_best_ten_are_those_of_the_whole_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    vectors, queries = rng.normal(size=(64, 4)).astype("f4"), rng.normal(size=(7, 4))
+    for part in (3, 10, 64, 100):
+        monkeypatch.setattr("blockhole.answering.index._PART", part)
+        found = _exact_tops(vectors, queries)
+        for query, own in zip(queries, found, strict=True):
+            assert set(own.tolist()) == set(np.argsort(-(vectors.astype(float) @ query))[:10].tolist())
+    assert [set(own.tolist()) for own in _exact_tops(vectors[:4], queries)] == 7 * [{0, 1, 2, 3}]
+
+
+def test_a_larger_index_costs_more() -> None:
+    kinds: tuple[IndexKind, ...] = ("exact", "hnsw", "ivf")
+    for kind in kinds:
+        few, many, wide = (index_cost(kind, *shape) for shape in ((10**5, 100), (10**6, 100), (10**6, 1000)))
+        assert few < many < wide
+        assert many.bytes >= 4 * 10**8
+    assert index_cost("ivf", 10**6, 100).seconds < index_cost("hnsw", 10**6, 100).seconds / 5
+    assert index_cost("hnsw", 0, 100) == (0, 0)
 
 
 @pytest.mark.parametrize("kind", ["hnsw", "ivf"])

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import polars as pl
 import pytest
 
+from blockhole.answering.answers import answers_frame
 from blockhole.answering.engine import Engine
 from blockhole.answering.query_files import read_queries, write_answers
 from blockhole.errors import BlockholeError, ConfigError
@@ -112,7 +115,26 @@ def test_answers_as_parquet_and_as_json_lines(tmp_path: Path, engine: Engine) ->
     assert [a["entity"] for line in lines for a in line["answers"]] == frame["entity"].to_list()
 
 
+def test_answers_as_rows_of_any_kind(tmp_path: Path, engine: Engine) -> None:
+    answers = engine.ask_many(["e1/r0", "e2/r1"], top=3)
+    expected = answers_frame(answers)
+    read: dict[str, Callable[[Path], pl.DataFrame]] = {
+        ".csv": pl.read_csv,
+        ".tsv": partial(pl.read_csv, separator="\t"),
+        ".arrow": pl.read_ipc_stream,
+        ".parquet": pl.read_parquet,
+    }
+    for suffix, reader in read.items():
+        path = tmp_path / f"a{suffix}"
+        write_answers(path, answers)
+        found = reader(path).cast(expected.schema)
+        assert found.drop("score", "probability").equals(expected.drop("score", "probability"))
+        assert found["score"].to_list() == pytest.approx(expected["score"].to_list())
+
+
 def test_other_kinds_of_files_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"answers are written as \.parquet or \.jsonl; name such a file with --out"):
-        write_answers(tmp_path / "a.csv", [])
+    with pytest.raises(
+        ConfigError, match=r"are written as \.parquet, \.csv, \.tsv, \.jsonl or \.arrow; name such a file"
+    ):
+        write_answers(tmp_path / "a.xlsx", [])
     assert list(tmp_path.iterdir()) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import select
 import shutil
 import subprocess
@@ -236,6 +237,15 @@ def test_index_says_its_recall(blockhole: Command, own_run: Path) -> None:
     outcome = blockhole("index", own_run, "--kind", "ivf")
     assert "recall@10" in outcome.out
     assert outcome.err.startswith(f"warning: {own_run} has 66 entities, and questions over 50,000 candidates or fewer")
+
+
+def test_index_says_what_it_costs_where_that_is_much(
+    blockhole: Command, own_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "on one core" not in blockhole("index", own_run, "--kind", "ivf").err
+    monkeypatch.setattr("blockhole.cli.export._LONG", 0)
+    said = blockhole("index", own_run, "--kind", "ivf", "--json").err
+    assert re.match(r"building an ivf index of 66 vectors of \d+ numbers: about 10 s on one core, and 0 MB in ", said)
 
 
 def test_without_the_file_of_its_index_a_run_answers(blockhole: Command, own_run: Path, tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ from safetensors.torch import load_file, save_file
 
 import blockhole
 from blockhole import fitting
-from blockhole.answering.engine import Engine
+from blockhole.answering.engine import Encoded, Engine
+from blockhole.answering.known import KnownFacts
 from blockhole.answering.search import UNLIMITED, Search, Wanted
 from blockhole.cli.main import main
 from blockhole.data.dataset import load
@@ -26,6 +27,7 @@ from blockhole.evaluation.query_ranking import QueryReport
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.measuring import relation_pair
+from blockhole.queries.language import parse
 from blockhole.queries.path_sets import build_paths, write_path_splits
 from blockhole.queries.plans import Plan
 from blockhole.queries.query_sampling import sample_from_split
@@ -350,6 +352,29 @@ def test_queries_as_a_function(runs: tuple[Path, Path], data: Path, queries: Pat
         name: each.all.means for name, each in report.types.items()
     }
     assert heard[-1] == (2 * len(TYPES), 2 * len(TYPES))
+
+
+def test_plots_of_queries_say_how_reliable_probabilities_are(
+    command: Command, runs: tuple[Path, Path], data: Path, queries: Path, tmp_path: Path
+) -> None:
+    run, limit = runs[0], 2
+    options = ["--task", "queries", "--queries", queries, "--limit", limit, "--candidates", "typed"]
+    assert "reliability" not in command("evaluate", run, *options)
+    found = command("evaluate", run, *options, "--plots", tmp_path)["reliability"]
+    assert {f"reliability.{kind}" for kind in ("svg", "png")} <= {path.name for path in tmp_path.iterdir()}
+    engine, truth = Engine.open(run), KnownFacts(load(data).split.graph("train", "valid", "test"))
+    chosen = load(data).queries(queries).take(limit)
+    for name in chosen.ids:
+        said, true = [], []
+        for plan in chosen.plans(name):
+            asked = engine.ask(Encoded(parse("a/r"), plan), only="predicted")  # the words do not matter, the plan does
+            said += [answer.score for answer in asked]
+            answers = set(truth.plan_answers(plan).tolist())
+            true += [engine.graph.entities.id(answer.entity) in answers for answer in asked]
+        if said:
+            assert found[name]["brier"] == pytest.approx(np.mean((np.array(said) - np.array(true)) ** 2))
+            assert sum(each["pairs"] for each in found[name]["bins"]) == len(said)
+    assert set(found) <= set(chosen.ids)
 
 
 def test_two_runs_on_the_same_queries(command: Command, runs: tuple[Path, Path], queries: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from blockhole.errors import MissingExtra
 from blockhole.evaluation import plots
-from blockhole.evaluation.classification import evaluate_classification, reliability
+from blockhole.evaluation.classification import Measured, evaluate_classification, reliability
 from blockhole.evaluation.path_ranking import evaluate_ranking
 from blockhole.evaluation.truth import build_truth
 from tests.evaluation.worlds import World, make_world
@@ -48,6 +48,19 @@ def test_reliability_bins_hold_every_query(world: World) -> None:
     assert (np.diff(said) > 0).all()
     left, right = plots.plot_reliability({"model": report}).axes
     assert (left.get_ylabel(), right.get_ylabel()) == ("share that is true", "queries")
+
+
+def test_each_type_of_query_has_a_panel_and_each_model_a_line() -> None:
+    said, label = np.linspace(0, 1, 60), np.arange(60) % 3 == 0
+    one = Measured.of(said, label)
+    figure = plots.plot_reliability_by_type({"now": {"1p": one, "2i": one}, "before": {"1p": one}}, "title")
+    first, second = figure.axes
+    assert (len(first.get_lines()), len(second.get_lines())) == (3, 2)  # the diagonal too
+    assert np.asarray(first.get_lines()[1].get_ydata()).tolist() == one.bins.true.tolist()
+    assert first.get_title() == f"1p: ECE {one.bins.error:.3f} and {one.bins.error:.3f}"
+    assert one.brier == pytest.approx(np.mean((said - label) ** 2))
+    seven = plots.plot_reliability_by_type({"now": {f"{hops}p": one for hops in range(7)}}, "title")
+    assert [axes.get_visible() for axes in seven.axes] == [True] * 7 + [False] * 3
 
 
 def test_training_curves_show_validation_where_there_is_one() -> None:

@@ -122,7 +122,8 @@ def test_queries_are_measured_by_set_type_and_what_proofs_lack(laboratory: Comma
     record = json.loads((RECORDS / "queries/queried/merged-seed1.json").read_text(encoding="utf-8"))
     assert (record["truth"], record["members"], record["epochs"]) == (None, 1, 2)
     assert record["beside"]["model"]["block_size"] == 3
-    assert record["beside"]["training"] == {"on": "paths", "walks": "fresh", "epochs": 1, "batch_size": 8192}
+    beside = {"on": "paths", "walks": "fresh", "epochs": 1, "average_epochs": 1, "batch_size": 8192}
+    assert record["beside"]["training"] == beside
     assert record["settings"]["model"]["block_size"] == 4
     again = laboratory("reproduce", "queries", *options)
     assert "there already" in again.err

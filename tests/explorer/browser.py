@@ -91,8 +91,8 @@ class Visit:
         if message.type not in {"error", "warning"}:
             return
         path = urlsplit(message.location["url"]).path
-        if message.text.startswith("Failed to load resource") and path.startswith("/api/"):
-            self.refusals.add(path.removeprefix("/api/"))  # the browser itself logs every answer of 400 and above
+        if message.text.startswith("Failed to load resource") and path.startswith("/api/v1/"):
+            self.refusals.add(path.removeprefix("/api/v1/"))  # the browser itself logs every answer of 400 and above
         else:
             self.complaints.append(f"{message.type}: {message.text}")
 

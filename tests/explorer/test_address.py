@@ -57,7 +57,7 @@ def test_opening_an_answer_does_not_ask_again(visit: Visit) -> None:
     visit.page.on("request", lambda request: asked.append(request.url))
     visit.answers.first.get_by_role("button").click()
     expect(visit.page.locator(".reason-summary")).to_be_visible()
-    assert [url.rpartition("/")[2] for url in asked if "/api/" in url] == ["explain"]
+    assert [url.rpartition("/")[2] for url in asked if "/api/v1/" in url] == ["explain"]
 
 
 def test_nonsense_in_the_address_is_as_if_it_were_not_there(visit: Visit) -> None:

@@ -84,7 +84,7 @@ def test_a_name_in_the_middle_can_be_exchanged(visit: Visit) -> None:
 def test_keys_that_are_faster_than_the_server_complete_the_right_name(visit: Visit) -> None:
     visit.open().box.fill('"number 1"/')
     expect(visit.options.first).to_be_visible()
-    held = Held(visit.page, "**/api/complete*")
+    held = Held(visit.page, "**/api/v1/complete*")
     visit.page.keyboard.type("dou")
     visit.page.keyboard.press("Tab")  # what is shown was found for the text before
     expect(visit.box).to_be_focused()
@@ -97,7 +97,7 @@ def test_keys_that_are_faster_than_the_server_complete_the_right_name(visit: Vis
 def test_keys_behind_a_tab_are_not_overwritten_by_what_it_would_have_completed(visit: Visit) -> None:
     visit.open().box.fill('"number 1"/')
     expect(visit.options.first).to_be_visible()
-    held = Held(visit.page, "**/api/complete*")
+    held = Held(visit.page, "**/api/v1/complete*")
     visit.page.keyboard.type("do")
     visit.page.keyboard.press("Tab")
     visit.page.keyboard.type("g")
@@ -145,7 +145,7 @@ def test_a_closed_quote_is_no_typing_error(visit: Visit) -> None:
 def test_a_suggestion_is_taken_for_what_was_typed_since(visit: Visit) -> None:
     visit.open().box.fill("remaind")
     expect(visit.options).to_have_count(6)
-    held = Held(visit.page, "**/api/complete*")
+    held = Held(visit.page, "**/api/v1/complete*")
     visit.page.keyboard.type("er")
     visit.options.get_by_text("remainder/3").click()
     expect(visit.box).to_have_value('"remainder/3"/')

@@ -26,7 +26,7 @@ def test_a_busy_server_is_asked_again_when_it_says(visit: Visit) -> None:
         body = {"error": {"kind": "busy", "message": "busy.", "place": None, "nearest": []}, "request_id": "1"}
         route.fulfill(status=503, headers={"Retry-After": "0"}, body=json.dumps(body))
 
-    visit.page.route("**/api/ask", busy_twice)
+    visit.page.route("**/api/v1/ask", busy_twice)
     visit.open(q=QUERY)
     expect(visit.answers.first).to_contain_text("number 8")
     assert len(asked) == 3
@@ -50,13 +50,13 @@ def test_a_server_that_is_gone_is_said_and_found_again(visit: Visit) -> None:
 @pytest.mark.parametrize("body", ["<h1>Bad gateway</h1>", '{"message": "Bad gateway"}', '{"error": "502"}', "null"])
 def test_a_proxy_that_answers_for_the_server_is_said(visit: Visit, body: str) -> None:
     visit.refused = {"ask"}
-    visit.page.route("**/api/ask", lambda route: route.fulfill(status=502, body=body))
+    visit.page.route("**/api/v1/ask", lambda route: route.fulfill(status=502, body=body))
     visit.open(q=QUERY)
     expect(visit.alert).to_have_text("Something between this page and the server answered 502.")
 
 
 def test_a_late_answer_does_not_replace_a_newer_one(visit: Visit) -> None:
-    held = Held(visit.page, "**/api/ask")
+    held = Held(visit.page, "**/api/v1/ask")
     visit.open(q=QUERY)
     held.wait()
     held.let_others_pass()
@@ -71,7 +71,7 @@ def test_a_late_answer_does_not_replace_a_newer_one(visit: Visit) -> None:
 def test_going_back_from_what_has_not_come_yet_waits_for_nothing(visit: Visit) -> None:
     visit.open(q=QUERY)
     expect(visit.answers.first).to_contain_text("number 8")
-    held = Held(visit.page, "**/api/ask")
+    held = Held(visit.page, "**/api/v1/ask")
     visit.box.fill('"number 30"/next')
     visit.box.press("Enter")
     held.wait()
@@ -84,7 +84,7 @@ def test_going_back_from_what_has_not_come_yet_waits_for_nothing(visit: Visit) -
 
 def test_a_reason_that_comes_late_is_not_announced_over_other_answers(visit: Visit) -> None:
     visit.open(q=QUERY)
-    held = Held(visit.page, "**/api/explain")
+    held = Held(visit.page, "**/api/v1/explain")
     visit.answers.first.get_by_role("button").click()
     held.wait()
     visit.box.fill('"number 30"/next')
@@ -96,7 +96,7 @@ def test_a_reason_that_comes_late_is_not_announced_over_other_answers(visit: Vis
 
 
 def test_what_is_typed_before_the_page_knows_its_runs_is_kept(visit: Visit) -> None:
-    held = Held(visit.page, "**/api/runs")
+    held = Held(visit.page, "**/api/v1/runs")
     visit.page.goto(visit.url)
     held.wait()
     visit.box.fill("remainder")
@@ -106,7 +106,7 @@ def test_what_is_typed_before_the_page_knows_its_runs_is_kept(visit: Visit) -> N
 
 
 def test_what_is_asked_before_the_page_knows_its_runs_is_answered(visit: Visit) -> None:
-    held = Held(visit.page, "**/api/runs")
+    held = Held(visit.page, "**/api/v1/runs")
     visit.page.goto(visit.url)
     held.wait()
     held.let_others_pass()

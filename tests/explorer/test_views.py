@@ -67,7 +67,7 @@ def test_a_run_that_refuses_the_query_says_so_in_its_column(visit: Visit) -> Non
         route.fulfill(status=404, body=json.dumps({"error": error, "request_id": "1"}))
 
     visit.refused = {"ask"}
-    visit.page.route("**/api/ask", refuse)
+    visit.page.route("**/api/v1/ask", refuse)
     visit.open(q=QUERY, versus="complex")
     columns = visit.page.locator(".column")
     expect(columns.first.locator(".answer")).to_have_count(10)

@@ -8,9 +8,8 @@ from pathlib import Path
 import pyoxigraph as ox
 import pytest
 
-from blockhole.answering.known import answers_from_facts
 from blockhole.cli.main import main
-from blockhole.data.dataset import load, store
+from blockhole.data.dataset import answers_from_facts, load, store
 from blockhole.errors import NOTES, MalformedFile
 from blockhole.files import rdf
 from blockhole.files.readers import read_graph, read_split

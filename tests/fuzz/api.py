@@ -21,27 +21,27 @@ PATIENCE = 1.0
 """Seconds that the server waits for the rest of a request."""
 
 BODIES: dict[str, dict[str, Any]] = {
-    "/api/ask": {"query": "(e1/r0 & !e2/r1)/(^r1|r2)", "top": 5, "run": "run", "candidates": "all", "offset": 1},
-    "/api/check": {"query": "e1/r0 | e3/r1", "entity": "e2", "run": "run"},
-    "/api/explain": {"query": "e1/r0/r1 & !e4", "entity": "e2", "top": 3},
-    "/api/paths": {"source": "e1", "target": "e2", "max_length": 2, "top": 5},
-    "/api/runs/run/reload": {},
+    "/api/v1/ask": {"query": "(e1/r0 & !e2/r1)/(^r1|r2)", "top": 5, "run": "run", "candidates": "all", "offset": 1},
+    "/api/v1/check": {"query": "e1/r0 | e3/r1", "entity": "e2", "run": "run"},
+    "/api/v1/explain": {"query": "e1/r0/r1 & !e4", "entity": "e2", "top": 3},
+    "/api/v1/paths": {"source": "e1", "target": "e2", "max_length": 2, "top": 5},
+    "/api/v1/runs/run/reload": {},
 }
 ADDRESSES = (
     "/",
     "/healthz",
     "/metrics",
-    "/api/runs",
+    "/api/v1/runs",
     "/openapi.json",
     "/static/main.js",
-    "/api/entities?prefix=e&limit=5",
-    "/api/relations?prefix=r&after=e1/r0",
-    "/api/complete?text=(e1/r0%20%26%20e2/r&caret=13",
-    "/api/parse?query=(e1/r0/^r1%20%26%20!e2)/r2",
-    "/api/entity?name=e1&limit=3&offset=1&relation=^r0",
-    "/api/entity/e1?run=run",
+    "/api/v1/entities?prefix=e&limit=5",
+    "/api/v1/relations?prefix=r&after=e1/r0",
+    "/api/v1/complete?text=(e1/r0%20%26%20e2/r&caret=13",
+    "/api/v1/parse?query=(e1/r0/^r1%20%26%20!e2)/r2",
+    "/api/v1/entity?name=e1&limit=3&offset=1&relation=^r0",
+    "/api/v1/entity/e1?run=run",
 )
-REFUSED = ("/api/entity/e%201", "/static/../../etc/passwd", "/api/ask", "/api/parse?query=e1/(")
+REFUSED = ("/api/v1/entity/e%201", "/static/../../etc/passwd", "/api/v1/ask", "/api/v1/parse?query=e1/(")
 """Addresses of nothing."""  # fmt: skip
 
 _damage_head = text_damage(

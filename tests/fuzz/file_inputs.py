@@ -67,7 +67,7 @@ def _read_query(path: Path) -> None:
         lambda: plan_answers(graph, language.encode_tree(text, graph)),
         lambda: language.encode_prefix(text, graph),
         lambda: language.encode_hop(text, graph.relations),
-        lambda: language.encode_entity(text, graph.entities),
+        lambda: language.encode_entity(text, graph.entities, graph.relations),
         lambda: language.encode_path(text, graph.relations),
         lambda: language.parse(str(language.parse(text))),
         lambda: language.pieces(text),

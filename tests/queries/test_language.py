@@ -526,13 +526,16 @@ def test_the_beginning_of_a_query_may_be_a_source_alone() -> None:
 def test_an_entity_alone() -> None:
     family = graph(("Charles", "of", "George III"), ("<x>", "of", '"y"'), ("x", "of", "a/b"))
     written = ("Charles", '"Charles"', "<Charles>", ' "George III" ', "George III", "<x>", '"y"', "a/b", "x")
-    found = [encode_entity(text, family.entities) for text in written]
+    found = [encode_entity(text, family.entities, family.relations) for text in written]
     assert [family.entities[i] for i in found] == [
         *["Charles"] * 3, "George III", "George III", "<x>", '"y"', "a/b", "x"
     ]  # fmt: skip
     for unknown, said in (("Charls", "'Charls'"), ('"Charls"', "'Charls'"), ("George IV", "'George IV'")):
         with pytest.raises(UnknownName, match=f"unknown entity {said}"):
-            encode_entity(unknown, family.entities)
+            encode_entity(unknown, family.entities, family.relations)
+    for relation in ("of", '"of"'):
+        with pytest.raises(UnknownName, match=r"^'of' is a relation; name an entity here\.$"):
+            encode_entity(relation, family.entities, family.relations)
 
 
 def test_a_hop_whose_name_holds_marks_needs_no_quotes_where_it_stands_alone() -> None:

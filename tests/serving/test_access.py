@@ -7,7 +7,7 @@ from socket import gethostname
 import httpx
 import pytest
 
-from blockhole.serving.front import Hosts
+from blockhole.serving.front import Callers, Hosts
 from blockhole.serving.schemas import Refusal
 from tests.serving.processes import ServerProcess
 
@@ -85,24 +85,24 @@ def test_an_origin_must_be_the_host_that_is_asked(origin: str, host: str, is_all
     hosts = Hosts("127.0.0.1", ["kg.example.org"])
     headers = {b"origin": origin.encode(), b"host": host.encode()}
     if is_allowed:
-        hosts.check_origin(headers, method, "/api/ask")
+        hosts.check_origin(headers, method, "/api/v1/ask")
         return
     with pytest.raises(Refusal, match="a page of another site") as refused:
-        hosts.check_origin(headers, method, "/api/ask")
+        hosts.check_origin(headers, method, "/api/v1/ask")
     assert (refused.value.status, refused.value.problem.kind) == (403, "cross_site")
 
 
 @pytest.mark.parametrize(
     ("method", "path", "headers", "is_allowed"),
     [
-        ("POST", "/api/ask", {b"sec-fetch-site": b"same-origin"}, True),
-        ("POST", "/api/ask", {b"sec-fetch-site": b"none"}, True),
-        ("POST", "/api/ask", {}, True),  # no browser
-        ("POST", "/api/ask", {b"sec-fetch-site": b"cross-site"}, False),
-        ("POST", "/api/ask", {b"sec-fetch-site": b"same-site"}, False),
+        ("POST", "/api/v1/ask", {b"sec-fetch-site": b"same-origin"}, True),
+        ("POST", "/api/v1/ask", {b"sec-fetch-site": b"none"}, True),
+        ("POST", "/api/v1/ask", {}, True),  # no browser
+        ("POST", "/api/v1/ask", {b"sec-fetch-site": b"cross-site"}, False),
+        ("POST", "/api/v1/ask", {b"sec-fetch-site": b"same-site"}, False),
         ("POST", "/", {b"sec-fetch-site": b"cross-site", b"sec-fetch-mode": b"navigate"}, False),
-        ("GET", "/api/runs", {b"sec-fetch-site": b"cross-site", b"sec-fetch-mode": b"no-cors"}, False),
-        ("GET", "/api/runs", {b"sec-fetch-site": b"cross-site", b"sec-fetch-mode": b"navigate"}, True),  # a link
+        ("GET", "/api/v1/runs", {b"sec-fetch-site": b"cross-site", b"sec-fetch-mode": b"no-cors"}, False),
+        ("GET", "/api/v1/runs", {b"sec-fetch-site": b"cross-site", b"sec-fetch-mode": b"navigate"}, True),  # a link
         ("GET", "/", {b"sec-fetch-site": b"cross-site", b"sec-fetch-mode": b"navigate"}, True),
     ],
 )
@@ -121,10 +121,10 @@ def test_what_browsers_say_of_the_page_that_asks(
     ("method", "path"),
     [
         ("GET", "/"),
-        ("GET", "/api/runs"),
+        ("GET", "/api/v1/runs"),
         ("GET", "/healthz"),
         ("GET", "/static/main.js"),
-        ("POST", "/api/runs/run/reload"),
+        ("POST", "/api/v1/runs/run/reload"),
     ],
 )
 @pytest.mark.parametrize(
@@ -143,3 +143,31 @@ def test_a_page_that_rebinds_its_name_gets_nothing(
     assert response.status_code == status
     assert set(response.json()) == {"error", "request_id"}
     assert [line for line in server.log_lines() if line["event"] == "reloaded"] == reloads
+
+
+def test_addresses_without_a_version_say_what_replaces_them(client: httpx.Client) -> None:
+    old, new = client.get("/api/entity?name=number 3"), client.get("/api/v1/entity?name=number 3")
+    assert old.json() == new.json()
+    assert old.headers["deprecation"].startswith("@")
+    assert old.headers["link"] == '</api/v1/entity>; rel="successor-version"'
+    assert "deprecation" not in new.headers
+    odd = client.get("/api/entity/é<>")
+    assert (odd.status_code, odd.headers["link"]) == (404, '</api/v1/entity/%C3%A9%3C%3E>; rel="successor-version"')
+
+
+def test_one_caller_may_have_so_many_requests_in_progress() -> None:
+    callers, ann, bob = Callers(2), {"client": ("10.0.0.1", 1)}, {"client": ("10.0.0.2", 1)}
+    with callers.admitted(ann), callers.admitted(ann), callers.admitted(bob):
+        with pytest.raises(Refusal, match="this address has 2 requests in progress; wait for one to end") as refused:
+            callers.admitted(ann).__enter__()
+        assert (refused.value.status, refused.value.headers) == (429, {"Retry-After": "1"})
+    with callers.admitted(ann), Callers(None).admitted(ann):
+        pass
+
+
+def test_the_openapi_document_says_how_a_key_is_sent(client: httpx.Client) -> None:
+    document = client.get("/openapi.json").json()
+    schemes = document["components"]["securitySchemes"]
+    assert {scheme["type"] for scheme in schemes.values()} == {"http", "apiKey"}
+    assert document["security"] == [{}, *({name: []} for name in schemes)]
+    assert document["paths"]["/healthz"]["get"]["security"] == []

@@ -17,7 +17,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def _options() -> set[str]:
-    return {option for parameter in get_command(app).params for option in parameter.opts if option.startswith("--")}
+    serve = get_command(app).commands["serve"]  # type: ignore[attr-defined]
+    return {option for parameter in serve.params for option in parameter.opts if option.startswith("--")}
 
 
 def test_the_unit_starts_the_server_with_options_it_has() -> None:

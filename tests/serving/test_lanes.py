@@ -17,7 +17,7 @@ import pytest
 from blockhole.answering.engine import Engine, Question
 from blockhole.answering.known import NextRelations
 from blockhole.answering.proofs import explain
-from blockhole.answering.search import Deadline
+from blockhole.answering.search import Bounds, Deadline, Search, Wanted
 from blockhole.errors import BlockholeError, OutOfTime, UnknownName
 from blockhole.graph.vocabulary import NameIndex, Vocabulary
 from blockhole.serving.lanes import LARGEST, Batcher, Lane
@@ -183,12 +183,12 @@ def test_the_names_of_a_question_are_looked_up_once(monkeypatch: pytest.MonkeyPa
     engine, _ = make_engine()
     service = Service(ServerSettings(), Metrics())
     monkeypatch.setattr(Vocabulary, "find", watched)
-    report = asyncio.run(
+    (asked,) = asyncio.run(
         service.ask(_served(engine), AskBody(query="e1/r0/^r1", candidates="typed", only=None, offset=0))
     )
     service.close()
     assert looked_up == ["e1", "r0", "r1"]
-    assert report.answers == engine.ask("e1/r0/^r1").ranked
+    assert asked.report.answers == engine.ask("e1/r0/^r1").ranked
 
 
 def test_explain_knows_how_long_it_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,3 +205,34 @@ def test_explain_knows_how_long_it_may_take(monkeypatch: pytest.MonkeyPatch) -> 
     asyncio.run(service.explain(_served(engine), ExplainBody(query="e1/r0", entity="e2")))
     service.close()
     assert given == [7]
+
+
+def test_a_search_says_how_far_it_is_and_can_be_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, _ = make_engine()
+    service = Service(ServerSettings(timeout=60), Metrics())
+    body = AskBody(query=["e1/r0", "e2/r1"], candidates="typed", only=None, offset=0)
+
+    def endless(search: Search, _: Wanted) -> Bounds:
+        while True:
+            search._deadline.check()
+            time.sleep(0.005)
+
+    async def ask_and_cancel() -> None:
+        asked = asyncio.ensure_future(service.ask(_served(engine), body, "mine"))
+        while "mine" not in service._searches or service.search("mine").steps < 2:
+            await asyncio.sleep(0.005)
+        report = service.cancel("mine")
+        assert (report.id, report.timeout) == ("mine", 60)
+        assert 0 < report.seconds < 60
+        with pytest.raises(Refusal, match=r"^the search was cancelled; ask again") as refused:
+            await asked
+        assert (refused.value.status, refused.value.problem.kind) == (409, "cancelled")
+        with pytest.raises(Refusal, match="there is no search of that id in progress"):
+            service.search("mine")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Search, "settle", endless)  # no search of a test is so long that it could be caught
+        asyncio.run(ask_and_cancel())
+    assert len(asyncio.run(service.ask(_served(engine), body, "mine"))) == 2
+    assert service._searches == {}
+    service.close()

@@ -62,7 +62,7 @@ def _searches(server: ServerProcess, count: int) -> Iterator[list[Future[httpx.R
         with server.client() as client:
             client.get("/healthz")
             together.wait()
-            return client.post("/api/paths", json=LONG_SEARCH)
+            return client.post("/api/v1/paths", json=LONG_SEARCH)
 
     with ThreadPoolExecutor(count) as pool:
         yield [pool.submit(search) for _ in range(count)]
@@ -130,8 +130,8 @@ def test_the_key_is_never_logged(tight: ServerProcess) -> None:
 
 def test_the_longest_query_can_be_set(tight: ServerProcess) -> None:
     with tight.client(Authorization="Bearer s3cret") as client:
-        assert client.post("/api/ask", json={"query": QUERY}).status_code == 200
-        longer = client.post("/api/ask", json={"query": QUERY + "/next"})
+        assert client.post("/api/v1/ask", json={"query": QUERY}).status_code == 200
+        longer = client.post("/api/v1/ask", json={"query": QUERY + "/next"})
         assert longer.status_code == 422
         assert longer.json()["error"]["message"] == "the query has 3 hops; a query may have 2 at most."
 
@@ -143,7 +143,7 @@ def test_a_full_queue_answers_503_and_recovers(wide_run: Path, tmp_path: Path) -
     ):
         with _searches(server, 8) as searches:
             # Searches that fill their own lane hold up neither questions nor health.
-            assert client.post("/api/ask", json={"query": "e1/r0"}).status_code == 200
+            assert client.post("/api/v1/ask", json={"query": "e1/r0"}).status_code == 200
             assert client.get("/healthz").status_code == 200
             responses = [each.result() for each in searches]
         statuses = {response.status_code for response in responses}
@@ -157,15 +157,17 @@ def test_a_full_queue_answers_503_and_recovers(wide_run: Path, tmp_path: Path) -
             "nearest": [],
             "mended": [],
         }
-        assert client.post("/api/paths", json=LONG_SEARCH).status_code == 200
-        assert 'blockhole_requests_total{method="POST",route="/api/paths",status="503"}' in client.get("/metrics").text
+        assert client.post("/api/v1/paths", json=LONG_SEARCH).status_code == 200
+        assert (
+            'blockhole_requests_total{method="POST",route="/api/v1/paths",status="503"}' in client.get("/metrics").text
+        )
 
 
 def test_a_request_that_takes_too_long_is_given_up(wide_run: Path, tmp_path: Path) -> None:
     long_path = {"query": "e1" + "/r0/r1" * 8, "entity": "e2"}
     with serving_with(tmp_path / "log", wide_run, timeout=0.001) as server, server.client() as client:
         for route, body in (("paths", LONG_SEARCH), ("explain", long_path)):
-            response = client.post(f"/api/{route}", json=body)
+            response = client.post(f"/api/v1/{route}", json=body)
             assert response.status_code == 503
             assert response.headers["retry-after"] == "1"
             assert response.json()["error"]["message"] == (
@@ -176,7 +178,7 @@ def test_a_request_that_takes_too_long_is_given_up(wide_run: Path, tmp_path: Pat
 
 
 BODY_TO_COME = (
-    b"POST /api/ask HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
+    b"POST /api/v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
 )
 
 
@@ -194,8 +196,8 @@ def test_a_client_that_dawdles_is_cut_off(impatient: ServerProcess, beginning: b
     ("request_bytes", "status", "path"),
     [
         (b"", 408, None),
-        (BODY_TO_COME, 408, "/api/ask"),
-        (b"GET /api/runs HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 62_000 + b"\r\n\r\n", 431, "/api/runs"),
+        (BODY_TO_COME, 408, "/api/v1/ask"),
+        (b"GET /api/v1/runs HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 62_000 + b"\r\n\r\n", 431, "/api/v1/runs"),
         (b"NONSENSE\r\n\r\n", 400, None),
         (b"GET / HTTP/1.1\r\nHost: localhost\r\nA\0B: c\r\n\r\n", 400, "/"),
     ],
@@ -260,7 +262,7 @@ def test_a_client_that_reads_slowly_gets_everything(impatient: ServerProcess) ->
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs /proc")
 def test_models_of_blocks_are_served_without_torch(impatient: ServerProcess) -> None:
     with impatient.client() as client:
-        assert client.post("/api/ask", json={"query": QUERY}).status_code == 200
+        assert client.post("/api/v1/ask", json={"query": QUERY}).status_code == 200
     held = Path(f"/proc/{impatient.process.pid}/maps").read_text(encoding="utf-8")
     assert "numpy" in held
     assert "libtorch" not in held
@@ -287,7 +289,7 @@ def test_five_hundred_dawdlers_do_not_hold_up_others(tight: ServerProcess) -> No
             connection.sendall(b"GET / HTTP/1.1\r\n")
         with tight.client(Authorization="Bearer s3cret") as client:
             for _ in range(10):
-                assert client.post("/api/ask", json={"query": QUERY}).status_code == 200
+                assert client.post("/api/v1/ask", json={"query": QUERY}).status_code == 200
     finally:
         for connection in connections:
             connection.close()
@@ -307,7 +309,7 @@ class _Load:
         with self._server.client() as client:
             while not self._stop.is_set():
                 try:
-                    response = client.post("/api/ask", json={"query": QUERY})
+                    response = client.post("/api/v1/ask", json={"query": QUERY})
                 except httpx.HTTPError as failure:
                     self.failures.append(failure)
                     return
@@ -329,12 +331,12 @@ class _Load:
 
 
 def _epochs(client: httpx.Client) -> int:
-    epochs: int = client.get("/api/runs").json()["result"]["runs"][0]["epochs"]
+    epochs: int = client.get("/api/v1/runs").json()["result"]["runs"][0]["epochs"]
     return epochs
 
 
 def _best(client: httpx.Client) -> dict[str, Any]:
-    response = client.post("/api/ask", json={"query": QUERY, "only": "predicted"})
+    response = client.post("/api/v1/ask", json={"query": QUERY, "only": "predicted"})
     best: dict[str, Any] = response.json()["result"]["answers"][0]
     return best
 
@@ -355,7 +357,7 @@ def test_a_run_trained_again_is_reloaded_under_load_without_a_failure(
         with _Load(server) as load:
             _replace(own_run, trained_again)
             answered = load.answered
-            response = client.post("/api/runs/own/reload")
+            response = client.post("/api/v1/runs/own/reload")
             assert (response.status_code, response.json()["result"]["epochs"]) == (200, 3)
             _wait_until(lambda: load.answered > answered + 20)
         assert load.failures == []
@@ -367,13 +369,13 @@ def test_a_run_trained_again_is_reloaded_under_load_without_a_failure(
         assert _best(client) == before
 
         (own_run / "weights.safetensors").write_bytes(b"cut short")  # in place: the server must not read it any more
-        damaged = client.post("/api/runs/own/reload")
+        damaged = client.post("/api/v1/runs/own/reload")
         assert (damaged.status_code, damaged.json()["error"]["kind"]) == (422, "run")
         assert damaged.json()["error"]["message"].startswith("own/weights.safetensors")
         assert str(tmp_path) not in damaged.text  # where it lies is the operator's to know, who has the log
         (line,) = [line for line in server.log_lines() if line["event"] == "reload failed"]
         assert (line["level"], str(own_run) in line["reason"]) == ("error", True)
-        assert client.post("/api/runs/nobody/reload").status_code == 404
+        assert client.post("/api/v1/runs/nobody/reload").status_code == 404
         _wait_until(lambda: any(line.get("status") == 404 for line in server.log_lines()))  # written after the answer
         assert {line["level"] for line in server.log_lines() if line.get("status") == 404} == {"info"}
         assert len([line for line in server.log_lines() if line["level"] == "error"]) == 1
@@ -432,13 +434,13 @@ def _resident(server: ServerProcess) -> int:
 def test_memory_does_not_grow_with_requests(server: ServerProcess, client: httpx.Client) -> None:
     def ask(count: int) -> None:
         for i in range(count):
-            client.post("/api/ask", json={"query": f'"number {i % 60}"/next'})
-            client.get("/api/entities", params={"prefix": f"n{i}"})
+            client.post("/api/v1/ask", json={"query": f'"number {i % 60}"/next'})
+            client.get("/api/v1/entities", params={"prefix": f"n{i}"})
 
     sizes = []
     for _ in range(12):
         ask(50)
-        assert client.post("/api/runs/run/reload").status_code == 200
+        assert client.post("/api/v1/runs/run/reload").status_code == 200
         sizes.append(_resident(server))
     # A thread keeps the memory that its first work took, whenever that is; what leaks grows with every round.
     growth = sorted(after - before for before, after in pairwise(sizes))

@@ -73,7 +73,7 @@ def test_what_the_command_line_refuses_gets_the_same_sentence(
         main([arguments[0], str(run), *arguments[1:]])
     assert stop.value.code == 1
     sentence = capsys.readouterr().err.removeprefix("error: ").splitlines()[0]
-    response = client.post(f"/api/{route}", json=body)
+    response = client.post(f"/api/v1/{route}", json=body)
     error = _failure(response)
     assert (response.status_code, error["message"]) == (status, sentence)
     if isinstance(place, str):  # a number out of range
@@ -88,7 +88,7 @@ def test_a_run_without_calibration_says_so(client: httpx.Client, route: str) -> 
     body = {"query": QUERY, "entity": "number 8"}
     if route == "paths":
         body = {"source": "number 3", "target": "number 8"}
-    response = client.post(f"/api/{route}", json={**body, "run": "bare"})
+    response = client.post(f"/api/v1/{route}", json={**body, "run": "bare"})
     assert response.status_code == 422
     error = _failure(response)
     assert (error["kind"], error["message"]) == (
@@ -119,7 +119,7 @@ def test_a_run_without_calibration_says_so(client: httpx.Client, route: str) -> 
 def test_bodies_that_do_not_fit(
     client: httpx.Client, body: dict[str, Any], status: int, kind: str, message: str
 ) -> None:
-    response = client.post("/api/ask", json=body)
+    response = client.post("/api/v1/ask", json=body)
     error = _failure(response)
     assert (response.status_code, error["kind"], error["message"]) == (status, kind, message)
 
@@ -145,7 +145,7 @@ def test_bodies_that_do_not_fit(
     ],
 )
 def test_contents_that_are_no_question(client: httpx.Client, content: bytes, status: int, kind: str) -> None:
-    response = client.post("/api/ask", content=content, headers={"Content-Type": "application/json"})
+    response = client.post("/api/v1/ask", content=content, headers={"Content-Type": "application/json"})
     assert (response.status_code, _failure(response)["kind"]) == (status, kind), response.text
 
 
@@ -154,7 +154,7 @@ def test_a_body_that_does_not_say_how_long_it_is_is_limited_too(client: httpx.Cl
         for _ in range(100):
             yield b" " * 1024
 
-    response = client.post("/api/ask", content=endless(), headers={"Content-Type": "application/json"})
+    response = client.post("/api/v1/ask", content=endless(), headers={"Content-Type": "application/json"})
     assert (response.status_code, _failure(response)["message"]) == (
         413,
         "a request's body may have 65,536 bytes at most.",
@@ -164,35 +164,35 @@ def test_a_body_that_does_not_say_how_long_it_is_is_limited_too(client: httpx.Cl
 @pytest.mark.parametrize("content_type", [None, "text/plain", "application/x-www-form-urlencoded", "application/jsonx"])
 def test_a_body_of_another_type(client: httpx.Client, content_type: str | None) -> None:
     headers = {} if content_type is None else {"Content-Type": content_type}
-    response = client.post("/api/ask", content=json.dumps({"query": QUERY}), headers=headers)
+    response = client.post("/api/v1/ask", content=json.dumps({"query": QUERY}), headers=headers)
     assert (response.status_code, _failure(response)["message"]) == (
         415,
         "the body must be JSON; send it with Content-Type: application/json.",
     )
     good = {"Content-Type": "Application/JSON; charset=utf-8"}
-    assert client.post("/api/ask", content=json.dumps({"query": QUERY}), headers=good).status_code == 200
+    assert client.post("/api/v1/ask", content=json.dumps({"query": QUERY}), headers=good).status_code == 200
 
 
 @pytest.mark.parametrize(
     ("address", "status", "kind", "message"),
     [
         ("/nothing", 404, "not_found", "there is nothing at /nothing; the routes are in /openapi.json."),
-        ("/api/ask", 405, "method_not_allowed", "GET is not possible here; the routes are in /openapi.json."),
-        ("/api/entity/nobody", 404, "unknown_name", "unknown entity 'nobody'."),
+        ("/api/v1/ask", 405, "method_not_allowed", "GET is not possible here; the routes are in /openapi.json."),
+        ("/api/v1/entity/nobody", 404, "unknown_name", "unknown entity 'nobody'."),
         (
-            "/api/entity?name=number%203&relation=nxt",
+            "/api/v1/entity?name=number%203&relation=nxt",
             404,
             "unknown_name",
             "unknown relation 'nxt'; did you mean 'next'?",
         ),
-        ("/api/entity?name=number%203&relation=", 400, "syntax", "a relation is missing at the end"),
-        ("/api/entity", 422, "invalid", "name is missing; the request needs it."),
-        ("/api/entities?limit=0", 422, "invalid", "limit is a number from 1 to 1,000; it cannot be 0."),
-        ("/api/entities?limit=x", 422, "invalid", None),
-        ("/api/entity?name=number%203&offset=-1", 422, "invalid", None),
-        ("/api/relations?after=x", 404, "unknown_name", "unknown entity 'x'."),
-        ("/api/relations?after=a//b", 400, "syntax", None),
-        ("/api/entities?run=none", 404, "unknown_run", None),
+        ("/api/v1/entity?name=number%203&relation=", 400, "syntax", "a relation is missing at the end"),
+        ("/api/v1/entity", 422, "invalid", "name is missing; the request needs it."),
+        ("/api/v1/entities?limit=0", 422, "invalid", "limit is a number from 1 to 1,000; it cannot be 0."),
+        ("/api/v1/entities?limit=x", 422, "invalid", None),
+        ("/api/v1/entity?name=number%203&offset=-1", 422, "invalid", None),
+        ("/api/v1/relations?after=x", 404, "unknown_name", "unknown entity 'x'."),
+        ("/api/v1/relations?after=a//b", 400, "syntax", None),
+        ("/api/v1/entities?run=none", 404, "unknown_run", None),
     ],
 )
 def test_addresses_that_lead_nowhere(
@@ -236,7 +236,7 @@ def test_nothing_outside_the_page_is_served(client: httpx.Client, path: str) -> 
         b"OPTIONS * HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
         b"GET /\xff HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
-        b"POST /api/ask HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0",
+        b"POST /api/v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0",
         b"GET / HTTP/1.1\r\nHost: localhost\r\nA\0B: c\r\n\r\n",
     ],
 )
@@ -250,7 +250,7 @@ def test_what_is_no_http_is_refused_in_the_same_shape(client: httpx.Client, requ
 def test_an_address_that_is_too_long_is_refused(client: httpx.Client, length: int) -> None:
     try:
         status, body = _raw(
-            client, b"GET /api/entities?prefix=" + b"a" * length + b" HTTP/1.1\r\nHost: localhost\r\n\r\n"
+            client, b"GET /api/v1/entities?prefix=" + b"a" * length + b" HTTP/1.1\r\nHost: localhost\r\n\r\n"
         )
     except OSError:
         return  # the connection was closed before all of it was sent
@@ -261,13 +261,13 @@ def test_an_address_that_is_too_long_is_refused(client: httpx.Client, length: in
 @pytest.mark.parametrize(
     ("address", "message"),
     [
-        ("/api/entities?prefx=n", "there is no parameter 'prefx'; did you mean prefix?"),
-        ("/api/relations?aftr=x", "there is no parameter 'aftr'; did you mean after?"),
-        ("/api/entity/number%203?limt=1", "there is no parameter 'limt'; did you mean limit?"),
-        ("/api/entity?name=number%203&Limit=1", "there is no parameter 'Limit'; did you mean limit?"),
-        ("/api/complete?txt=a", "there is no parameter 'txt'; did you mean text?"),
-        ("/api/parse?query=a/b&zz=1", "there is no parameter 'zz'; the parameters are query."),
-        ("/api/runs?run=run", "there is no parameter 'run'; this route has no parameters."),
+        ("/api/v1/entities?prefx=n", "there is no parameter 'prefx'; did you mean prefix?"),
+        ("/api/v1/relations?aftr=x", "there is no parameter 'aftr'; did you mean after?"),
+        ("/api/v1/entity/number%203?limt=1", "there is no parameter 'limt'; did you mean limit?"),
+        ("/api/v1/entity?name=number%203&Limit=1", "there is no parameter 'Limit'; did you mean limit?"),
+        ("/api/v1/complete?txt=a", "there is no parameter 'txt'; did you mean text?"),
+        ("/api/v1/parse?query=a/b&zz=1", "there is no parameter 'zz'; the parameters are query."),
+        ("/api/v1/runs?run=run", "there is no parameter 'run'; this route has no parameters."),
     ],
 )
 def test_a_parameter_that_does_not_exist_is_not_passed_over(client: httpx.Client, address: str, message: str) -> None:
@@ -285,11 +285,11 @@ def test_parameters_of_what_looks_after_the_server_are_its_own(client: httpx.Cli
 @pytest.mark.parametrize(
     ("address", "field"),
     [
-        ("/api/entities?limit=0", "limit"),
-        ("/api/relations?limit=1001", "limit"),
-        ("/api/entity?name=number%203&limit=201", "limit"),
-        ("/api/entity?name=number%203&offset=-1", "offset"),
-        ("/api/entities?limit=x", "limit"),
+        ("/api/v1/entities?limit=0", "limit"),
+        ("/api/v1/relations?limit=1001", "limit"),
+        ("/api/v1/entity?name=number%203&limit=201", "limit"),
+        ("/api/v1/entity?name=number%203&offset=-1", "offset"),
+        ("/api/v1/entities?limit=x", "limit"),
     ],
 )
 def test_a_number_out_of_range_has_a_place(client: httpx.Client, address: str, field: str) -> None:
@@ -312,7 +312,7 @@ def test_a_bug_is_refused_in_the_same_shape_and_logged_under_the_id_that_the_cli
     async def check() -> httpx.Response:
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
-            return await client.post("/api/check", json={"query": QUERY, "entity": "number 8"})
+            return await client.post("/api/v1/check", json={"query": QUERY, "entity": "number 8"})
 
     response = asyncio.run(check())
     assert (response.status_code, _failure(response)["kind"]) == (500, "internal")
@@ -337,7 +337,7 @@ fields = st.sampled_from(["query", "entity", "source", "target", "top", "max_len
 )
 def test_no_body_breaks_the_server(client: httpx.Client, route: str, body: object) -> None:
     content = json.dumps(body)
-    response = client.post(f"/api/{route}", content=content, headers={"Content-Type": "application/json"})
+    response = client.post(f"/api/v1/{route}", content=content, headers={"Content-Type": "application/json"})
     if response.status_code == 200:
         assert set(response.json()) == {"run", "result"}
     else:

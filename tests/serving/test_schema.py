@@ -18,21 +18,23 @@ from tests.serving.processes import ServerProcess
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 OPERATIONS = [
-    ("POST", "/api/ask"),
-    ("POST", "/api/check"),
-    ("POST", "/api/explain"),
-    ("POST", "/api/paths"),
-    ("POST", "/api/runs/{name}/reload"),
-    ("GET", "/api/entities"),
-    ("GET", "/api/relations"),
-    ("GET", "/api/complete"),
-    ("GET", "/api/parse"),
-    ("GET", "/api/entity"),
-    ("GET", "/api/entity/{name}"),
+    ("POST", "/api/v1/ask"),
+    ("POST", "/api/v1/check"),
+    ("POST", "/api/v1/explain"),
+    ("POST", "/api/v1/paths"),
+    ("POST", "/api/v1/runs/{name}/reload"),
+    ("GET", "/api/v1/searches/{search}"),
+    ("DELETE", "/api/v1/searches/{search}"),
+    ("GET", "/api/v1/entities"),
+    ("GET", "/api/v1/relations"),
+    ("GET", "/api/v1/complete"),
+    ("GET", "/api/v1/parse"),
+    ("GET", "/api/v1/entity"),
+    ("GET", "/api/v1/entity/{name}"),
     ("GET", "/sparql"),
     ("POST", "/sparql"),
 ]
-BARE = [("GET", "/api/runs"), ("GET", "/healthz"), ("GET", "/metrics")]
+BARE = [("GET", "/api/v1/runs"), ("GET", "/healthz"), ("GET", "/metrics")]
 """Without parameters nothing about them can be wrong."""
 MODES = schemathesis.GenerationMode
 

@@ -25,7 +25,7 @@ def _result(response: httpx.Response) -> dict[str, Any]:
 
 def test_entities_are_completed_by_beginning_then_within_then_by_likeness(client: httpx.Client) -> None:
     def found(prefix: str, limit: int = 10) -> list[tuple[str, str]]:
-        result = _result(client.get("/api/entities", params={"prefix": prefix, "limit": limit}))
+        result = _result(client.get("/api/v1/entities", params={"prefix": prefix, "limit": limit}))
         assert result["prefix"] == prefix
         return [(each["text"], each["match"]) for each in result["entities"]]
 
@@ -44,7 +44,7 @@ def test_entities_are_completed_by_beginning_then_within_then_by_likeness(client
 
 def test_relations_are_those_that_make_sense_next(client: httpx.Client) -> None:
     def found(**parameters: str) -> list[str]:
-        return [each["text"] for each in _result(client.get("/api/relations", params=parameters))["relations"]]
+        return [each["text"] for each in _result(client.get("/api/v1/relations", params=parameters))["relations"]]
 
     everything = {"next", "double", "mod6", "^next", "^double", "^mod6"}
     assert set(found()) == everything
@@ -59,7 +59,7 @@ def test_relations_are_those_that_make_sense_next(client: httpx.Client) -> None:
 
 
 def _complete(client: httpx.Client, text: str, **parameters: object) -> dict[str, Any]:
-    return _result(client.get("/api/complete", params={"text": text, **parameters}))  # type: ignore[dict-item]
+    return _result(client.get("/api/v1/complete", params={"text": text, **parameters}))  # type: ignore[dict-item]
 
 
 @pytest.mark.parametrize(
@@ -116,14 +116,14 @@ def test_a_name_begun_without_a_mark_comes_before_its_inverse(client: httpx.Clie
     """Also where facts lead on over the inverse alone, which otherwise comes first."""
 
     def known(number: int) -> dict[str, bool]:
-        after = _result(client.get("/api/relations", params={"after": f'"number {number}"'}))["relations"]
+        after = _result(client.get("/api/v1/relations", params={"after": f'"number {number}"'}))["relations"]
         return {each["text"]: each["known"] for each in after}
 
     number = next(i for i in range(60) if known(i)["^double"] and not known(i).get("double", True))
     after = f'"number {number}"'
     typed = [each["text"] for each in _complete(client, f"{after}/dou")["suggestions"]]
     assert typed == ["double", "^double"]
-    begun = _result(client.get("/api/relations", params={"after": after, "prefix": "dou"}))["relations"]
+    begun = _result(client.get("/api/v1/relations", params={"after": after, "prefix": "dou"}))["relations"]
     assert [each["text"] for each in begun] == ["double", "^double"]
     untyped = [each["text"] for each in _complete(client, f"{after}/")["suggestions"]]
     assert untyped.index("^double") < untyped.index("double")
@@ -131,9 +131,9 @@ def test_a_name_begun_without_a_mark_comes_before_its_inverse(client: httpx.Clie
 
 def test_a_query_taken_apart_and_in_other_orders(client: httpx.Client) -> None:
     def orders(query: str) -> list[str]:
-        return [each["query"] for each in _result(client.get("/api/parse", params={"query": query}))["orders"]]
+        return [each["query"] for each in _result(client.get("/api/v1/parse", params={"query": query}))["orders"]]
 
-    parsed = _result(client.get("/api/parse", params={"query": ' "number 3" / ^^^next / "mod6"'}))
+    parsed = _result(client.get("/api/v1/parse", params={"query": ' "number 3" / ^^^next / "mod6"'}))
     assert parsed["query"] == '"number 3"/^next/mod6'
     assert [(each["text"], each["inverse"], each["name"]) for each in parsed["pieces"]] == [
         ('"number 3"', False, "number 3"),
@@ -143,19 +143,19 @@ def test_a_query_taken_apart_and_in_other_orders(client: httpx.Client) -> None:
     assert orders("a/r/s/s") == ["a/s/r/s"]
     assert orders("a/r/^r") == ["a/^r/r"]
     assert orders("a/r/r") == orders("a/r") == []
-    branches = _result(client.get("/api/parse", params={"query": "a/r and not (b/s | c)"}))
+    branches = _result(client.get("/api/v1/parse", params={"query": "a/r and not (b/s | c)"}))
     assert (branches["query"], branches["orders"]) == ("a/r & !(b/s | c)", [])
     assert [each["text"] for each in branches["pieces"]] == ["a", "r", "b", "s", "c"]
-    wrong = client.get("/api/parse", params={"query": "a//b"}).json()["error"]
+    wrong = client.get("/api/v1/parse", params={"query": "a//b"}).json()["error"]
     assert (wrong["kind"], wrong["place"]) == ("syntax", {"field": "query", "text": "a//b", "column": 2, "end": 3})
 
 
 def test_runs_have_queries_to_begin_with(client: httpx.Client) -> None:
-    run = _result(client.get("/api/runs"))["runs"][0]
+    run = _result(client.get("/api/v1/runs"))["runs"][0]
     assert [len(each["pieces"]) for each in run["examples"]] == [2, 3, 4]
     assert run["examples"][0]["query"] == run["example"]
     for each in run["examples"]:
-        asked = client.post("/api/ask", json={"query": each["query"], "candidates": each["candidates"]})
+        asked = client.post("/api/v1/ask", json={"query": each["query"], "candidates": each["candidates"]})
         assert _result(asked)["answers"][0]["status"] == "known"
         assert each["words"].startswith(f"from {each['pieces'][0]['name']}, ")
 
@@ -172,9 +172,9 @@ def test_the_royal_family_begins_with_the_paths_of_the_paper(tmp_path: Path) -> 
 
 
 def test_mended_queries_parse_and_have_the_name(client: httpx.Client) -> None:
-    error = client.post("/api/ask", json={"query": '"number 3"/^nxt^-1/double'}).json()["error"]
+    error = client.post("/api/v1/ask", json={"query": '"number 3"/^nxt^-1/double'}).json()["error"]
     assert (error["nearest"], error["mended"]) == (["next"], ['"number 3"/^next^-1/double'])
-    entity = client.post("/api/ask", json={"query": "numbr_3/next"}).json()["error"]
+    entity = client.post("/api/v1/ask", json={"query": "numbr_3/next"}).json()["error"]
     assert entity["nearest"]
     for name, mended in zip(entity["nearest"], entity["mended"], strict=True):
         assert parse(mended).source == name

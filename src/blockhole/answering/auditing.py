@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockhole.answering.engine import Engine, open_engine
-from blockhole.answering.hops import Floats, Ids, Table, log_room_of
+from blockhole.answering.hops import Floats, Ids, Table, log_room_of, log_self_of
 from blockhole.answering.predicting import (
     Progress,
     log_odds_of,
@@ -119,6 +119,8 @@ def _audited(engine: Engine, relation: int) -> _Audited:
     forward, backward = pair_scores(engine, relation, source, target)
     here, there = _End(engine, relation, source), _End(engine, inverse, target)
     room = here.room + there.room
+    own = np.flatnonzero(source == target)
+    room[own] += log_self_of(np.full(len(own), len(own) - 1), np.full(len(own), len(source) - 1))
     forward += np.log(np.maximum(here.others, 1)) - hops.normalisers.of(relation)[source] + room
     backward += np.log(np.maximum(there.others, 1)) - hops.normalisers.of(inverse)[target] + room
     kind = np.minimum(here.kind, there.kind)

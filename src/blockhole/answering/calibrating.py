@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from functools import partial, reduce
 from itertools import pairwise, repeat
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, final
+from typing import Any, Literal, final
 
 import numpy as np
 import torch
@@ -27,20 +27,20 @@ from blockhole.answering.calibration import (
     save_calibration,
 )
 from blockhole.answering.device import DeviceSweep
-from blockhole.answering.engine import Encoded, Engine
+from blockhole.answering.engine import Engine
 from blockhole.answering.hops import KIND, NEW, Floats, Ids, Table
 from blockhole.answering.known import KnownFacts
+from blockhole.answering.reliability import Judged, judge_answers, measured_by_type
 from blockhole.answering.search import UNLIMITED, Search, Wanted
 from blockhole.answering.vectors import Vectors
 from blockhole.data.dataset import DataSet, load
 from blockhole.errors import BlockholeWarning, DataError, QueryTooCostly, RunError, Seed, checked, counted
-from blockhole.evaluation.classification import Reliability, reliability
+from blockhole.evaluation.classification import Measured
 from blockhole.evaluation.completion import both_sides
 from blockhole.evaluation.query_ranking import rank_answers
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.machine import choose_device
 from blockhole.queries.exact import holds
-from blockhole.queries.language import Hop, Query
 from blockhole.queries.paths import PathQueries
 from blockhole.queries.plans import Plan
 from blockhole.queries.query_sampling import sample_from_split
@@ -80,44 +80,16 @@ def measure_calibration(
     return measure(Engine.open(run, graph=data.split.graph("train"), calibrated=True), data, seed=seed)
 
 
-class Measured(NamedTuple):
-    """Probabilities beside what is true, in fifteen bins that hold as many each, and their Brier score."""
-
-    bins: Reliability
-    brier: float
-
-
 def measure(engine: Engine, data: DataSet, *, per_length: int = 500, seed: int = 0) -> dict[str, Measured]:
     """How the probabilities of the ten best predicted answers do on test queries: of all, and by number of hops."""
     queries = calibration_queries(data, per_length, seed)
-    truth = KnownFacts(data.split.graph("train", "valid", "test"))
-    said: dict[int, list[float]] = {}
-    true: dict[int, list[bool]] = {}
-    for i, length in enumerate(queries.length.tolist()):
-        source, path = int(queries.source[i]), queries.path[i, :length].tolist()
-        hops = [Hop(*engine.graph.relation_name(relation)) for relation in path]
-        query = Encoded(Query(engine.graph.entities[source], hops), Plan.of_chain(source, path))
-        try:
-            shown = engine.ask(query, top=_SHOWN, only="predicted")
-        except QueryTooCostly:
-            continue
-        entities = engine.graph.entities.ids([answer.entity for answer in shown])
-        said.setdefault(length, []).extend(answer.score for answer in shown)
-        true.setdefault(length, []).extend(np.isin(entities, truth.answers(source, path)).tolist())
-    lengths = sorted(said)
-    parts = {"all": lengths, **{f"{length} hops" if length > 1 else "1 hop": [length] for length in lengths}}
-    measured = {}
-    for name, of in parts.items():
-        probability = np.array([p for length in of for p in said[length]])
-        label = np.array([each for length in of for each in true[length]], dtype=bool)
-        if len(label):
-            brier = float(np.mean((probability - label) ** 2))
-            measured[name] = Measured(reliability(probability, label, "mass"), brier)
-    return measured
-
-
-_SHOWN = 10
-"""Predicted answers taken of each query: what people see of it."""
+    truth, judged = data.split.graph("train", "valid", "test"), {}
+    for length in queries.lengths():
+        own = queries.take(queries.length == length)
+        sources, paths = own.source.tolist(), own.path[:, :length].tolist()
+        name = f"{length} hops" if length > 1 else "1 hop"
+        judged[name] = judge_answers(engine, list(map(Plan.of_chain, sources, paths)), truth)
+    return measured_by_type({"all": Judged.joined(list(judged.values())), **judged})
 
 
 def _data_for(run: Run, data: DataSet | Path | str | None) -> DataSet:
@@ -181,14 +153,15 @@ def fit(vectors: Vectors, data: DataSet, *, seed: Seed = 0, device: torch.device
 def _missing_by_validation_fact(known: KnownFacts, data: DataSet) -> float:
     """How many facts train is known to lack for each validation fact that it lacks, for test facts are missing too.
 
-    The odds of a hop are so many times as large as validation facts say. Of test facts their number alone is taken.
+    The odds of a hop are so many times as large as validation facts say. Of test facts their number alone is taken, and
+    no more of them than there are validation facts: who misses a father misses one, however much is missing elsewhere.
     Paths need no more: they are made of hops.
     """
     lacking = [
         int((~holds(known.graph, PathQueries.from_triples(facts))).sum())
         for facts in (data.split.valid, data.split.test)
     ]
-    return sum(lacking) / lacking[0]
+    return min(sum(lacking) / lacking[0], 2.0)
 
 
 _ANY = Curve(low=-1.0, low_slope=1.0, slope=1.0, top_slope=1.0, intercept=0.0)

@@ -75,7 +75,8 @@ def paths(
     if not 1 <= max_length <= LONGEST:
         raise ConfigError(f"the longest path may have 1 to {LONGEST} hops, not {max_length}.")
     engine = open_engine(run)
-    start, goal = (encode_entity(name, engine.graph.entities) for name in (source, target))
+    graph = engine.graph
+    start, goal = (encode_entity(name, graph.entities, graph.relations) for name in (source, target))
     row = engine.vectors.rows(np.array([start]))[0]
     prefixes = [_Prefix((), np.array([start], dtype=np.int32), row)]
     found: list[_Scored] = []

@@ -184,7 +184,7 @@ class DeviceSweep:
         if entities is not None:
             behind, room, kind, table = behind[:, entities], room[:, entities], kind[:, entities], table[entities]
         inverse = torch.tensor(inverses, device=self.device)[which]
-        return _Columns(relation, inverse, which, entities, table, ahead, room_ahead, behind, room, kind)
+        return _Columns(relation, inverse, which, relations, entities, table, ahead, room_ahead, behind, room, kind)
 
     def _offset(self, relation: int) -> NDArray[np.float32]:
         """log n of the known objects of every (s, r), less the normaliser: [E]."""
@@ -202,6 +202,13 @@ class DeviceSweep:
         """x of the hop from each source to each column: [S, C]; the formula of `hops`."""
         ahead, room = (each[columns.which, sources] for each in (columns.ahead, columns.room_ahead))
         forward, backward = self._scores(sources, columns)
+        alone = torch.tensor([self._engine.hops.log_self(each) for each in columns.relations], device=self.device)
+        if columns.entities is None:
+            row, column = torch.arange(len(sources), device=self.device), sources
+        else:
+            row, column = (sources[:, None] == columns.entities).nonzero(as_tuple=True)
+        for score in (forward, backward):
+            score[row, column] += alone[columns.which[row]]
         share = _exp(forward.add_((ahead + room)[:, None]).add_(columns.of(columns.room)))
         share += _exp(backward.add_(columns.of(columns.behind + columns.room)).add_(room[:, None]))
         return share.mul_(0.5).add_(0.1 / self._size)
@@ -314,6 +321,7 @@ class _Columns(NamedTuple):
     relation: Tensor
     inverse: Tensor
     which: Tensor
+    relations: list[int]
     entities: Tensor | None
     table: Tensor
     ahead: Tensor

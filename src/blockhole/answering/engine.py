@@ -34,6 +34,7 @@ from blockhole.errors import (
 )
 from blockhole.files.formats import STEMS, bare_name
 from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.graph.vocabulary import Vocabulary
 from blockhole.queries.language import Query, encode_chain, encode_entity, encode_tree, find_plan, parse
 from blockhole.queries.plans import Plan, chain_to
 from blockhole.runs.run import Run
@@ -334,17 +335,9 @@ class Engine:
             self._named(entity, value, status)
             for status, entities, values in lists
             if question.only in (None, status)
-            for entity, value in self._ordered(entities, values, part)
+            for entity, value in in_order(entities, values, part, self.graph.entities)
         ]
         return Answers(str(parsed), tuple(listed), len(settled.known), parsed.has_negation)
-
-    def _ordered(self, entities: Ids, value: Floats, part: slice) -> list[tuple[int, float]]:
-        """A part of some entities and their values, in order of these, equal ones in order of their names."""
-        if len(entities) > part.stop:
-            reach = np.flatnonzero(value >= nth_largest(value, part.stop))
-            entities, value = entities[reach], value[reach]
-        pairs = zip(entities.tolist(), value.tolist(), strict=True)
-        return sorted(pairs, key=lambda pair: (-pair[1], self.graph.entities[pair[0]]))[part]
 
     def _named(self, entity: int, value: float, status: Status) -> Answer:
         probability = None if self.calibrated is None else value
@@ -354,7 +347,7 @@ class Engine:
     def check(self, query: str | Query | Encoded, entity: str, *, deadline: Deadline = UNLIMITED) -> Verdict:
         """Whether `entity` answers the query."""
         parsed, plan = self.encode(query)
-        target = encode_entity(entity, self.graph.entities)
+        target = encode_entity(entity, self.graph.entities, self.graph.relations)
         known = bool(np.isin(target, self.known.plan_answers(plan)))
         self.require_calibration(unless=known and not parsed.has_negation)
         # A path that holds over facts needs no search.
@@ -449,6 +442,15 @@ class Engine:
         source, path = encode_chain(query, self.graph)
         vector: NDArray[np.float32] = self.vectors.query(source, path)[0].astype(np.float32)
         return vector
+
+
+def in_order(entities: Ids, value: Floats, part: slice, names: Vocabulary) -> list[tuple[int, float]]:
+    """A part of some entities and their values, in order of these, equal ones in order of their names."""
+    if len(entities) > part.stop:
+        reach = np.flatnonzero(value >= nth_largest(value, part.stop))
+        entities, value = entities[reach], value[reach]
+    pairs = zip(entities.tolist(), value.tolist(), strict=True)
+    return sorted(pairs, key=lambda pair: (-pair[1], names[pair[0]]))[part]
 
 
 # What is refused

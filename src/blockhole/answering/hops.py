@@ -3,9 +3,10 @@
 A model gives two shares: f = softmax over o of α φ(s, r, o), that of o among all objects of (s, r), and b, that of s
 among all subjects of (r, o), which the inverse relation gives. n_f and n_b are the numbers of known ones, at least one.
 η_o is how often an entity with as many known subjects of r as o has more of them, η_s the same of the objects of s: a
-child whose father is known has room for no other. Then
+child whose father is known has room for no other. σ is 1 but for o = s: how often a fact of r leads from an entity to
+itself. Then
 
-    x = ½ (n_f f + n_b b) η_s η_o + 1 / 10 E
+    x = ½ (n_f f + n_b b) η_s η_o σ + 1 / 10 E
 
 and the curve of `calibration` makes a probability p(s, r, o) of x and of κ_o, which says whether o is of a kind that r
 takes; a fact has p = 1. Read backwards, (o, r⁻¹, s) has the same x and another κ: what a question starts from is taken
@@ -187,6 +188,15 @@ def log_room_of(more: Ids, as_many: Ids) -> Floats:
     return room
 
 
+def log_self_of(loops: Ids, facts: Ids) -> Floats:
+    """log σ where of so many `facts` so many lead from an entity to itself: [N], [N] → [N].
+
+    As with η, a quarter of one is added, and it counts where fewer than one in twenty do.
+    """
+    own: Floats = np.where(loops < _FULL * facts, np.log((loops + 0.25) / (facts + 0.25)), 0.0)
+    return own
+
+
 def log_sum_exp(score: Table) -> Table:
     """log Σ exp of each row, which is written over: [N, C] → [N]."""
     most = score.max(axis=1)
@@ -214,6 +224,13 @@ class Columns:
 
     def __len__(self) -> int:
         return len(self.behind)
+
+    def themselves(self, sources: Ids) -> tuple[Ids, Ids]:
+        """Where sources stand among the columns: rows and columns, [N], [N]."""
+        if self.entities is None:
+            return np.arange(len(sources)), sources
+        row, column = (sources[:, None] == self.entities).nonzero()
+        return row, column
 
     @property
     def index(self) -> Ids | slice:
@@ -244,6 +261,7 @@ class Hops:
         self._candidates = candidates
         self.normalisers = Normalisers(vectors, candidates, known, scale, table)
         self._counts: dict[int, Table] = {}
+        self._selves: dict[int, float] = {}
         self._room: dict[int, Table] = {}
 
     def known_counts(self, relation: int) -> Table:
@@ -273,6 +291,16 @@ class Hops:
                 room[edges.group_source[groups]] = log_room_of(more, as_many)
             self._room[relation] = room
         return self._room[relation]
+
+    def log_self(self, relation: int) -> float:
+        """log σ of a hop from an entity to itself: nobody is his own brother, as facts have it, however alike both ends
+        are.
+        """
+        if relation not in self._selves:
+            source, target = self._known.edges.edges(relation)
+            loops, facts = np.array([(source == target).sum()]), np.array([len(source)])
+            self._selves[relation] = float(log_self_of(loops, facts)[0])
+        return self._selves[relation]
 
     def log_kind(self, relation: int) -> Table:
         """log κ of every o: whether it is of a kind that r takes; [E].
@@ -347,6 +375,11 @@ class Hops:
         ahead = self.known_counts(relation)[sources] - self.normalisers.of(relation)[sources]
         room = self.log_room(relation)[sources]
         forward, backward = self._scores(sources, columns)
+        own = self.log_self(relation)
+        if own:
+            row, column = columns.themselves(sources)
+            for score in (forward, backward):
+                score[row, column] += np.float32(own)
         forward += (ahead + room)[:, None]
         forward += columns.room
         backward += columns.behind + columns.room

@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import Literal, NamedTuple, final
+from typing import NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from blockhole.data.dataset import DataSet, load
-from blockhole.errors import checked
 from blockhole.graph.knowledge_graph import EdgesByRelation, KnowledgeGraph, edges_by_relation
-from blockhole.graph.vocabulary import Vocabulary
 from blockhole.queries.exact import (
     AnswerSets,
     TypedCandidates,
@@ -25,7 +21,7 @@ from blockhole.queries.exact import (
     targets,
     typed_candidates,
 )
-from blockhole.queries.language import Hop, Query, encode_entity, encode_tree, parse, write_name
+from blockhole.queries.language import Hop, encode_entity, write_name
 from blockhole.queries.paths import PathQueries
 from blockhole.queries.plans import Both, Either, Follow, Plan, Start
 
@@ -104,56 +100,6 @@ class KnownFacts:
         return typed_candidates(self.graph, self.edges)
 
 
-# Answers that follow from facts alone
-
-
-Known = Literal["all", "train"]
-"""Which facts of a data set count as known: all of them, or those of train, which are all that a run has seen."""
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class KnownAnswers:
-    """Every entity that answers a query over known facts, by name.
-
-    Where the query has a negation, it is over these facts: an entity counts as no answer of what is excluded if no
-    known facts make it one. `negation` then says so, and is None else.
-    """
-
-    query: str
-    entities: tuple[str, ...]
-    known: Known
-    negation: Literal["over known facts"] | None
-
-
-@checked
-def answers_from_facts(
-    data: DataSet | str | Path, query: str | Query, *, known: Known = "all", facts: KnowledgeGraph | None = None
-) -> KnownAnswers:
-    """The exact answers to any query, as answers("family", "William/^fatherOf & !Charles"), without a model.
-
-    `known` says which facts of the data count: all, or those of train; further `facts` of the same relations may be
-    added to them.
-    """
-    parsed = parse(query) if isinstance(query, str) else query  # what cannot be read should not wait for the graph
-    split = (data if isinstance(data, DataSet) else load(data)).split
-    graph = split.graph("train") if known == "train" else split.graph("train", "valid", "test")
-    if facts is not None:
-        graph = graph_with_facts(graph, facts)
-    found = plan_answers(graph, encode_tree(parsed, graph))
-    names = tuple(sorted(graph.entities[entity] for entity in found.tolist()))
-    return KnownAnswers(str(parsed), names, known, "over known facts" if parsed.has_negation else None)
-
-
-def graph_with_facts(graph: KnowledgeGraph, facts: KnowledgeGraph) -> KnowledgeGraph:
-    """A graph and further facts behind its own, joined by names; relations must be the graph's, entities may be new."""
-    entities = Vocabulary([*graph.entities.names, *(name for name in facts.entities if name not in graph.entities)])
-    relation_ids, entity_ids = graph.relations.ids(facts.relations.names), entities.ids(facts.entities.names)
-    source, relation, target = facts.triples.T
-    triples = np.column_stack([entity_ids[source], relation_ids[relation], entity_ids[target]])
-    return KnowledgeGraph(entities, graph.relations, np.concatenate([graph.triples, triples]))
-
-
 # The facts about one entity
 
 
@@ -185,7 +131,7 @@ def neighbourhood(
     graph: KnowledgeGraph, entity: str, *, limit: int = 20, relation: int | None = None, offset: int = 0
 ) -> Neighbourhood:
     """The facts about `entity`, at most `limit` of each relation; of one `relation` alone where it is given."""
-    number = encode_entity(entity, graph.entities)
+    number = encode_entity(entity, graph.entities, graph.relations)
     entity = graph.entities[number]
     relations = graph.adjacency.relations(number).tolist()
     found = {each: graph.adjacency.neighbours(number, each) for each in relations}

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from blockhole.answering.engine import Engine
-from blockhole.answering.known import graph_with_facts
+from blockhole.data.dataset import graph_with_facts
 from blockhole.errors import DataError, quoted
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.machine import torch_threads

@@ -27,12 +27,11 @@ from numpy.typing import NDArray
 from blockhole.answering.calibration import BEND, fit_logistic, log_odds
 from blockhole.answering.engine import Engine, open_engine
 from blockhole.answering.hops import HIGHEST, SURE, Floats, Hops, Ids, Table
-from blockhole.answering.known import Known
 from blockhole.answering.reasons import path_reasons
 from blockhole.answering.reviews import FactList, ListedFact, decisions_in
 from blockhole.answering.search import Candidates
 from blockhole.answering.vectors import diverged
-from blockhole.data.dataset import DataSet, load
+from blockhole.data.dataset import DataSet, Known, load
 from blockhole.errors import BlockholeWarning, ConfigError, Count, DataError, checked
 from blockhole.evaluation.truth import align
 from blockhole.graph.knowledge_graph import SplitGraph
@@ -445,6 +444,7 @@ class _Excluded:
         source, target = engine.known.edges.edges(relation)
         self._source = np.concatenate([source, decided[:, 0]]).astype(np.int64)
         self._target = np.concatenate([target, decided[:, 2]]).astype(np.int64)
+        self._alone = engine.hops.log_self(relation)
         if not (source == target).any():
             self._source = np.concatenate([self._source, columns])
             self._target = np.concatenate([self._target, columns])
@@ -453,7 +453,11 @@ class _Excluded:
         self._row = np.full(engine.graph.num_entities, -1)
 
     def hide(self, forward: Table, backward: Table, sources: Ids) -> None:
-        """Make their scores -∞: [C, S], [C, S]."""
+        """Make their scores -∞, and those of an entity with itself, where it is asked for, as seldom as it is."""
+        column = self._column[sources]
+        row = np.flatnonzero(column >= 0)
+        for score in (forward, backward):
+            score[column[row], row] += np.float32(self._alone)
         self._row[:] = -1
         self._row[sources] = np.arange(len(sources))
         row, column = self._row[self._source], self._column[self._target]

@@ -87,7 +87,7 @@ def explain(
     """
     engine = open_engine(run, quietly=True)
     parsed, plan = engine.encode(query)
-    target = encode_entity(entity, engine.graph.entities)
+    target = encode_entity(entity, engine.graph.entities, engine.graph.relations)
     known = bool(np.isin(target, engine.known.plan_answers(plan)))
     engine.require_calibration(unless=known and not parsed.has_negation)
     search = Search(engine, plan, "all", deadline)
@@ -234,6 +234,18 @@ def _best_products(lists: list[list[_Found]], top: int) -> Iterator[tuple[float,
 
 
 # As a drawing
+
+
+def in_words(node: ProofNode) -> str:
+    """A proof on one line: hops as arrows, what is joined in parentheses."""
+    parts = [in_words(part) for part in node.parts]
+    for each in node.excluded:
+        reason = "" if each.counterproof is None else f": {in_words(each.counterproof)}"
+        parts.append(f"not ({each.probability:.3f}{reason})")
+    if node.relation is not None:
+        mark = "" if node.status == "known" else f" ({node.probability:.3f})"
+        return f"{parts[0]} → {node.relation}{mark} → {node.entity}"
+    return " & ".join(f"({part})" for part in parts) if parts else node.entity
 
 
 def to_dot(explanation: Explanation) -> str:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from blockhole.answering.answers import Answers, answers_frame
 from blockhole.answering.engine import Encoded, Engine
-from blockhole.errors import ConfigError, DataError, MalformedFile, QueryError
+from blockhole.errors import ConfigError, DataError, MalformedFile, QueryError, listed
+from blockhole.files.tables import ROW_FILES, write_rows
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.queries.language import Hop, Query, encode_entity, encode_hop, parse
 from blockhole.queries.plans import Plan
@@ -60,7 +61,7 @@ def _read_tsv(path: Path, number: int, line: str, graph: KnowledgeGraph) -> Quer
         return parse(line)
     if not source or not all(hops):
         raise MalformedFile(path, "a column is empty", _REMEDY, number)
-    start = encode_entity(source, graph.entities)
+    start = encode_entity(source, graph.entities, graph.relations)
     relations = [encode_hop(hop, graph.relations) for hop in hops]
     query = Query(graph.entities[start], [Hop(*graph.relation_name(relation)) for relation in relations])
     return Encoded(query, Plan.of_chain(start, relations))
@@ -68,16 +69,16 @@ def _read_tsv(path: Path, number: int, line: str, graph: KnowledgeGraph) -> Quer
 
 def check_answers_file(path: Path) -> None:
     """Refuse the name of a file that answers cannot be written to, before any are looked for."""
-    if path.suffix not in (".parquet", ".jsonl"):
-        raise ConfigError(f"{path}: answers are written as .parquet or .jsonl; name such a file with --out.")
+    if path.suffix not in ROW_FILES:
+        raise ConfigError(f"{path}: answers are written as {listed(ROW_FILES)}; name such a file with --out.")
 
 
 def write_answers(path: Path, answers: Sequence[Answers]) -> None:
-    """Write answers, whole or not at all: a row an answer as Parquet, or an object a query as JSON lines."""
+    """Write answers, whole or not at all: a row an answer, but an object a query as JSON lines."""
     check_answers_file(path)
     with replacing(path) as temporary:
-        if path.suffix == ".parquet":
-            answers_frame(answers).write_parquet(temporary)
+        if path.suffix != ".jsonl":
+            write_rows(answers_frame(answers), temporary, path.suffix)
         else:
             lines = (
                 json.dumps({"query": each.query, "answers": each.to_dicts()}, ensure_ascii=False) for each in answers

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockhole.answering.hops import SURE, Columns, Floats, Ids, Table
-from blockhole.errors import OutOfTime, QueryTooCostly
+from blockhole.errors import Cancelled, OutOfTime, QueryTooCostly
 from blockhole.queries.plans import Both, Either, Follow, Plan, Start, Step
 
 if TYPE_CHECKING:
@@ -47,19 +47,36 @@ _NUMBERS = 2**26
 
 @final
 class Deadline:
-    """A moment `seconds` from now; searches that can take long look at it as they go."""
+    """A moment `seconds` from now, or an earlier one when it is cancelled; long searches look at it as they go.
+
+    `looks` says how often they did: another thread sees by it that a search goes on.
+    """
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
+        self.looks = 0
         self._end = monotonic() + seconds
+        self._cancelled = False
 
     def __repr__(self) -> str:
         return f"Deadline({self.seconds})"  # the reference shows it as a default
 
     def check(self) -> None:
-        """Raise `OutOfTime` when the moment has passed."""
+        """Raise `OutOfTime` when the moment has passed, `Cancelled` when nobody waits for it any more."""
+        self.looks += 1
+        if self._cancelled:
+            raise Cancelled
         if monotonic() > self._end:
             raise OutOfTime(self.seconds)
+
+    def cancel(self) -> None:
+        """End the search at its next look, from whatever thread."""
+        self._cancelled = True
+
+    @property
+    def left(self) -> float:
+        """Seconds until the moment comes."""
+        return self._end - monotonic()
 
 
 UNLIMITED = Deadline(inf)

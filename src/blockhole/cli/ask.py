@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -35,9 +36,9 @@ from blockhole.errors import counted
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from blockhole.answering.answers import Status
-    from blockhole.answering.engine import Encoded, Engine
-    from blockhole.answering.proofs import Explanation, ProofNode
+    from blockhole.answering.answers import Answers, Status
+    from blockhole.answering.engine import Engine
+    from blockhole.answering.proofs import Explanation
     from blockhole.answering.search import Candidates
     from blockhole.answering.sparql.results import Solutions
 
@@ -56,7 +57,9 @@ def ask(
     only: Annotated[Literal["known", "predicted"] | None, typer.Option(help="Print only these answers.")] = None,
     offset: Annotated[int, typer.Option(min=0, help="Pass over so many known and so many predicted answers.")] = 0,
     file: Annotated[Path | None, typer.Option(help="File of queries: TSV or JSON lines.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Where answers to --file go: .parquet or .jsonl.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the answers here: .parquet, .csv, .tsv, .jsonl or .arrow.")
+    ] = None,
     device: Annotated[str, typer.Option(help="Where --file is answered: cpu, cuda, cuda:N or auto.")] = "cpu",
     facts: Annotated[
         Path | None, typer.Option("--facts", help="File of additional facts, which may be about new entities.")
@@ -74,8 +77,10 @@ def ask(
     """
     if file is not None and query is not None:
         raise typer.BadParameter("give a query or a file of queries, not both", param_hint="--file")
-    if (file is None) != (out is None):
-        raise typer.BadParameter("--file and --out go together", param_hint="--out")
+    if file is not None and out is None:
+        raise typer.BadParameter("--file needs --out, where its answers go", param_hint="--out")
+    if out is not None and file is None and query is None:
+        raise typer.BadParameter("--out needs a query or a file of queries", param_hint="--out")
     if json and file is None and query is None:
         raise typer.BadParameter("--json needs a query or a file of queries", param_hint="--json")
     from blockhole.answering.engine import Engine, check_top
@@ -90,7 +95,16 @@ def ask(
 
         engine = with_facts(engine, blockhole.read_graph(facts, columns=columns))
     if file is not None and out is not None:
-        _answer_file(engine, read_queries(file, engine), out, top, candidates, only, device, json)
+        _write_answers(
+            partial(
+                engine.ask_many, read_queries(file, engine), top=top, candidates=candidates, only=only, device=device
+            ),
+            out,
+            json,
+        )
+    elif query is not None and out is not None:
+        alone = partial(engine.ask, query, top=top, candidates=candidates, only=only, offset=offset)
+        _write_answers(lambda: [alone()], out, json)
     elif query is not None:
         _answer(engine, query, top, candidates, only, offset, names, json)
     else:
@@ -120,28 +134,19 @@ def _answer(
         print_answers(answers, shown_names(engine.graph, names))
 
 
-def _answer_file(
-    engine: Engine,
-    queries: list[Encoded],
-    out: Path,
-    top: int,
-    candidates: Candidates,
-    only: Status | None,
-    device: str,
-    json: bool,
-) -> None:
+def _write_answers(ask: Callable[[], list[Answers]], out: Path, json: bool) -> None:
     from blockhole.answering.query_files import write_answers
 
     began = perf_counter()
-    answers = engine.ask_many(queries, top=top, candidates=candidates, only=only, device=device)
+    answers = ask()
     seconds = perf_counter() - began
     write_answers(out, answers)
     count = sum(map(len, answers))
     if json:
         milliseconds = round(1000 * seconds, 3)
-        print_json({"queries": len(queries), "answers": count, "out": str(out), "milliseconds": milliseconds})
+        print_json({"queries": len(answers), "answers": count, "out": str(out), "milliseconds": milliseconds})
     else:
-        asked = counted(len(queries), "query", "queries")
+        asked = counted(len(answers), "query", "queries")
         stdout().print(f"{counted(count, 'answer')} to {asked} in {seconds:.2f} s: {out}")
 
 
@@ -186,22 +191,12 @@ def explain(
 
 
 def _print_proofs(explanation: Explanation) -> None:
+    from blockhole.answering.proofs import in_words
+
     said = f"{explanation.entity}: {explanation.status}, probability {explanation.probability:.3f}"
     stdout().print(said if explanation.proofs else f"{said}; no proof is plausible")
     for proof in explanation.proofs:
-        stdout().print(f"{proof.probability:.3f}  {_in_words(proof.tree)}")
-
-
-def _in_words(node: ProofNode) -> str:
-    """A proof on one line: hops as arrows, what is joined in parentheses."""
-    parts = [_in_words(part) for part in node.parts]
-    for each in node.excluded:
-        reason = "" if each.counterproof is None else f": {_in_words(each.counterproof)}"
-        parts.append(f"not ({each.probability:.3f}{reason})")
-    if node.relation is not None:
-        mark = "" if node.status == "known" else f" ({node.probability:.3f})"
-        return f"{parts[0]} → {node.relation}{mark} → {node.entity}"
-    return " & ".join(f"({part})" for part in parts) if parts else node.entity
+        stdout().print(f"{proof.probability:.3f}  {in_words(proof.tree)}")
 
 
 @app.command(short_help="Which relation paths connect two entities.")

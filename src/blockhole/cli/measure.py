@@ -16,7 +16,6 @@ from blockhole.errors import counted
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from blockhole.answering.calibrating import Measured
     from blockhole.data.dataset import DataSet
     from blockhole.evaluation.classification import Reliability
     from blockhole.evaluation.report import Report, Table
@@ -95,7 +94,8 @@ def evaluate(
     Without --task and --split it prints MRR and Hits@k of the test facts, then MQ and P@10 of path queries, or of the
     test facts where there are none. Figures are in per cent, except those of completion and of queries, which are
     fractions, as is usual there. Beside those of completion and ranking stand chance, and counting how often a relation
-    has an object in train.
+    has an object in train. --plots of queries also measures and draws, by type, how the probabilities of the ten best
+    predicted answers compare with what is true.
     """
     from blockhole.cli.progress import working_bar
 
@@ -108,7 +108,8 @@ def evaluate(
         reports = [
             blockhole.evaluate(
                 opened, task=each, split=split, data=given, truth=truth, ties=ties, memory=memory, order=order,
-                queries=queries, limit=limit, candidates=candidates, device=device, seed=seed, progress=bar,
+                queries=queries, limit=limit, candidates=candidates,
+                reliability=plots is not None and each == "queries", device=device, seed=seed, progress=bar,
             )
             for each in (("completion", "ranking") if both else (task or "ranking",))
         ]  # fmt: skip
@@ -158,7 +159,8 @@ def compare(
     with working_bar("ranking") as bar:
         comparison = blockhole.compare(
             list(opened.values()), task=task, split=split, data=data, truth=truth, ties=ties, memory=memory,
-            order=order, queries=queries, limit=limit, candidates=candidates, device=device, seed=seed, progress=bar,
+            order=order, queries=queries, limit=limit, candidates=candidates,
+            reliability=plots is not None and task == "queries", device=device, seed=seed, progress=bar,
         )  # fmt: skip
     _draw(plots, comparison.reports, opened)
     result = {"task": task, **comparison.to_dict()}
@@ -216,22 +218,13 @@ def calibrate(
     report: dict[str, Any] = {"run": str(run), **calibration.model_dump(mode="json")}
     if test or plots is not None:
         measured = measure_calibration(run, given, seed=seed)
-        report["test"] = {name: _as_json(part) for name, part in measured.items()}
+        report["test"] = {name: part.to_dict() for name, part in measured.items()}
         if plots is not None:
             report["plots"] = [str(path) for path in _draw_reliability(measured["all"].bins, plots)]
     if json:
         print_json(report)
     else:
         _print_calibration(report)
-
-
-def _as_json(measured: Measured) -> dict[str, Any]:
-    bins = zip(*(column.tolist() for column in measured.bins), strict=True)
-    return {
-        "ece": measured.bins.error,
-        "brier": measured.brier,
-        "bins": [{"probability": said, "true": true, "pairs": size} for said, true, size in bins],
-    }
 
 
 def _draw_reliability(measured: Reliability, folder: Path) -> list[Path]:

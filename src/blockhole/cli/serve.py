@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False)
 
 KEY_VARIABLE = "BLOCKHOLE_API_KEY"
-SERVER_PACKAGES = ("fastapi", "uvicorn", "httptools", "prometheus_client", "rapidfuzz", "starlette")
+SERVER_PACKAGES = ("fastapi", "fastapi_swagger", "uvicorn", "httptools", "prometheus_client", "rapidfuzz", "starlette")
 """What the extra `serve` installs."""
 
 
@@ -42,6 +42,9 @@ def serve(
     max_length: Annotated[int, typer.Option(help="Hops of the longest query.")] = 16,
     timeout: Annotated[float, typer.Option(help="Seconds that a request may take.")] = 10.0,
     queue: Annotated[int, typer.Option(help="Most requests of each kind in progress or waiting.")] = 128,
+    per_caller: Annotated[
+        int | None, typer.Option(help="Most requests of one address in progress (default: any number).")
+    ] = None,
     threads: Annotated[
         int | None, typer.Option(help="Threads for each kind of request (default: as many as cores).")
     ] = None,
@@ -76,9 +79,33 @@ def serve(
         max_length=max_length,
         timeout=timeout,
         queue=queue,
+        per_caller=per_caller,
         threads=available_threads() if threads is None else threads,
     )
     serve_runs(runs, host, port, settings, _announce(json))
+
+
+@app.command(short_help="Answer agents, by the Model Context Protocol.")
+def mcp(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs; the first is the default.")],
+    max_length: Annotated[int, typer.Option(help="Hops of the longest query.")] = 16,
+    timeout: Annotated[float, typer.Option(help="Seconds that an answer may take.")] = 10.0,
+) -> None:
+    """Give an agent tools to search, ask and explain, over standard input and output, until it ends.
+
+    `blockhole serve` has the same tools under /mcp, for agents that are elsewhere.
+    """
+    from blockhole.errors import MissingExtra
+
+    try:
+        from blockhole.serving.agents import serve_agents
+        from blockhole.serving.settings import ServerSettings
+    except ModuleNotFoundError as missing:
+        if missing.name not in (*SERVER_PACKAGES, "mcp"):
+            raise
+        raise MissingExtra("answering agents", "mcp") from None
+
+    serve_agents(runs, ServerSettings(max_length=max_length, timeout=timeout, threads=1))
 
 
 def _announce(json: bool) -> Callable[[str, tuple[str, ...]], None]:

@@ -1,12 +1,15 @@
-"""A data set: a split graph and the queries over it; loaded by name, folder or file, and written to a folder."""
+"""A data set: a split graph and the queries over it; loaded by name, folder or file, asked, and written to a folder."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Literal, final
+
+import numpy as np
 
 from blockhole.data.catalogue import NamedDataSet, catalogue, locate
 from blockhole.errors import (
@@ -27,7 +30,9 @@ from blockhole.files.frames import FORMS, is_table, to_graph
 from blockhole.files.readers import Encoder, read_facts, read_split
 from blockhole.files.writers import write_split
 from blockhole.graph.knowledge_graph import KnowledgeGraph, SplitGraph, SplitName
-from blockhole.queries.language import hop_in_column
+from blockhole.graph.vocabulary import Vocabulary
+from blockhole.queries.exact import plan_answers
+from blockhole.queries.language import Query, encode_tree, hop_in_column, parse
 from blockhole.queries.path_sets import PATH_PARTS, PathSplits, cut_path, find_part_files, write_path_splits
 from blockhole.queries.paths import PathQueries
 from blockhole.queries.query_sampling import Progress, sample_from_split
@@ -249,6 +254,56 @@ def sample_queries(
         name=loaded.name,
         progress=progress,
     )
+
+
+# Answers that follow from facts alone
+
+
+Known = Literal["all", "train"]
+"""Which facts of a data set count as known: all of them, or those of train, which are all that a run has seen."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class KnownAnswers:
+    """Every entity that answers a query over known facts, by name.
+
+    Where the query has a negation, it is over these facts: an entity counts as no answer of what is excluded if no
+    known facts make it one. `negation` then says so, and is None else.
+    """
+
+    query: str
+    entities: tuple[str, ...]
+    known: Known
+    negation: Literal["over known facts"] | None
+
+
+@checked
+def answers_from_facts(
+    data: DataSet | str | Path, query: str | Query, *, known: Known = "all", facts: KnowledgeGraph | None = None
+) -> KnownAnswers:
+    """The exact answers to any query, as answers("family", "William/^fatherOf & !Charles"), without a model.
+
+    `known` says which facts of the data count: all, or those of train; further `facts` of the same relations may be
+    added to them.
+    """
+    parsed = parse(query) if isinstance(query, str) else query  # what cannot be read should not wait for the graph
+    split = (data if isinstance(data, DataSet) else load(data)).split
+    graph = split.graph("train") if known == "train" else split.graph("train", "valid", "test")
+    if facts is not None:
+        graph = graph_with_facts(graph, facts)
+    found = plan_answers(graph, encode_tree(parsed, graph))
+    names = tuple(sorted(graph.entities[entity] for entity in found.tolist()))
+    return KnownAnswers(str(parsed), names, known, "over known facts" if parsed.has_negation else None)
+
+
+def graph_with_facts(graph: KnowledgeGraph, facts: KnowledgeGraph) -> KnowledgeGraph:
+    """A graph and further facts behind its own, joined by names; relations must be the graph's, entities may be new."""
+    entities = Vocabulary([*graph.entities.names, *(name for name in facts.entities if name not in graph.entities)])
+    relation_ids, entity_ids = graph.relations.ids(facts.relations.names), entities.ids(facts.entities.names)
+    source, relation, target = facts.triples.T
+    triples = np.column_stack([entity_ids[source], relation_ids[relation], entity_ids[target]])
+    return KnowledgeGraph(entities, graph.relations, np.concatenate([graph.triples, triples]))
 
 
 # Data sets written to a folder, so that the folder can be given wherever a data set is wanted.

@@ -271,3 +271,24 @@ def reliability(
     said, true = (np.bincount(which, values, _BINS) for values in (probability, label.astype(np.float64)))
     filled = size > 0
     return Reliability(said[filled] / size[filled], true[filled] / size[filled], size[filled])
+
+
+class Measured(NamedTuple):
+    """Probabilities beside what is true, in fifteen bins that hold as many each, and their Brier score."""
+
+    bins: Reliability
+    brier: float
+
+    @classmethod
+    def of(cls, probability: NDArray[np.float64], label: NDArray[np.bool_]) -> Measured:
+        """Measure probabilities by labels: [N], [N]."""
+        return cls(reliability(probability, label, "mass"), float(np.mean((probability - label) ** 2)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The expected calibration error, the Brier score and the bins, as JSON takes them."""
+        bins = zip(*(column.tolist() for column in self.bins), strict=True)
+        return {
+            "ece": self.bins.error,
+            "brier": self.brier,
+            "bins": [{"probability": said, "true": true, "pairs": size} for said, true, size in bins],
+        }

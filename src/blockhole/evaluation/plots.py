@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from blockhole.evaluation.classification import ClassificationReport
+    from blockhole.evaluation.classification import ClassificationReport, Measured
     from blockhole.evaluation.path_ranking import RankingReport
     from blockhole.evaluation.report import Report
 
@@ -93,6 +93,41 @@ def plot_bins(curves: Mapping[str, Bins], *, said: str, counted: str, title: str
     return figure
 
 
+def plot_reliability_by_type(curves: Mapping[str, Mapping[str, Measured]], title: str) -> Figure:
+    """What is true against what was said, a panel for each type of query and in it a line for each name."""
+    check_drawing()
+    from matplotlib.figure import Figure
+
+    types = list(dict.fromkeys(type_ for measured in curves.values() for type_ in measured))
+    columns = min(len(types), 5)
+    rows = -(-len(types) // columns)
+    figure = Figure(figsize=(2.6 * columns + 0.4, 2.75 * rows + 0.7), layout="constrained")
+    panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
+    for panel, type_ in zip(panels, types, strict=False):
+        panel.plot([0, 1], [0, 1], color="0.6", linestyle="--", linewidth=1)
+        errors = []
+        for i, (name, measured) in enumerate(curves.items()):
+            if type_ in measured:
+                bins = measured[type_].bins
+                colour = COLOURS[i % len(COLOURS)]
+                panel.plot(bins.said, bins.true, label=name, color=colour, marker="o", markersize=3, linewidth=1)
+                errors.append(f"{bins.error:.3f}")
+        panel.set_title(f"{type_}: ECE {' and '.join(errors)}", fontsize=9)
+        panel.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+        panel.spines[["top", "right"]].set_visible(False)
+        panel.grid(alpha=0.3)
+    for above, panel in zip(panels[len(types) - columns :], panels[len(types) :], strict=False):
+        panel.set_visible(False)
+        above.tick_params(labelbottom=True)  # the panel below would have had them
+    figure.supxlabel("probability", fontsize=10)
+    figure.supylabel("share that is true", fontsize=10)
+    figure.suptitle(title, fontsize=11)
+    if len(curves) > 1:
+        lines = {str(line.get_label()): line for panel in panels for line in panel.lines[1:]}
+        figure.legend(list(lines.values()), list(lines), loc="outside lower right", frameon=False, ncols=len(lines))
+    return figure
+
+
 def plot_training_curves(runs: Mapping[str, Metrics]) -> Figure:
     """Loss against epochs, and beside it MQ on validation queries where it was measured."""
     measured = {name: _curve(metrics, "validation", "mq") for name, metrics in runs.items()}
@@ -122,14 +157,23 @@ def draw_reports(folder: Path, reports: Mapping[str, Report], runs: Mapping[str,
     """Draw what there is to draw of some reports, and of the metrics of their runs."""
     from blockhole.evaluation.classification import ClassificationReport
     from blockhole.evaluation.path_ranking import RankingReport
+    from blockhole.evaluation.query_ranking import QueryReport
 
     ranked = {name: report for name, report in reports.items() if isinstance(report, RankingReport)}
     judged = {name: report for name, report in reports.items() if isinstance(report, ClassificationReport)}
+    said = {
+        name: report.reliability
+        for name, report in reports.items()
+        if isinstance(report, QueryReport) and report.reliability
+    }
     logged = {name: metrics for name, metrics in runs.items() if metrics}
     if ranked:
         save_figure(plot_quantile_by_length(ranked), folder, "quantile-by-length")
     if judged:
         save_figure(plot_reliability(judged), folder, "reliability")
+    if said:
+        title = "Reliability of the ten best predicted answers, by type of query"
+        save_figure(plot_reliability_by_type(said, title), folder, "reliability")
     if logged:
         save_figure(plot_training_curves(logged), folder, "training-curves")
 

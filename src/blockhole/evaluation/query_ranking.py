@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockhole.errors import EvaluationError, counted
+from blockhole.evaluation.classification import Measured
 from blockhole.evaluation.ranking import COMPLETION_METRICS, Ranks, TieRule, values_of
 from blockhole.evaluation.report import Interval, Table, Timing, percentiles, resampled_means, spell_interval
 from blockhole.graph.knowledge_graph import KnowledgeGraph
@@ -122,7 +123,11 @@ class TypeReport:
 @final
 @dataclass(frozen=True, slots=True)
 class QueryReport:
-    """A set of complex queries, as fractions of 1; `answers` hold the ranks of every type's hard answers."""
+    """A set of complex queries, as fractions of 1; `answers` hold the ranks of every type's hard answers.
+
+    `reliability` has, by type, how the probabilities of the ten best predicted answers compare with what is true, where
+    this was measured.
+    """
 
     name: str
     split: QuerySplit
@@ -133,6 +138,7 @@ class QueryReport:
     means: dict[Family, TypeReport]
     timing: Timing
     answers: Mapping[str, RankedAnswers] = field(repr=False)
+    reliability: Mapping[str, Measured] = field(default_factory=dict, repr=False)
     digits: ClassVar[int] = 4
     remark: ClassVar[str | None] = None
 
@@ -160,6 +166,7 @@ class QueryReport:
     def to_dict(self) -> dict[str, Any]:
         """Everything but the ranks of single answers."""
         means = {f"mean {family}".replace(" ", "_"): self.means.get(family) for family in FAMILIES}
+        said = {name: each.to_dict() for name, each in self.reliability.items()}
         return {
             "task": "queries",
             "queries_of": self.name,
@@ -172,11 +179,12 @@ class QueryReport:
             "unsettled": self.unsettled,
             "types": {name: report.to_dict() for name, report in self.types.items()},
             **{name: report and report.to_dict() for name, report in means.items()},
+            **({"reliability": said} if said else {}),
             **self.timing.to_dict(),
         }
 
     def tables(self) -> list[Table]:
-        """Every type and the means, then MRR by the number of facts that the easiest proof lacks."""
+        """Every type and the means, then MRR by the number of facts that the easiest proof lacks, and reliability."""
         named = {**self.types, **{f"mean {family}": report for family, report in self.means.items()}}
         rows = tuple((name, *self._row(report.all)) for name, report in named.items())
         title = f"Queries of {self.name}, {self.split}, ties {self.ties}"
@@ -189,12 +197,23 @@ class QueryReport:
         return [
             Table(title, header, rows, self.digits),
             Table("MRR by the facts that the easiest proof lacks", ("type", *lacking), by_lacking, self.digits),
+            *([reliability_table(self.reliability)] if self.reliability else []),
         ]
 
     def _row(self, figures: Figures) -> tuple[float | str | int | None, ...]:
         first, *others = figures.means.values()
         interval = spell_interval(figures.intervals["mrr"], self.digits)
         return (first, interval, *others, figures.queries, figures.answers)
+
+
+def reliability_table(measured: Mapping[str, Measured]) -> Table:
+    """What was said of the ten best predicted answers by type, and what is true."""
+    rows = []
+    for name, (bins, brier) in measured.items():
+        said, true = (float(np.average(values, weights=bins.size)) for values in (bins.said, bins.true))
+        rows.append((name, said, true, bins.error, brier, int(bins.size.sum())))
+    header = ("type", "said", "true", "ECE", "Brier", "answers")
+    return Table("Probabilities of the ten best predicted answers", header, tuple(rows), 3)
 
 
 def _lacking_cells(report: TypeReport, numbers: Sequence[int]) -> Iterator[float | int | None]:

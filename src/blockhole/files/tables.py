@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, final
+from typing import IO, TYPE_CHECKING, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -511,3 +511,23 @@ def _body(path: Path, pattern: str, wanted: str) -> tuple[NDArray[np.int64], pl.
         )
     digits = [name for name in rows.columns if name != "1" or len(rows.columns) == 3]
     return number[1:], rows.with_columns(pl.col(digits).cast(pl.Int32))
+
+
+# Rows that are no facts: answers, and lists to review.
+
+ROW_FILES = (".parquet", ".csv", ".tsv", ".jsonl", ".arrow")
+"""What rows are written as: the suffixes of files."""
+
+
+def write_rows(rows: pl.DataFrame, to: Path | IO[bytes], suffix: str) -> None:
+    """Write the rows of a frame as Parquet, CSV, TSV, JSON lines or an Arrow stream, whichever the suffix says."""
+    match suffix:
+        case ".parquet":
+            rows.write_parquet(to)
+        case ".arrow":
+            rows.write_ipc_stream(to)
+        case ".jsonl":
+            rows.write_ndjson(to)
+        case _:
+            # Quoted throughout in both: names may hold what separates fields.
+            rows.write_csv(to, separator="," if suffix == ".csv" else "\t", quote_style="non_numeric")

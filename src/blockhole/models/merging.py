@@ -41,7 +41,7 @@ def merge_models(models: Sequence[Model], weights: Sequence[float] | None = None
         folded = [
             _folded(e, w, merged.geometry.blocks)
             for own in zip(entities, relations, sizes, strict=True)
-            for e, w in zip(*(table.split(own[2], dim=-1) for table in own[:2]), strict=True)
+            for e, w in zip(*(torch.split(table, own[2], dim=-1) for table in own[:2]), strict=True)
         ]
         entity, relation = (torch.cat(tables, dim=-1) for tables in zip(*folded, strict=True))
     merged.entity.copy_(entity.reshape(merged.entity.shape))

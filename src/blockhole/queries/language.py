@@ -169,11 +169,13 @@ def encode_path(text: str, relations: Vocabulary) -> list[int]:
 # Names that stand alone, in a column or an argument, need no quotes; who writes them as in a query is understood too.
 
 
-def encode_entity(text: str, entities: Vocabulary) -> int:
-    """The id of an entity by its name as it is, or as queries write it."""
+def encode_entity(text: str, entities: Vocabulary, relations: Vocabulary) -> int:
+    """The id of an entity by its name as it is, or as queries write it; what is one of `relations` is refused so."""
     found = entities.find(text)
     if found is None and [token.kind in NAMES for token in lex(text)] == [True]:
         text = _Parser(text).lone_name()
+    if found is None and text not in entities and text in relations:
+        raise UnknownName("entity", text, problem=f"{quoted(text)} is a relation; name an entity here")
     return entities.id(text) if found is None else found
 
 

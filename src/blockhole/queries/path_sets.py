@@ -80,7 +80,7 @@ def read_paths(path: Path | str, entities: Vocabulary, relations: Vocabulary) ->
             found = block[column].cast(entity_names, strict=False).to_physical().cast(pl.Int32)
             if found.null_count():
                 others = block[column].filter(found.is_null()).unique(maintain_order=True)
-                written = {text: _entity(path, column, text, entities) for text in others}
+                written = {text: _entity(path, column, text, entities, relations) for text in others}
                 found = found.fill_null(block[column].replace_strict(written, default=None, return_dtype=pl.Int32))
             ids[column].append(found.to_numpy())
         ids["path"].append(paths.number(block["path"]).astype(np.int32))
@@ -89,9 +89,9 @@ def read_paths(path: Path | str, entities: Vocabulary, relations: Vocabulary) ->
     return PathQueries(np.concatenate(ids["source"]), hops[which], length[which], np.concatenate(ids["target"]))
 
 
-def _entity(path: Path, column: str, text: str, entities: Vocabulary) -> int:
+def _entity(path: Path, column: str, text: str, entities: Vocabulary, relations: Vocabulary) -> int:
     try:
-        return encode_entity(text, entities)
+        return encode_entity(text, entities, relations)
     except QueryError as wrong:
         raise _bad_field(path, column, text, wrong, entities) from None
 

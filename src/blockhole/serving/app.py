@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from http import HTTPStatus
+from importlib import import_module
+from importlib.resources import files as resource_files
+from importlib.util import find_spec
 from mimetypes import guess_type
 from pathlib import Path as FilePath
 from typing import Annotated, Any, TypeAlias, final
 
 from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import PlainTextResponse, Response
-from starlette.types import ASGIApp
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from blockhole import __version__
 from blockhole.answering.answers import AnswersReport
@@ -30,14 +37,12 @@ from blockhole.answering.known import Neighbourhood
 from blockhole.answering.proofs import Explanation
 from blockhole.answering.search import Candidates
 from blockhole.errors import nearest_or_all, ought_to_be, quoted
-from blockhole.serving.front import ApiKey, Front, Hosts, failure_json
+from blockhole.serving.front import ApiKey, Callers, Front, Hosts, failure_json, negotiated
 from blockhole.serving.observing import CONTENT_TYPE, Metrics, log
 from blockhole.serving.protocol import (
     FORMATS,
-    Asked,
     asked_in_body,
     described,
-    preferred,
     refuse_data_sets,
     results_in,
 )
@@ -56,6 +61,8 @@ from blockhole.serving.schemas import (
     RelationsReport,
     RunReport,
     RunsReport,
+    SearchReport,
+    SparqlQuestion,
     Success,
     SuggestionsReport,
     refusing,
@@ -98,9 +105,12 @@ class State:
 def build_app(state: State, settings: ServerSettings, host: str = "localhost") -> ASGIApp:
     """The application that answers with what `state` holds, on a server that listens on `host`."""
 
+    agents = _Agents(state)
+
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
+        await agents.close()
         state.service.close()
 
     app = FastAPI(
@@ -120,11 +130,78 @@ def build_app(state: State, settings: ServerSettings, host: str = "localhost") -
     app.state.serving = state
     app.include_router(router)
     add_explorer(app)
+    app.openapi = partial(_described, app)  # type: ignore[method-assign]
+    if find_spec("mcp") is not None:
+        app.router.routes.append(Route(_AGENTS, agents, include_in_schema=False))
     key = None if settings.api_key is None else ApiKey(settings.api_key)
     packed = GZipMiddleware(app, minimum_size=_COMPRESSED, compresslevel=5)
-    return Front(
-        packed, state.metrics, Hosts(host, settings.allowed_hosts), key, state.service.check_room, settings.cors_origins
-    )
+    hosts, callers = Hosts(host, settings.allowed_hosts), Callers(settings.per_caller)
+    return Front(packed, state.metrics, hosts, key, callers, state.service.check_room, settings.cors_origins)
+
+
+def _described(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI document, in which every route but one says how a key is sent, where the server has one."""
+    if app.openapi_schema is None:
+        document = get_openapi(
+            title=app.title, version=app.version, summary=app.summary, description=_ABOUT, routes=app.routes
+        )
+        document["components"]["securitySchemes"] = {
+            "bearer": {"type": "http", "scheme": "bearer"},
+            "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+            "basic": {"type": "http", "scheme": "basic", "description": "The key is the password; the name is free."},
+        }
+        document["security"] = [{}, *({name: []} for name in document["components"]["securitySchemes"])]
+        document["paths"]["/healthz"]["get"]["security"] = []
+        app.openapi_schema = document
+    return app.openapi_schema
+
+
+_ABOUT = """\
+Answers, known and predicted, to queries over a knowledge graph that misses edges. Addresses begin with their version,
+/api/v1. What will go in a later version is announced by the header Deprecation, and what replaces it by Link."""
+
+
+_AGENTS = "/mcp"
+"""Where agents find their tools."""
+
+
+@final
+class _Agents:
+    """The tools for agents; loading their packages takes as long as starting a server, so the first agent waits."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._beginning, self._ended = asyncio.Lock(), asyncio.Event()
+        self._app: ASGIApp | None = None
+        self._open: asyncio.Task[None] | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer an agent."""
+        async with self._beginning:
+            if self._app is None:
+                self._app = await self._begin()
+        await self._app(scope, receive, send)
+
+    async def _begin(self) -> ASGIApp:
+        agents = await asyncio.to_thread(import_module, "blockhole.serving.agents")
+        server = agents.agent_server(self._state.runs, self._state.service)
+        app: ASGIApp = agents.agent_app(server, _AGENTS)
+        begun = asyncio.Event()
+
+        async def hold_open() -> None:  # what one task begins the same has to end
+            async with server.session_manager.run():
+                begun.set()
+                await self._ended.wait()
+
+        self._open = asyncio.create_task(hold_open())
+        await begun.wait()
+        return app
+
+    async def close(self) -> None:
+        """Take no more questions."""
+        self._ended.set()
+        if self._open is not None:
+            await self._open
 
 
 # Routes, each with the shape of its success and of its failures.
@@ -138,7 +215,7 @@ async def _state(request: Request) -> State:
 async def _check_parameters(request: Request) -> None:
     """Refuse a parameter that the route does not have; to pass over it would answer another question than was meant."""
     route = request.scope["route"]
-    if not request.url.path.startswith("/api/"):
+    if not request.scope["path"].startswith("/api/"):
         return  # what looks after servers adds its own, to /healthz and /metrics
     known = [parameter.alias for parameter in route.dependant.query_params]
     for name in request.query_params:
@@ -160,20 +237,22 @@ def _failures(*statuses: int) -> dict[int | str, dict[str, Any]]:
         401: "The API key is missing or wrong.",
         403: "A page of another site sent it.",
         404: "A name, or the run, is unknown.",
-        406: "The results have none of the formats in Accept.",
+        406: "Answers are not to be had as any kind of content that the request accepts.",
         408: "The request did not arrive in time.",
+        409: "The search was cancelled.",
         413: "The body is too large.",
         415: "The body is not of a kind that the route takes.",
         421: "The request was sent to another host than this server.",
         422: "A field is missing, unknown or out of range, or the run cannot answer.",
+        429: "The caller has too many requests in progress: ask again after Retry-After seconds.",
         431: "Address and headers are too long.",
         503: "The server is busy, or the time for an answer is over: ask again after Retry-After seconds.",
     }
-    every = {400, 401, 403, 421, 422, 431, *statuses}
+    every = {400, 401, 403, 421, 422, 429, 431, *statuses}
     return {status: {"model": Failure, "description": reasons[status]} for status in sorted(every)}
 
 
-_POST = _failures(404, 408, 413, 415, 503)
+_POST = _failures(404, 408, 409, 413, 415, 503)
 _GET = _failures(404, 503)
 _OPEN = {status: failure for status, failure in _failures().items() if status not in (401, 422)}
 
@@ -183,35 +262,71 @@ def _success(run: str | None, result: object) -> Response:
     return Response(body, media_type="application/json")
 
 
-@router.post("/api/ask", response_model=Success[AnswersReport], responses=_POST)
-async def ask(body: AskBody, state: Serving) -> Response:
-    """The best answers to a path query: known where the graph leads there, else predicted by the model."""
+_TABLES = {
+    "application/json": "",
+    "text/csv": ".csv",
+    "text/tab-separated-values": ".tsv",
+    "application/x-ndjson": ".jsonl",
+    "application/vnd.apache.parquet": ".parquet",
+    "application/vnd.apache.arrow.stream": ".arrow",
+}
+"""What answers can be sent as, and as files of which suffix these are written."""
+_ASKED = {**_POST, **_failures(404, 406, 408, 409, 413, 415, 503), 200: {"content": {kind: {} for kind in _TABLES}}}
+
+
+@router.post("/api/v1/ask", response_model=Success[AnswersReport | list[AnswersReport]], responses=_ASKED)
+async def ask(body: AskBody, state: Serving, request: Request) -> Response:
+    """The best answers to a query, or to each of several: known where the graph leads there, else predicted.
+
+    A list of queries has a list of results. As a table, of which `Accept` names the kind, there is a row an answer.
+    """
+    kind = negotiated(request.headers.getlist("accept"), [*_TABLES])
     run = state.runs.find(body.run)
-    return _success(run.name, await state.service.ask(run, body))
+    asked = await state.service.ask(run, body, request.state.request_id)
+    if _TABLES[kind]:
+        return Response(await state.service.table(asked, _TABLES[kind]), media_type=kind)
+    return _success(run.name, asked[0].report if isinstance(body.query, str) else [each.report for each in asked])
 
 
-@router.post("/api/check", response_model=Success[Verdict], responses=_POST)
+@router.post("/api/v1/check", response_model=Success[Verdict], responses=_POST)
 async def check(body: CheckBody, state: Serving) -> Response:
     """Whether a path holds between its source and an entity."""
     run = state.runs.find(body.run)
     return _success(run.name, await state.service.check(run, body))
 
 
-@router.post("/api/explain", response_model=Success[Explanation], responses=_POST)
-async def explain(body: ExplainBody, state: Serving) -> Response:
+@router.post("/api/v1/explain", response_model=Success[Explanation], responses=_POST)
+async def explain(body: ExplainBody, state: Serving, request: Request) -> Response:
     """The best proofs of an answer: trees with an entity for every part of the query, each hop known or predicted."""
     run = state.runs.find(body.run)
-    return _success(run.name, await state.service.explain(run, body))
+    return _success(run.name, await state.service.explain(run, body, request.state.request_id))
 
 
-@router.post("/api/paths", response_model=Success[PathsReport], responses=_POST)
-async def paths(body: PathsBody, state: Serving) -> Response:
+@router.post("/api/v1/paths", response_model=Success[PathsReport], responses=_POST)
+async def paths(body: PathsBody, state: Serving, request: Request) -> Response:
     """The relation paths that lead from one entity to another."""
     run = state.runs.find(body.run)
-    return _success(run.name, await state.service.paths(run, body))
+    return _success(run.name, await state.service.paths(run, body, request.state.request_id))
 
 
-@router.get("/api/entities", response_model=Success[EntitiesReport], responses=_GET)
+SearchId: TypeAlias = Annotated[
+    str, Path(max_length=64, description="The X-Request-Id that the question was sent with.", examples=["my-search"])
+]
+
+
+@router.get("/api/v1/searches/{search}", response_model=Success[SearchReport], responses=_failures(404))
+async def search(state: Serving, search: SearchId) -> Response:
+    """How far the search of a question is: of ask, explain or paths."""
+    return _success(None, state.service.search(search))
+
+
+@router.delete("/api/v1/searches/{search}", response_model=Success[SearchReport], responses=_failures(404))
+async def cancel(state: Serving, search: SearchId) -> Response:
+    """Cancel the search of a question; the response to it then says so."""
+    return _success(None, state.service.cancel(search))
+
+
+@router.get("/api/v1/entities", response_model=Success[EntitiesReport], responses=_GET)
 async def entities(
     state: Serving,
     prefix: Annotated[str, Query(max_length=MAX_TEXT, description="What was typed.", examples=["Wil"])] = "",
@@ -223,7 +338,7 @@ async def entities(
     return _success(run.name, await state.service.entities(run, prefix, limit))
 
 
-@router.get("/api/relations", response_model=Success[RelationsReport], responses=_GET)
+@router.get("/api/v1/relations", response_model=Success[RelationsReport], responses=_GET)
 async def relations(
     state: Serving,
     after: Annotated[
@@ -239,7 +354,7 @@ async def relations(
     return _success(run.name, await state.service.relations(run, after, prefix, limit))
 
 
-@router.get("/api/complete", response_model=Success[SuggestionsReport], responses=_GET)
+@router.get("/api/v1/complete", response_model=Success[SuggestionsReport], responses=_GET)
 async def complete(
     state: Serving,
     text: Annotated[
@@ -253,7 +368,7 @@ async def complete(
     return _success(run.name, await state.service.complete(run, text, len(text) if caret is None else caret))
 
 
-@router.get("/api/parse", response_model=Success[ParsedReport], responses=_failures())
+@router.get("/api/v1/parse", response_model=Success[ParsedReport], responses=_failures())
 async def parse(
     state: Serving,
     query: Annotated[str, Query(max_length=MAX_TEXT, description="A query.", examples=["William/^fatherOf/brotherOf"])],
@@ -269,7 +384,7 @@ Relation: TypeAlias = Annotated[
 Offset: TypeAlias = Annotated[int, Query(json_schema_extra={"minimum": 0}, description="Where a page begins.")]
 
 
-@router.get("/api/entity", response_model=Success[Neighbourhood], responses=_GET)
+@router.get("/api/v1/entity", response_model=Success[Neighbourhood], responses=_GET)
 async def entity_named(
     state: Serving,
     name: Annotated[str, Query(max_length=MAX_TEXT, description="The plain name.", examples=["William"])],
@@ -283,7 +398,7 @@ async def entity_named(
     return _success(run.name, await state.service.entity(run, name, limit, relation, offset))
 
 
-@router.get("/api/entity/{name:path}", response_model=Success[Neighbourhood], responses=_GET)
+@router.get("/api/v1/entity/{name:path}", response_model=Success[Neighbourhood], responses=_GET)
 async def entity(
     state: Serving,
     name: Annotated[str, Path(max_length=MAX_TEXT, description="The plain name.", examples=["William"])],
@@ -297,13 +412,13 @@ async def entity(
     return _success(run.name, await state.service.entity(run, name, limit, relation, offset))
 
 
-@router.get("/api/runs", response_model=Success[RunsReport], responses=_failures())
+@router.get("/api/v1/runs", response_model=Success[RunsReport], responses=_failures())
 async def runs(state: Serving) -> Response:
     """The runs that are served, with queries to begin with."""
     return _success(None, RunsReport(state.runs.default, state.runs.reports()))
 
 
-@router.post("/api/runs/{name:path}/reload", response_model=Success[RunReport], responses=_POST)
+@router.post("/api/v1/runs/{name:path}/reload", response_model=Success[RunReport], responses=_POST)
 async def reload(
     state: Serving, name: Annotated[str, Path(max_length=MAX_TEXT, description="The name of a run.")]
 ) -> Response:
@@ -353,7 +468,7 @@ def _results(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """The statuses of the routes for SPARQL; results are texts in several formats."""
     said = "The results, in the format that Accept prefers; without a query, what this service is."
     content = {media: {"schema": {"type": "string"}} for media in dict.fromkeys(FORMATS) if media != "application/json"}
-    return {200: {"description": said, "content": content}, **_as_json(404, 406, 503, *statuses)}
+    return {200: {"description": said, "content": content}, **_as_json(404, 406, 409, 503, *statuses)}
 
 
 @router.get("/sparql", response_class=Response, responses=_results())
@@ -370,7 +485,7 @@ async def sparql(
     refuse_data_sets(request.query_params)
     if query is None:
         return described(request)
-    return await _sparql(request, state, Asked(query, known, threshold, candidates, run_name))
+    return await _sparql(request, state, SparqlQuestion(query, known, threshold, candidates, run_name))
 
 
 @router.post("/sparql", response_class=Response, responses=_results(408, 413, 415), openapi_extra=_QUERY_BODY)
@@ -384,13 +499,15 @@ async def sparql_post(
 ) -> Response:
     """The same for a query in the body, or in a form, whose fields are those of the address."""
     return await _sparql(
-        request, state, await asked_in_body(request, Asked("", known, threshold, candidates, run_name))
+        request, state, await asked_in_body(request, SparqlQuestion("", known, threshold, candidates, run_name))
     )
 
 
-async def _sparql(request: Request, state: State, asked: Asked) -> Response:
-    accepted = preferred(request, FORMATS)
-    return results_in(accepted, await state.service.sparql(state.runs.find(asked.run), asked))
+async def _sparql(request: Request, state: State, asked: SparqlQuestion) -> Response:
+    accept = request.headers.getlist("accept")
+    negotiated(accept, [*FORMATS])  # refuses what nothing fits before anything is spent on it
+    run = state.runs.find(asked.run)
+    return results_in(accept, await state.service.sparql(run, asked, request.state.request_id))
 
 
 @router.get("/metrics", response_class=PlainTextResponse, responses=_as_json())
@@ -399,7 +516,9 @@ async def metrics(state: Serving) -> Response:
     return Response(state.metrics.text(), media_type=CONTENT_TYPE)
 
 
-# The explorer page and its files.
+# The explorer page, the page of the API, and their files.
+
+_SHOWN = (".html", ".css", ".js", ".svg")
 
 
 @final
@@ -423,12 +542,18 @@ class _File:
 
 
 def add_explorer(app: FastAPI) -> None:
-    """Serve the page at / and its files below /static, and nothing else that lies on the disk."""
-    files = {path.name: _File(path) for path in FilePath(__file__).with_name("explorer").iterdir() if path.is_file()}
+    """Serve the page at /, that of the API at /docs, and their files below /static, and nothing else of the disk."""
+    folders = FilePath(__file__).with_name("explorer"), FilePath(str(resource_files("fastapi_swagger") / "resources"))
+    paths = [path for folder in folders for path in folder.iterdir() if path.suffix in _SHOWN]
+    files = {path.name: _File(path) for path in paths}
 
     @app.get("/", include_in_schema=False)
     async def explorer(request: Request) -> Response:
         return files["index.html"].respond(request)
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs(request: Request) -> Response:
+        return files["docs.html"].respond(request)
 
     @app.get("/static/{name:path}", include_in_schema=False)
     async def static(request: Request, name: str) -> Response:
@@ -459,7 +584,9 @@ async def _invalid(request: Request, failure: Exception) -> Response:
     fault = failure.errors()[0]
     if fault["type"] == "json_invalid":
         return _respond(request, Refusal(400, Problem(kind="malformed", message=_NOT_JSON)))
-    field = ".".join(str(part) for part in fault["loc"][1:])
+    # Between a field and a place in its list stands which of several types was tried, which is nobody's business.
+    path = fault["loc"][1:]
+    field = ".".join(str(part) for part in path if part == path[0] or isinstance(part, int))
     if not field:
         return _respond(request, Refusal(422, Problem(kind="invalid", message="the body is not an object; send one.")))
     if fault["type"] == "extra_forbidden":

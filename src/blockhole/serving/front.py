@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from base64 import b64decode
 from binascii import Error as NotBase64
-from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
+from contextlib import contextmanager
 from hashlib import sha256
 from hmac import compare_digest
 from ipaddress import ip_address
@@ -14,15 +16,15 @@ from secrets import token_hex
 from socket import gethostname
 from time import perf_counter
 from typing import Any, final
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from blockhole.errors import quoted
+from blockhole.errors import counted, listed, quoted
 from blockhole.serving.observing import Metrics, Observed
-from blockhole.serving.schemas import Failure, Problem, Refusal, too_large
+from blockhole.serving.schemas import RETRY, Failure, Problem, Refusal, too_large
 from blockhole.serving.service import LANES
 from blockhole.serving.settings import MAX_BODY
 
@@ -58,6 +60,7 @@ class Front:
         metrics: Metrics,
         hosts: Hosts,
         key: ApiKey | None,
+        callers: Callers,
         check_room: Callable[[str], None],
         cors: Sequence[str] = (),
     ) -> None:
@@ -65,6 +68,7 @@ class Front:
         self._metrics = metrics
         self._hosts = hosts
         self._key = key
+        self._callers = callers
         self._check_room = check_room
         self._cors = frozenset(origin.lower().encode() for origin in cors)
 
@@ -77,6 +81,7 @@ class Front:
         request_id = _request_id(scope)
         # HEAD is GET to the routes; the server below keeps the body back.
         inner = {**scope, "method": "GET" if scope["method"] == "HEAD" else scope["method"]}
+        inner["path"], announced = _versioned(scope["path"])
         inner["state"] = {**scope.get("state", {}), "request_id": request_id, "method": scope["method"]}
         origin = self._foreign_origin(scope)
 
@@ -87,7 +92,8 @@ class Front:
                 headers = list(message.get("headers", []))
                 if not any(name == b"cache-control" for name, _ in headers):
                     headers.append((b"cache-control", b"no-store"))
-                headers += [(b"x-request-id", request_id.encode()), *SECURITY_HEADERS]
+                own = (b"x-request-id", request_id.encode())
+                headers = [*headers, own, *announced, *SECURITY_HEADERS]
                 message["headers"] = headers if origin is None else _readable_by(origin, headers)
             await send(message)
 
@@ -97,10 +103,11 @@ class Front:
                     await _send_preflight(observed)
                     return
                 self._admit(scope, foreign=origin is not None)
+                self._check_room(inner["path"])
+                with self._callers.admitted(scope):
+                    await self._app(inner, _limited(receive), observed)
             except Refusal as refusal:
                 await send_refusal(refusal, request_id, observed)
-            else:
-                await self._app(inner, _limited(receive), observed)
         finally:
             client = scope["client"][0] if scope.get("client") else None
             seconds = perf_counter() - began
@@ -124,7 +131,20 @@ class Front:
             raise too_large()
         if scope["method"] == "POST":
             _check_content_type(headers, SPARQL_BODIES if scope["path"] == SPARQL else (_JSON,))
-        self._check_room(scope["path"])
+
+
+_API, _VERSION = "/api/", "/api/v1/"
+_DEPRECATED = b"@1794873600"
+"""Since when addresses without a version are deprecated, as RFC 9745 writes it: 17 November 2026."""
+
+
+def _versioned(path: str) -> tuple[str, list[tuple[bytes, bytes]]]:
+    """The path with the version that it means, and headers that say so where it names none."""
+    if not path.startswith(_API) or path.startswith(_VERSION):
+        return path, []
+    path = _VERSION + path.removeprefix(_API)
+    link = f'<{quote(path)}>; rel="successor-version"'
+    return path, [(b"deprecation", _DEPRECATED), (b"link", link.encode("ascii"))]
 
 
 # Pages of other sites that may read answers.
@@ -270,6 +290,30 @@ def _keys(name: bytes, value: bytes) -> list[bytes]:
     return []
 
 
+@final
+class Callers:
+    """How many requests each caller has in progress: none may have more than `most`, so that others find room."""
+
+    def __init__(self, most: int | None) -> None:
+        self._most = most
+        self._busy: Counter[str] = Counter()
+
+    @contextmanager
+    def admitted(self, scope: Scope) -> Iterator[None]:
+        """Let a request in, if its caller has not too many already."""
+        caller = scope["client"][0] if scope.get("client") else ""
+        if self._most is not None and self._busy[caller] >= self._most:
+            message = f"this address has {counted(self._most, 'request')} in progress; wait for one to end."
+            raise Refusal(429, Problem(kind="too_many", message=message), RETRY)
+        self._busy[caller] += 1
+        try:
+            yield
+        finally:
+            self._busy[caller] -= 1
+            if not self._busy[caller]:
+                del self._busy[caller]
+
+
 # What a request may hold.
 
 
@@ -296,6 +340,30 @@ def _limited(receive: Receive) -> Receive:
         return message
 
     return limited
+
+
+def negotiated(accept: Sequence[str], offers: Sequence[str]) -> str:
+    """The kind of content that a request likes best by its headers Accept; of equals, the first that is offered."""
+    if not accept:
+        return offers[0]
+    liked: dict[str, float] = {}
+    for part in ",".join(accept).split(","):
+        kind, *parameters = (word.strip().lower() for word in part.split(";"))
+        weight = next((each[2:] for each in parameters if each.startswith("q=")), "1")
+        try:
+            liked[kind] = float(weight)
+        except ValueError:
+            liked[kind] = 0.0
+
+    def weight_of(offer: str) -> float:  # what is named more closely counts
+        kinds = (offer, f"{offer.partition('/')[0]}/*", "*/*")
+        return next((liked[kind] for kind in kinds if kind in liked), 0.0)
+
+    best = max(offers, key=weight_of)
+    if weight_of(best) <= 0:
+        message = f"Accept names none of the kinds of content that there are; these are {listed(offers, 'and')}."
+        raise Refusal(406, Problem(kind="not_acceptable", message=message))
+    return best
 
 
 # What a response says of its request.

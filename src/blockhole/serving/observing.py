@@ -21,6 +21,7 @@ _LOGGERS = (
     ("blockhole.serving", logging.INFO),
     ("uvicorn", logging.ERROR),  # what it warns about is requests, which we log ourselves
     ("asyncio", logging.ERROR),
+    ("", logging.WARNING),  # all others
 )
 _LOGGED_PATH = 200
 

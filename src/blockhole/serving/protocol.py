@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import final
+from dataclasses import replace
 from urllib.parse import parse_qsl
 
 from starlette.requests import Request
@@ -20,8 +19,9 @@ from blockhole.answering.sparql.results import (
     rewritten,
     written,
 )
-from blockhole.errors import listed, quoted
-from blockhole.serving.schemas import Place, Problem, Refusal
+from blockhole.errors import quoted
+from blockhole.serving.front import negotiated
+from blockhole.serving.schemas import Place, Problem, Refusal, SparqlQuestion
 
 _GRAPHS: dict[str, str] = {media: name for name, media in GRAPH_MEDIA_TYPES.items()}
 FORMATS: dict[str, str] = {
@@ -35,19 +35,7 @@ FORMATS: dict[str, str] = {
 _MOST_FIELDS = 100
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A query, and which answers of which run are wanted."""
-
-    query: str
-    known: bool
-    threshold: float | None
-    candidates: Candidates
-    run: str | None
-
-
-async def asked_in_body(request: Request, otherwise: Asked) -> Asked:
+async def asked_in_body(request: Request, otherwise: SparqlQuestion) -> SparqlQuestion:
     """The query that is a body, or stands in its form, whose fields count more than those of the address."""
     refuse_data_sets(request.query_params)
     try:
@@ -69,7 +57,7 @@ async def asked_in_body(request: Request, otherwise: Asked) -> Asked:
     known = form["known"].lower() in ("true", "1") if "known" in form else otherwise.known
     candidates: Candidates = "all" if form.get("candidates", otherwise.candidates) == "all" else "typed"
     threshold, run = _threshold(form, otherwise.threshold), form.get("run", otherwise.run)
-    return Asked(form["query"], known, threshold, candidates, run)
+    return SparqlQuestion(form["query"], known, threshold, candidates, run)
 
 
 def _threshold(form: Mapping[str, str], otherwise: float | None) -> float | None:
@@ -95,47 +83,13 @@ def _malformed(message: str) -> Refusal:
 # Formats
 
 
-def results_in(accepted: Sequence[str], result: Solutions | Truth | Statements) -> Response:
-    """Results in the first format that fits them."""
-    media = dict[str, str](GRAPH_MEDIA_TYPES.items() if isinstance(result, Statements) else MEDIA_TYPES.items())
-    form = next((each for each in accepted if each in media), None)
-    if form is None:
-        raise _unacceptable("triples" if isinstance(result, Statements) else "results", list(media.values()))
+def results_in(accept: Sequence[str], result: Solutions | Truth | Statements) -> Response:
+    """Results in the format that a request likes best of those that fit them."""
+    own = GRAPH_MEDIA_TYPES.keys() if isinstance(result, Statements) else MEDIA_TYPES.keys()
+    form = FORMATS[negotiated(accept, [media for media, name in FORMATS.items() if name in own])]
+    media = next(media for media, name in FORMATS.items() if name == form)
     headers = {"Vary": "Accept"} | ({} if result.complete else {"X-Complete": "false"})
-    return Response(written(result, form), media_type=media[form], headers=headers)
-
-
-def preferred(request: Request, formats: Mapping[str, str]) -> list[str]:
-    """The formats that a client takes, those it prefers first; in the order of `formats` where it does not say."""
-    accept = request.headers.get("accept") or "*/*"
-    weights: dict[str, float] = {}
-    for media, name in formats.items():
-        _, weight = max(_weight(each, media) for each in accept.split(","))
-        weights[name] = max(weights.get(name, 0.0), weight)
-    found = [name for name in weights if weights[name] > 0]
-    if not found:
-        raise _unacceptable("results", list(formats))
-    return sorted(found, key=lambda name: -weights[name])
-
-
-def _weight(accepted: str, media: str) -> tuple[int, float]:
-    """How exactly one part of Accept names a media type, and the weight that it has there."""
-    wanted, *parameters = (each.strip().lower() for each in accepted.split(";"))
-    exact = {media: 3, media.partition("/")[0] + "/*": 2, "*/*": 1}.get(wanted, 0)
-    weight = 1.0
-    for parameter in parameters:
-        name, _, value = parameter.partition("=")
-        if name == "q":
-            try:
-                weight = float(value)
-            except ValueError:
-                weight = 0.0
-    return exact, weight if exact else 0.0
-
-
-def _unacceptable(what: str, media: Sequence[str]) -> Refusal:
-    message = f"{what} come as {listed(list(media))}; ask for one of these with Accept."
-    return Refusal(406, Problem(kind="not_acceptable", message=message))
+    return Response(written(result, form), media_type=media, headers=headers)
 
 
 # The service description
@@ -143,11 +97,10 @@ def _unacceptable(what: str, media: Sequence[str]) -> Refusal:
 
 def described(request: Request) -> Response:
     """What this service is, in RDF, as SPARQL 1.1 wants services to say it."""
-    form = preferred(request, _GRAPHS)[0]
+    media = negotiated(request.headers.getlist("accept"), [*_GRAPHS])
     address = str(request.url.replace(query=""))
     text = _DESCRIPTION.replace("ADDRESS", address).replace("COMMENT", " ".join(_COMMENT.split()))
-    body = rewritten(text, form, {"sd": "http://www.w3.org/ns/sparql-service-description#"})
-    media = next(media for media, name in _GRAPHS.items() if name == form)
+    body = rewritten(text, _GRAPHS[media], {"sd": "http://www.w3.org/ns/sparql-service-description#"})
     return Response(body, media_type=media, headers={"Vary": "Accept"})
 
 

@@ -7,12 +7,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Generic, Literal, TypeVar, final
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
 from blockhole.answering.answers import Status
 from blockhole.answering.connections import LONGEST
+from blockhole.answering.search import Candidates
 from blockhole.errors import (
     BlockholeError,
+    Cancelled,
     ConfigError,
     OutOfTime,
     QueryError,
@@ -23,7 +25,7 @@ from blockhole.errors import (
     UnknownName,
 )
 from blockhole.queries.language import Piece, lex, pieces, write_name
-from blockhole.serving.settings import MAX_ANSWERS, MAX_BODY, MAX_PATHS, MAX_PROOFS, MAX_TEXT
+from blockhole.serving.settings import MAX_ANSWERS, MAX_BODY, MAX_PATHS, MAX_PROOFS, MAX_QUERIES, MAX_TEXT
 
 Result = TypeVar("Result")
 
@@ -72,10 +74,18 @@ class Body(BaseModel):
     run: RunName = None
 
 
-class AskBody(Body):
-    """A question for ranked answers."""
+def _one_or_many(value: object) -> str:
+    return "many" if isinstance(value, list) else "one"
 
-    query: QueryText
+
+class AskBody(Body):
+    """A question for ranked answers, or several."""
+
+    query: Annotated[
+        Annotated[QueryText, Tag("one")]
+        | Annotated[list[QueryText], Field(min_length=1, max_length=MAX_QUERIES), Tag("many")],
+        Discriminator(_one_or_many),
+    ] = Field(examples=["William/^fatherOf/brotherOf/fatherOf"])
     top: WholeNumber = _most(MAX_ANSWERS, 10, "How many answers.")
     candidates: Literal["typed", "all"] = Field(
         "typed", description="What a hop can lead to: entities that its relation takes in the graph, or any."
@@ -108,6 +118,18 @@ class PathsBody(Body):
     top: WholeNumber = _most(MAX_PATHS, 20, "How many paths.")
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class SparqlQuestion:
+    """A SPARQL query, and which answers of which run are wanted."""
+
+    query: str
+    known: bool
+    threshold: float | None
+    candidates: Candidates
+    run: str | None
+
+
 # Responses: one shape for success, one for everything else.
 
 
@@ -116,6 +138,17 @@ class Success(BaseModel, Generic[Result]):
 
     run: str | None
     result: Result
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class SearchReport:
+    """A search in progress: how long it has taken and may take, and how many steps it has made."""
+
+    id: str
+    seconds: float
+    timeout: float
+    steps: int
 
 
 class Place(BaseModel):
@@ -322,6 +355,7 @@ _STATUS: tuple[tuple[type[BlockholeError], int, str], ...] = (
     (ConfigError, 422, "invalid"),
     (RunError, 422, "run"),
     (OutOfTime, 503, "timeout"),
+    (Cancelled, 409, "cancelled"),
     (BlockholeError, 422, "invalid"),
 )
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
+from io import BytesIO
 from time import perf_counter
-from typing import final
+from typing import NamedTuple, final
 
-from blockhole.answering.answers import AnswersReport
+from blockhole.answering.answers import Answers, AnswersReport, answers_frame
 from blockhole.answering.connections import PathsReport, paths
 from blockhole.answering.engine import Question, Verdict, check_top, not_calibrated
 from blockhole.answering.known import Neighbourhood, neighbourhood
@@ -14,10 +17,10 @@ from blockhole.answering.proofs import Explanation, explain
 from blockhole.answering.search import Deadline
 from blockhole.answering.sparql.results import Solutions, Statements, Truth
 from blockhole.errors import ConfigError, QueryError, RunError
+from blockhole.files.tables import write_rows
 from blockhole.queries.language import Query, encode_hop, parse, pieces
 from blockhole.serving.lanes import Batcher, Lane
 from blockhole.serving.observing import Metrics
-from blockhole.serving.protocol import Asked
 from blockhole.serving.schemas import (
     AskBody,
     CheckBody,
@@ -25,8 +28,12 @@ from blockhole.serving.schemas import (
     ExplainBody,
     ParsedReport,
     PathsBody,
+    Problem,
+    Refusal,
     RelationsReport,
     Reordered,
+    SearchReport,
+    SparqlQuestion,
     SuggestionsReport,
     pieces_of,
     refusing,
@@ -35,15 +42,28 @@ from blockhole.serving.served_runs import ServedRun
 from blockhole.serving.settings import MAX_ANSWERS, MAX_NAMES, MAX_NEIGHBOURS, MAX_PATHS, MAX_PROOFS, ServerSettings
 from blockhole.serving.suggestions import beginning_as, find_entities, relations_after, suggest
 
+
+class Asked(NamedTuple):
+    """The answers to a question, and how many seconds they took."""
+
+    answers: Answers
+    seconds: float
+
+    @property
+    def report(self) -> AnswersReport:
+        """What the server sends of them as JSON."""
+        return AnswersReport.of(self.answers, self.seconds)
+
+
 LANES = {
-    "/api/ask": "ask",
-    "/api/check": "short",
-    "/api/complete": "short",
-    "/api/entity": "short",
-    "/api/entities": "short",
-    "/api/relations": "short",
-    "/api/explain": "long",
-    "/api/paths": "long",
+    "/api/v1/ask": "ask",
+    "/api/v1/check": "short",
+    "/api/v1/complete": "short",
+    "/api/v1/entity": "short",
+    "/api/v1/entities": "short",
+    "/api/v1/relations": "short",
+    "/api/v1/explain": "long",
+    "/api/v1/paths": "long",
     "/sparql": "sparql",
 }
 """Which lane answers a route."""
@@ -57,6 +77,7 @@ class Service:
         self._settings = settings
         names = ("ask", "short", "long", "sparql")
         self._lanes = {name: Lane(name, settings.threads, settings.queue, settings.timeout) for name in names}
+        self._searches: dict[str, Deadline] = {}
         self._batcher = Batcher(self._lanes["ask"], metrics.batch.observe)
         metrics.watch({name: lane.size for name, lane in self._lanes.items()})
 
@@ -71,22 +92,67 @@ class Service:
         for lane in self._lanes.values():
             lane.close()
 
+    # Searches in progress.
+
+    @contextmanager
+    def _searching(self, request: str | None) -> Iterator[Deadline]:
+        """The deadline of a request's search, found by the id of the request until it ends."""
+        deadline = Deadline(self._settings.timeout)
+        if request is not None:
+            self._searches[request] = deadline
+        try:
+            yield deadline
+        finally:
+            if request is not None and self._searches.get(request) is deadline:
+                del self._searches[request]
+
+    def search(self, request: str) -> SearchReport:
+        """How far the search of a request is."""
+        deadline = self._searches.get(request)
+        if deadline is None:
+            message = (
+                "there is no search of that id in progress; it is the X-Request-Id that the question was sent with."
+            )
+            raise Refusal(404, Problem(kind="not_found", message=message))
+        passed = deadline.seconds - deadline.left
+        return SearchReport(request, round(passed, 3), deadline.seconds, deadline.looks)
+
+    def cancel(self, request: str) -> SearchReport:
+        """End the search of a request; who asked is told that it was cancelled."""
+        report = self.search(request)
+        self._searches[request].cancel()
+        return report
+
     # Questions.
 
-    async def ask(self, run: ServedRun, body: AskBody) -> AnswersReport:
-        """Ranked answers; questions that come at the same time are answered together."""
+    async def ask(self, run: ServedRun, body: AskBody, request: str | None = None) -> list[Asked]:
+        """Ranked answers to each question; those that come at the same time are answered together."""
         began = perf_counter()
-        deadline = Deadline(self._settings.timeout)
         _check_top(body.top, MAX_ANSWERS)
         _check_offset(body.offset)
-        with refusing({"query": body.query}):
-            query = self._parse(body.query)
-            encoded = run.engine.encode_known(query)
-            if encoded is None:  # says why, and what looks alike
-                encoded = await self._lanes["short"].run(partial(run.engine.encode, query))
-            question = Question(encoded, body.top, body.candidates, body.only, body.offset, deadline)
-            answers = await self._batcher.ask(run.engine, question)
-        return AnswersReport.of(answers, perf_counter() - began)
+        found = []
+        with self._searching(request) as deadline:
+            for text in [body.query] if isinstance(body.query, str) else body.query:
+                with refusing({"query": text}):
+                    query = self._parse(text)
+                    encoded = run.engine.encode_known(query)
+                    if encoded is None:  # says why, and what looks alike
+                        encoded = await self._lanes["short"].run(partial(run.engine.encode, query))
+                    question = Question(encoded, body.top, body.candidates, body.only, body.offset, deadline)
+                    answers = await self._batcher.ask(run.engine, question)
+                found.append(Asked(answers, perf_counter() - began))
+                began = perf_counter()
+        return found
+
+    async def table(self, asked: list[Asked], suffix: str) -> bytes:
+        """All answers as rows of a table, in the format of a suffix."""
+
+        def work() -> bytes:
+            file = BytesIO()
+            write_rows(answers_frame([each.answers for each in asked]), file, suffix)
+            return file.getvalue()
+
+        return await self._lanes["short"].run(work)
 
     async def check(self, run: ServedRun, body: CheckBody) -> Verdict:
         """Whether an entity answers a query."""
@@ -96,33 +162,40 @@ class Service:
             deadline = Deadline(self._settings.timeout)
             return await self._lanes["short"].run(partial(run.engine.check, query, body.entity, deadline=deadline))
 
-    async def explain(self, run: ServedRun, body: ExplainBody) -> Explanation:
+    async def explain(self, run: ServedRun, body: ExplainBody, request: str | None = None) -> Explanation:
         """Proofs of an answer."""
-        deadline = Deadline(self._settings.timeout)
         _check_top(body.top, MAX_PROOFS)
-        with refusing({"query": body.query, "entity": body.entity}):
+        with refusing({"query": body.query, "entity": body.entity}), self._searching(request) as deadline:
             _require_calibration(run)
             query = self._parse(body.query)
             find = partial(explain, run.engine, query, body.entity, top=body.top, deadline=deadline)
             return await self._lanes["long"].run(find)
 
-    async def paths(self, run: ServedRun, body: PathsBody) -> PathsReport:
+    async def paths(self, run: ServedRun, body: PathsBody, request: str | None = None) -> PathsReport:
         """Relation paths between two entities."""
-        deadline = Deadline(self._settings.timeout)
         _check_top(body.top, MAX_PATHS)
-        with refusing({"source": body.source, "target": body.target}, setting="max_length"):
+        names = {"source": body.source, "target": body.target}
+        with refusing(names, setting="max_length"), self._searching(request) as deadline:
             _require_calibration(run)
             find = partial(paths, max_length=body.max_length, top=body.top, deadline=deadline)
             return await self._lanes["long"].run(partial(find, run.engine, body.source, body.target))
 
-    async def sparql(self, run: ServedRun, asked: Asked) -> Solutions | Truth | Statements:
+    async def sparql(
+        self, run: ServedRun, asked: SparqlQuestion, request: str | None = None
+    ) -> Solutions | Truth | Statements:
         """The results of a SPARQL query."""
-        deadline = Deadline(self._settings.timeout)
-        with refusing({"query": asked.query}, setting="threshold"):
-            options = {"known": asked.known, "threshold": asked.threshold, "candidates": asked.candidates}
-            return await self._lanes["sparql"].run(
-                partial(run.engine.sparql, asked.query, **options, deadline=deadline)  # type: ignore[arg-type]
-            )
+        with refusing({"query": asked.query}, setting="threshold"), self._searching(request) as deadline:
+
+            def find() -> Solutions | Truth | Statements:
+                return run.engine.sparql(
+                    asked.query,
+                    known=asked.known,
+                    threshold=asked.threshold,
+                    candidates=asked.candidates,
+                    deadline=deadline,
+                )
+
+            return await self._lanes["sparql"].run(find)
 
     async def entity(self, run: ServedRun, name: str, limit: int, relation: str | None, offset: int) -> Neighbourhood:
         """The facts about an entity, or those of one relation."""

@@ -20,6 +20,8 @@ MAX_TEXT = 16 * 1024
 """Characters of a query or of a name."""
 MAX_CONNECTIONS = 1000
 """Connections at one time; below the 1,024 files that a process may have open by default."""
+MAX_QUERIES = 100
+"""Questions that one request may ask."""
 MAX_ANSWERS, MAX_PROOFS, MAX_PATHS, MAX_NAMES, MAX_NEIGHBOURS = 1000, 100, 1000, 1000, 200
 """The most that one request can ask for."""
 
@@ -34,8 +36,9 @@ class ServerSettings:
 
     `allowed_hosts` are names that it answers to besides its own, `trusted_proxies` the addresses or networks whose word
     is taken for where a request comes from, `cors_origins` the sites whose pages may ask /sparql. `queue` is how many
-    requests may wait or be worked on, `timeout` how many seconds one may take, `receive_seconds` how long a client may
-    take to send one, and `send_seconds` how long the response may wait for a client that does not read it.
+    requests may wait or be worked on, `per_caller` how many of one address, any number where it is None. `timeout` is
+    how many seconds one may take, `receive_seconds` how long a client may take to send one, and `send_seconds` how long
+    the response may wait for a client that does not read it.
     """
 
     api_key: str | None = field(default=None, repr=False)
@@ -45,6 +48,7 @@ class ServerSettings:
     max_length: int = 16
     timeout: float = 10.0
     queue: int = 128
+    per_caller: int | None = None
     threads: int = field(default_factory=available_threads)
     receive_seconds: float = 10.0
     send_seconds: float = 30.0
@@ -55,6 +59,8 @@ class ServerSettings:
         for name, value in (("--timeout", self.timeout), ("--queue", self.queue), ("--threads", self.threads)):
             if not value > 0:
                 raise ConfigError(f"{name} must be a number above zero.")
+        if self.per_caller is not None and self.per_caller < 1:
+            raise ConfigError("--per-caller must be a number above zero.")
         for host in self.allowed_hosts:
             if not _HOST_NAME.fullmatch(host):
                 raise ConfigError(

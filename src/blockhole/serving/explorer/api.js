@@ -103,7 +103,7 @@ export class Failure extends Error {
  * @returns {Promise<Runs>}
  */
 export function getRuns(signal) {
-  return get("api/runs", {}, signal);
+  return get("api/v1/runs", {}, signal);
 }
 
 /**
@@ -114,7 +114,7 @@ export function getRuns(signal) {
  * @returns {Promise<Answers>}
  */
 export function ask(question, signal) {
-  return post("api/ask", question, signal);
+  return post("api/v1/ask", question, signal);
 }
 
 /**
@@ -123,7 +123,7 @@ export function ask(question, signal) {
  * @returns {Promise<Explanation>}
  */
 export function explain(question, signal) {
-  return post("api/explain", question, signal);
+  return post("api/v1/explain", question, signal);
 }
 
 /**
@@ -134,7 +134,7 @@ export function explain(question, signal) {
  * @returns {Promise<Completion>}
  */
 export function complete(question, signal) {
-  return get("api/complete", question, signal);
+  return get("api/v1/complete", question, signal);
 }
 
 /**
@@ -145,7 +145,7 @@ export function complete(question, signal) {
  * @returns {Promise<Taken & {orders: Taken[]}>}
  */
 export function parse(query, signal) {
-  return get("api/parse", { query }, signal);
+  return get("api/v1/parse", { query }, signal);
 }
 
 /**
@@ -156,7 +156,7 @@ export function parse(query, signal) {
  * @returns {Promise<Neighbourhood>}
  */
 export function getEntity(question, signal) {
-  return get("api/entity", question, signal);
+  return get("api/v1/entity", question, signal);
 }
 
 /**
