@@ -163,8 +163,8 @@ def test_what_is_refused(client: httpx.Client) -> None:
     assert "query is missing" in refused(400, method="POST", data={"nothing": "1"})
     assert "one graph" in refused(400, params={"query": NEXT, "default-graph-uri": "http://example.org/"})
     assert "16,384 at most" in refused(400, **asked(NEXT + " " * 20_000))
-    assert "come as application/sparql-results+json" in refused(406, **asked(NEXT), headers={"Accept": "image/png"})
-    assert "triples come as text/turtle" in refused(
+    assert "these are application/sparql-results+json, " in refused(406, **asked(NEXT), headers={"Accept": "image/png"})
+    assert "these are text/turtle, application/n-triples, application/rdf+xml and" in refused(
         406, **asked("CONSTRUCT WHERE { ?x :next ?y }"), headers={"Accept": "text/csv"}
     )
     assert "application/sparql-query" in refused(415, method="POST", json={"query": NEXT})

@@ -211,6 +211,10 @@ def test_the_best_few_are_the_first_of_all(
     predicted = [row for row in every if row.status == "predicted"]
     filtered = select(engine, f'SELECT ?x ?y ?probability {{ {text} FILTER(?status = "predicted") }} LIMIT {top}')
     assert list(filtered) == predicted[:top]
+    without = f"SELECT ?x ?y ?probability {{ {text} MINUS {{ ?x :r2 ?y }} }}"  # what is known may be improbable then
+    every_left = sorted((row.probability for row in select(engine, without)), reverse=True)
+    first = select(engine, f"{without} ORDER BY DESC(?probability) LIMIT {top}")
+    assert [row.probability for row in first] == every_left[:top]
     best = select(engine, f"SELECT ?x ?y ?probability {{ {text} FILTER(?probability >= 0.3) }}")
     assert list(best) == [row for row in every if row.probability >= 0.3]
 

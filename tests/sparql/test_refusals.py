@@ -7,7 +7,7 @@ import re
 import pytest
 
 from blockhole.answering.search import Deadline
-from blockhole.errors import ConfigError, OutOfTime, QueryTooCostly, RunError, SparqlError
+from blockhole.errors import ConfigError, OutOfTime, QueryError, QueryTooCostly, RunError, SparqlError
 from tests.answering.toys import make_engine
 from tests.sparql.worlds import rdf_engine
 
@@ -85,6 +85,22 @@ def test_a_search_that_ends_at_a_limit_says_so(monkeypatch: pytest.MonkeyPatch) 
     assert not best.complete
     assert list(best) == list(every)[: len(best)]  # type: ignore[arg-type]
     assert len(best) > 10  # type: ignore[arg-type]
+
+
+def test_what_is_in_one_another_without_end_is_refused() -> None:
+    with pytest.raises(QueryError, match="too many triples or braces in one another"):
+        ENGINE.sparql("SELECT ?x " + "{" * 3000 + " ?x ex:r0 ?y " + "}" * 3000)
+    for depth in (100, 200, 400):
+        try:
+            ENGINE.sparql("SELECT ?x { ?x ex:r0 ?y " + " MINUS { ?x ex:r1 ?z " * depth + "}" * depth + " }", known=True)
+        except QueryError as refused:
+            assert depth > 100
+            assert "in one another; ask for less at once" in str(refused)  # noqa: PT017
+
+
+def test_many_triples_are_read() -> None:
+    triples = " ".join(f"?x ex:r0 ?y{number} ." for number in range(200))
+    assert ENGINE.sparql(f"SELECT ?x {{ VALUES ?x {{ ex:e99 }} {triples} }}", known=True).complete
 
 
 def test_time_and_arguments_and_calibration() -> None:

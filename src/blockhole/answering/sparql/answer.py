@@ -22,6 +22,7 @@ from blockhole.answering.sparql.single import as_query, likely_answers
 from blockhole.answering.sparql.tables import UNBOUND, Ids, Mask, Table, TooManyRows, keys, stacked
 from blockhole.answering.sparql.terms import Terms, count_term, prefixes_of, probability_term
 from blockhole.answering.sparql.translate import understand
+from blockhole.errors import QueryTooCostly
 
 if TYPE_CHECKING:
     from blockhole.answering.engine import Engine
@@ -45,7 +46,10 @@ class Wishes:
 
 def answer(engine: Engine, query: str, wishes: Wishes) -> Solutions | Truth | Statements:
     """The results of a query."""
-    return _Answer(engine, query, wishes).result()
+    try:
+        return _Answer(engine, query, wishes).result()
+    except RecursionError:
+        raise QueryTooCostly("the query has too many parts in one another; ask for less at once.") from None
 
 
 @final
@@ -131,8 +135,10 @@ class _Answer:
                 break
             seen = found.project(needed)
             new = seen.take(~_among(seen, known) & (seen.p >= floor))
-            enough = len(self._filtered(_weighed(known, seen, negated))) + len(self._filtered(new))
-            if wanted is not None and enough >= wanted:
+            sure = _weighed(known, seen, negated)
+            if self._request.order:  # by probability, and what is known may be less probable than what is not found yet
+                sure = sure.take(sure.p >= floor)
+            if wanted is not None and len(self._filtered(sure)) + len(self._filtered(new)) >= wanted:
                 break
         assert seen is not None
         predicted = seen.take(~_among(seen, known) & ~seen.known)

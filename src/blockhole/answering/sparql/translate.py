@@ -6,7 +6,9 @@ rdflib forgets where in the text its terms stood, so the text is cut into tokens
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 from threading import Lock
 from types import MethodType
@@ -57,6 +59,8 @@ if TYPE_CHECKING:
 
 LONGEST = 16 * 1024
 """Characters of a query."""
+_DEEPEST = 5_000
+"""Calls in one another while a query is parsed: about three hundred triples; a thread's stack holds many more."""
 _parsing = Lock()
 """Held while rdflib parses: nothing promises that its grammar serves several threads."""
 
@@ -67,6 +71,17 @@ _FUNCTIONS = """BOUND STR LANG DATATYPE REGEX CONTAINS STRSTARTS STRENDS STRLEN 
 _ALLOWED = frozenset([*_OPERATORS.split(), *(f"Builtin_{name}" for name in _FUNCTIONS.split())])
 """Expressions that rdflib computes as the standard says."""
 _UPDATES = ("INSERT", "DELETE", "LOAD", "CLEAR", "DROP", "CREATE", "ADD", "MOVE", "COPY", "WITH")
+
+
+@contextmanager
+def _deep_enough() -> Iterator[None]:
+    """Room for the grammar of rdflib, which goes a few calls deeper with every triple."""
+    usual = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(usual, _DEEPEST))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(usual)
 
 
 def understand(text: str, terms: Terms) -> Request:
@@ -163,13 +178,13 @@ class _Translator:
 
         self._check_words()
         try:
-            with _parsing:
+            with _parsing, _deep_enough():
                 return translateQuery(parseQuery(self._text), initNs=self._prefixes).algebra
         except ParseException as failure:
             place = self._stuck(failure.loc)
             raise self._at(place, self._unread(place)) from None
         except RecursionError:
-            raise self._at(0, "the query is nested too deeply; write it in fewer braces") from None
+            raise self._at(0, "the query has too many triples or braces in one another; ask for less at once") from None
         except QueryError:
             raise
         except Exception as failure:  # rdflib raises plain exceptions with a sentence of its own
