@@ -18,7 +18,7 @@ from blockhole.answering.sparql.expressions import holds, status, values
 from blockhole.answering.sparql.matching import Matcher
 from blockhole.answering.sparql.patterns import PROBABILITY, SPECIAL, STATUS, Filtered, is_negated, variables_of
 from blockhole.answering.sparql.results import Solution, Solutions, Statement, Statements, Truth
-from blockhole.answering.sparql.single import as_query, likely_answers
+from blockhole.answering.sparql.single import SingleAnswers, as_query
 from blockhole.answering.sparql.tables import UNBOUND, Ids, Mask, Table, TooManyRows, keys, stacked
 from blockhole.answering.sparql.terms import Terms, count_term, prefixes_of, probability_term
 from blockhole.answering.sparql.translate import understand
@@ -65,6 +65,7 @@ class _Answer:
         threshold = request.threshold if wishes.threshold is None else wishes.threshold
         self._least = max(PLAUSIBLE, threshold or (PLAUSIBLE if request.names_probability else LIKELY))
         self._matcher = Matcher(engine, self._terms, wishes.candidates, wishes.deadline)
+        self._single: SingleAnswers | None = None
         self._complete = True
         engine.require_calibration(unless=self._known_only)
 
@@ -151,18 +152,18 @@ class _Answer:
         while isinstance(pattern, Filtered):
             conditions.append(pattern.condition)
             pattern = pattern.of
-        read = frozenset().union(*(each.variables for each in conditions))
-        if len(needed) == 1 and read <= needed:
+        if self._single is None and len(needed) == 1 and all(each.variables <= needed for each in conditions):
             (variable,) = needed
             query = as_query(self._engine, pattern, variable)
             if query is not None:
-                found = likely_answers(
-                    self._engine, query, variable, floor, self._wishes.candidates, self._wishes.deadline
-                )
-                for condition in conditions:
-                    found = found.take(holds(condition, found, self._terms))
-                return found
-        return self._matcher.likely(self._request.where, floor, needed)
+                wishes = self._wishes
+                self._single = SingleAnswers(self._engine, query, variable, wishes.candidates, wishes.deadline)
+        if self._single is None:
+            return self._matcher.likely(self._request.where, floor, needed)
+        found = self._single.likely(floor)
+        for condition in conditions:
+            found = found.take(holds(condition, found, self._terms))
+        return found
 
     def _asked_for(self) -> float:
         """What the filters on ?probability leave at least."""

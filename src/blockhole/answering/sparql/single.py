@@ -33,6 +33,37 @@ _FIRST = 64
 """Answers that a search settles at first."""
 
 
+@final
+class SingleAnswers:
+    """The answers to a query of the engine for one variable; what one look has found, the next builds on."""
+
+    def __init__(
+        self, engine: Engine, query: Encoded, variable: str, candidates: Candidates, deadline: Deadline
+    ) -> None:
+        self._variable = variable
+        self._known = engine.known.plan_answers(query.plan)
+        self._among = np.ones(engine.graph.num_entities, dtype=bool)
+        self._among[self._known] = False
+        self._search = Search(engine, query.plan, candidates, deadline)
+        self._certain = not query.query.has_negation
+        self._top = _FIRST
+
+    def likely(self, floor: float) -> Table:
+        """Those of a probability of at least `floor`, and all known ones."""
+        known, among = self._known, self._among
+        while True:
+            low = self._search.settle(Wanted(among, self._top, known[:0] if self._certain else known)).low
+            if nth_largest(low[among], self._top) < floor:
+                break
+            self._top *= 4
+        predicted = np.flatnonzero(among & (low >= floor))
+        ids = np.concatenate([known, predicted]).astype(np.int64)
+        p = low[ids].copy()
+        if self._certain:
+            p[: len(known)] = 1.0
+        return Table.of((self._variable,), ids, p, np.arange(len(ids)) < len(known))
+
+
 def as_query(engine: Engine, pattern: Pattern, variable: str) -> Encoded | None:
     """The query of the engine that a pattern is in one variable; None where it is more than one can say.
 
@@ -45,29 +76,6 @@ def as_query(engine: Engine, pattern: Pattern, variable: str) -> Encoded | None:
         return engine.encode(Query(root))
     except QueryError:  # larger than queries of the engine may be
         return None
-
-
-def likely_answers(
-    engine: Engine, query: Encoded, variable: str, floor: float, candidates: Candidates, deadline: Deadline
-) -> Table:
-    """The answers of a probability of at least `floor`, and all known ones."""
-    known = engine.known.plan_answers(query.plan)
-    among = np.ones(engine.graph.num_entities, dtype=bool)
-    among[known] = False
-    search = Search(engine, query.plan, candidates, deadline)
-    certain = not query.query.has_negation
-    top = _FIRST
-    while True:
-        low = search.settle(Wanted(among, top, known[:0] if certain else known)).low
-        if nth_largest(low[among], top) < floor:
-            break
-        top *= 4
-    predicted = np.flatnonzero(among & (low >= floor))
-    ids = np.concatenate([known, predicted]).astype(np.int64)
-    p = low[ids].copy()
-    if certain:
-        p[: len(known)] = 1.0
-    return Table.of((variable,), ids, p, np.arange(len(ids)) < len(known))
 
 
 def _node(engine: Engine, pattern: Pattern, variable: str) -> Node | None:
