@@ -84,6 +84,24 @@ def test_one_variable_has_the_probability_of_the_engine(chains: bool, query: Que
     }
 
 
+@pytest.mark.parametrize("chains", [False, True])
+def test_an_ask_has_the_probability_of_a_check(chains: bool) -> None:
+    engine = ENGINES[chains]
+    for number in range(12):
+        for path, pattern in (
+            ("e1/r0/r1", f":e1 :r0/:r1 :e{number}"),
+            ("e1/r0/^r2/r1", f":e1 :r0 ?x . ?x ^:r2/:r1 :e{number}"),
+            ("e1/r0 & e2/r1/r0", f":e1 :r0 :e{number} . :e2 :r1/:r0 :e{number}"),
+        ):
+            truth, verdict = engine.sparql(f"ASK {{ {pattern} }}"), engine.check(path, f"e{number}")
+            assert isinstance(truth, Truth)
+            assert (truth.holds, truth.probability, truth.status) == (
+                verdict.holds,
+                verdict.probability,
+                verdict.status,
+            )
+
+
 def test_a_path_may_be_more_probable_than_any_way_along_it() -> None:
     """As the engine has it: the composed vector counts where the entities between are not asked for."""
     engine = ENGINES[True]

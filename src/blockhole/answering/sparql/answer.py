@@ -18,7 +18,7 @@ from blockhole.answering.sparql.expressions import holds, status, values
 from blockhole.answering.sparql.matching import Matcher
 from blockhole.answering.sparql.patterns import PROBABILITY, SPECIAL, STATUS, Filtered, is_negated, variables_of
 from blockhole.answering.sparql.results import Solution, Solutions, Statement, Statements, Truth
-from blockhole.answering.sparql.single import SingleAnswers, as_query
+from blockhole.answering.sparql.single import SingleAnswers, as_check, as_query
 from blockhole.answering.sparql.tables import UNBOUND, Ids, Mask, Table, TooManyRows, keys, stacked
 from blockhole.answering.sparql.terms import Terms, count_term, prefixes_of, probability_term
 from blockhole.answering.sparql.translate import understand
@@ -195,6 +195,10 @@ class _Answer:
         if len(bag) or self._known_only:
             return Truth(bool(len(bag)), 1.0 if len(bag) else 0.0, "known", True)
         threshold = self._least
+        asked = as_check(self._engine, self._request.where)
+        if asked is not None and not self._request.final:
+            p = self._engine.value(asked[0].plan, asked[1], self._wishes.deadline)
+            return Truth(p >= threshold, p, "predicted", True)
         if not variables_of(self._request.where):
             self._least = PLAUSIBLE  # how probable single edges are costs nothing to say
         _, found = self._predicted(bag.project(()), (), 1)

@@ -107,7 +107,7 @@ class Solutions(Sequence[Solution]):
 class Truth:
     """The answer to an ASK: it `holds` if facts say so, or with at least the probability that is asked for.
 
-    A `probability` below that is 0 where the pattern has variables: nothing was looked for further down.
+    A `probability` below that may be 0: nothing was looked for further down.
     """
 
     holds: bool

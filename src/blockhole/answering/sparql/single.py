@@ -78,6 +78,23 @@ def as_query(engine: Engine, pattern: Pattern, variable: str) -> Encoded | None:
         return None
 
 
+def as_check(engine: Engine, pattern: Pattern) -> tuple[Encoded, int] | None:
+    """The query of the engine that a pattern without answers to give is, and the entity that it asks about; or None."""
+    if not isinstance(pattern, Basic):
+        return None
+    for target in dict.fromkeys(edge.target for edge in reversed(pattern.edges)):
+        if isinstance(target, str):
+            continue
+        opened = [edge._replace(target=_ASKED) if edge.target == target else edge for edge in pattern.edges]
+        query = as_query(engine, Basic(tuple(opened)), _ASKED)
+        if query is not None:
+            return query, target
+    return None
+
+
+_ASKED = "/asked"
+
+
 def _node(engine: Engine, pattern: Pattern, variable: str) -> Node | None:
     """What a pattern says of a variable."""
     if isinstance(pattern, Either):
