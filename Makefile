@@ -58,7 +58,7 @@ format: install
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# A file of tests at a time on every processor; what takes long begins first.
+# A file of tests at a time, in one worker more than there are processors; what takes long begins first.
 PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 # Lint beside the tests, which wait now and then: processors have something to do all the time.

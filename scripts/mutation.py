@@ -4,7 +4,8 @@
 reason for, and the share of mutants that are alive; it fails where that is more than a tenth. Cosmic Ray makes the
 mutants; the runs are here, because a process that is forked when torch has been imported begins to test at once, and
 because the tests that call a function come first when it is changed, the quickest before all others. Names of modules
-narrow the run: `python scripts/mutation.py language walks`.
+narrow the run: `python scripts/mutation.py language walks`. `--sample 600 --seed 0` draws so many of all their mutants,
+and says between which bounds the share of all lies.
 """
 
 from __future__ import annotations
@@ -17,17 +18,19 @@ import importlib.util
 import json
 import math
 import os
+import random
 import resource
 import signal
 import sys
-import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from itertools import count
 from pathlib import Path
-from types import CodeType, FrameType, ModuleType
+from tempfile import TemporaryDirectory
+from types import CodeType, ModuleType
 from typing import NamedTuple
 
 import pytest
@@ -46,17 +49,29 @@ _ANSWERS = (
 )
 _LANGUAGE = ("tests/queries/test_language.py", "tests/queries/test_typed.py")
 TESTS_OF: dict[str, tuple[str, ...]] = {
-    "answering/calibration.py": ("tests/answering/test_calibration.py",),
     "answering/auditing.py": ("tests/answering/test_auditing.py",),
+    "answering/calibrating.py": ("tests/answering/test_calibration.py", "tests/answering/test_merged_parts.py"),
+    "answering/calibration.py": ("tests/answering/test_calibration.py",),
+    "answering/connections.py": ("tests/answering/test_connections.py",),
+    "answering/device.py": ("tests/answering/test_device.py", "tests/answering/test_merged_parts.py"),
+    "answering/engine.py": ("tests/answering/test_engine.py", "tests/answering/test_library.py"),
     "answering/hops.py": (
         "tests/answering/test_hops.py",
         "tests/answering/test_search.py",
         "tests/answering/test_predicting.py",
     ),
+    "answering/known.py": ("tests/answering/test_next_relations.py", "tests/answering/test_new_entities.py"),
+    "answering/new_facts.py": ("tests/answering/test_new_entities.py",),
     "answering/predicting.py": ("tests/answering/test_predicting.py",),
     "answering/proofs.py": ("tests/answering/test_proofs.py",),
+    "answering/query_files.py": ("tests/answering/test_query_files.py",),
     "answering/search.py": ("tests/answering/test_search.py",),
     "answering/sweep.py": ("tests/answering/test_sweep.py",),
+    "answering/vectors.py": (
+        "tests/answering/test_connections.py",
+        "tests/answering/test_search.py",
+        "tests/answering/test_merged_parts.py",
+    ),
     "models/circulant.py": ("tests/models/test_circulant.py",),
     "evaluation/baselines.py": ("tests/evaluation/test_baselines.py",),
     "evaluation/ranking.py": (
@@ -115,24 +130,31 @@ class Mutant(NamedTuple):
 
 def mutants(module: str) -> Iterator[Mutant]:
     """Every mutant of a module that is another program."""
+    import parso
     from cosmic_ray.mutating import mutate_code
     from cosmic_ray.plugins import get_operator
 
     source = (PACKAGE / module).read_text(encoding="utf-8")
-    seen = {_program(source)}
-    for name in _OPERATORS:
-        operator = get_operator(f"core/{name}")()
-        for occurrence in count():
-            try:
-                mutated = mutate_code(source, operator, occurrence)
-            except AttributeError:  # Cosmic Ray replaces no exception with a dot in its name
-                continue
-            if mutated is None:
-                break
-            program = _program(mutated)
-            if program is not None and program not in seen:
-                seen.add(program)
-                yield Mutant(module, mutated, *_difference(source, mutated))
+    operators = [get_operator(f"core/{name}")() for name in _OPERATORS]
+    end = 0
+    # Each statement alone: Cosmic Ray parses all that it gets, for every mutant.
+    for part in parso.parse(source).children:  # type: ignore[no-untyped-call]
+        statement = part.get_code()
+        begin, end = end, end + len(statement)
+        seen = {_program(statement)}
+        for operator in operators:
+            for occurrence in count():
+                try:
+                    changed = mutate_code(statement, operator, occurrence)
+                except AttributeError:  # Cosmic Ray replaces no exception with a dot in its name
+                    continue
+                if changed is None:
+                    break
+                program = _program(changed)
+                if program is not None and program not in seen:
+                    seen.add(program)
+                    mutated = source[:begin] + changed + source[end:]
+                    yield Mutant(module, mutated, *_difference(source, mutated))
 
 
 def _program(source: str) -> str | None:
@@ -197,38 +219,36 @@ class _MutantFinder(MetaPathFinder):
 
 
 class Recorder:
-    """A plugin of pytest that notes how long each test takes, and where the functions begin that it calls."""
+    """A plugin of pytest that notes how long each test takes, and which lines of a file it runs."""
 
     def __init__(self, file: Path) -> None:
         self._file = str(file)
-        self.called: dict[str, set[int]] = {}
+        self.ran: dict[str, set[int]] = {}
         self.seconds: dict[str, float] = {}
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         """Run one test."""
-        called = self.called[item.nodeid] = set()
+        from coverage import Coverage
 
-        def note(frame: FrameType, event: str, argument: object) -> None:
-            if frame.f_code.co_filename == self._file:
-                called.add(frame.f_code.co_firstlineno)
-
-        begin, before = time.process_time(), sys.gettrace()
-        threading.settrace(note)
-        sys.settrace(note)
+        # Compiled, and blind to all other files: to hear of every call in Python takes most of a minute for some tests.
+        tracer = Coverage(data_file=None, include=[self._file], config_file=False)
+        tracer.set_option("run:disable_warnings", ["no-data-collected"])  # many tests run no line of the file
+        begin = time.process_time()
+        tracer.start()
         try:
             return (yield)
         finally:
-            sys.settrace(before)
-            threading.settrace(before)
+            tracer.stop()
             self.seconds[item.nodeid] = time.process_time() - begin
+            self.ran[item.nodeid] = set(tracer.get_data().lines(self._file) or ())
 
     def order(self, source: str, line: int) -> list[str]:
-        """The tests that call the function which a line is in, then all others; each time the quickest first."""
+        """The tests that run the function which a line is in, then all others; each time the quickest first."""
         begin, end = function_at(source, line)
         return sorted(
             self.seconds,
-            key=lambda test: (not any(begin <= each <= end for each in self.called[test]), self.seconds[test]),
+            key=lambda test: (not any(begin <= each <= end for each in self.ran[test]), self.seconds[test]),
         )
 
 
@@ -278,7 +298,7 @@ def start_testing(mutant: Mutant, tests: Sequence[str], seconds: float) -> int:
 
 
 def record_unchanged(module: str) -> Recorder:
-    """What the tests of a module call as it stands, and how long they take."""
+    """What the tests of a module run as it stands, and how long they take."""
     recorder = Recorder(PACKAGE / module)
     reader, writer = os.pipe()
     child = os.fork()
@@ -287,8 +307,8 @@ def record_unchanged(module: str) -> Recorder:
         try:
             code = run_tests(module, recorder)
             with os.fdopen(writer, "w", encoding="utf-8") as told:
-                called = {test: sorted(lines) for test, lines in recorder.called.items()}
-                json.dump([called, recorder.seconds], told)
+                ran = {test: sorted(lines) for test, lines in recorder.ran.items()}
+                json.dump([ran, recorder.seconds], told)
         finally:
             os._exit(code)
     os.close(writer)
@@ -296,8 +316,8 @@ def record_unchanged(module: str) -> Recorder:
         text = told.read()
     if os.waitpid(child, 0)[1]:
         raise SystemExit(f"the tests of {module} fail as it stands; run them with pytest.")
-    called, recorder.seconds = json.loads(text)
-    recorder.called = {test: set(lines) for test, lines in called.items()}
+    ran, recorder.seconds = json.loads(text)
+    recorder.ran = {test: set(lines) for test, lines in ran.items()}
     return recorder
 
 
@@ -343,11 +363,70 @@ def prepare() -> None:
     gc.freeze()  # else each child begins by looking through all of torch for what is no longer used
 
 
+@contextmanager
+def made_before() -> Iterator[None]:
+    """The run that most tests of answering ask, trained once, by the source as it stands."""
+    from tests.workers import MADE
+
+    with TemporaryDirectory() as folder:
+        child = os.fork()
+        if not child:
+            code = 1
+            try:
+                from tests.answering.toys import train_clockwork
+
+                made = Path(folder) / "clockwork"
+                made.mkdir()
+                train_clockwork(made)
+                code = 0
+            finally:
+                os._exit(code)
+        if os.waitpid(child, 0)[1]:
+            raise SystemExit("the run that tests ask cannot be trained; run tests/answering with pytest.")
+        os.environ[MADE] = folder
+        yield
+
+
+def wilson(alive: int, tried: int) -> tuple[float, float]:
+    """Between which shares of all mutants the true one lies, 19 times of 20, where so many of a sample are alive.
+
+    Wilson's interval: the shares p with |p̂ - p| ≤ z √(p (1 - p) / n). It stays within 0 and 1, where few are alive too.
+    """
+    z, share = 1.96, alive / tried
+    middle = (share + z * z / (2 * tried)) / (1 + z * z / tried)
+    half = z * math.sqrt(share * (1 - share) / tried + (z / (2 * tried)) ** 2) / (1 + z * z / tried)
+    return max(middle - half, 0.0), min(middle + half, 1.0)
+
+
+def draw(made: Mapping[str, Sequence[Mutant]], size: int, seed: int) -> dict[str, list[Mutant]]:
+    """So many of all mutants of all modules, each as likely as any other, by their modules."""
+    everything = [mutant for of_one in made.values() for mutant in of_one]
+    drawn: dict[str, list[Mutant]] = {}
+    for place in sorted(random.Random(seed).sample(range(len(everything)), min(size, len(everything)))):
+        drawn.setdefault(everything[place].module, []).append(everything[place])
+    return drawn
+
+
+def summary(counts: Mapping[str, tuple[int, int]], *, sampled: bool) -> list[str]:
+    """A line for each package and one for all, from how many mutants of each module are alive and were tried."""
+    packages = sorted({module.split("/")[0] for module in counts})
+    lines = []
+    for name in (*packages, ""):
+        rows = [row for module, row in counts.items() if module.startswith(name)]
+        alive, tried = (sum(column) for column in zip(*rows, strict=True))
+        low, high = wilson(alive, tried)
+        bounds = f" (95 %: {100 * low:.1f} to {100 * high:.1f} %)" if sampled else ""
+        lines.append(f"{name or 'all'}: {alive} of {tried} mutants alive: {100 * alive / tried:.1f} %{bounds}")
+    return lines
+
+
 def main() -> int:
     """Test the mutants of the named modules, or of all; print what is alive."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("modules", nargs="*", metavar="MODULE", help="such as language or walks (default: all)")
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="how many are tested at a time")
+    parser.add_argument("--sample", type=int, metavar="N", help="try N mutants, drawn from all (default: every one)")
+    parser.add_argument("--seed", type=int, default=0, help="which N are drawn (default: %(default)s)")
     parser.add_argument(
         "--quick", action="store_true", help=f"take those that {DOCUMENT.name} lists for alive, without trying them"
     )
@@ -355,26 +434,41 @@ def main() -> int:
     by_name = {Path(module).stem: module for module in TESTS_OF}
     if unknown := set(options.modules) - set(by_name):
         parser.error(f"no tests are listed for {', '.join(sorted(unknown))}; the modules are {', '.join(by_name)}")
+    if options.sample is not None and options.sample < 1:
+        parser.error("--sample takes a number from 1")
     prepare()
-    chosen = [by_name[name] for name in options.modules or by_name]
+    made = {module: list(mutants(module)) for module in (by_name[name] for name in options.modules or by_name)}
+    if options.sample:
+        print(f"{options.sample} of {sum(map(len, made.values()))} mutants, seed {options.seed}", flush=True)
+        made = draw(made, options.sample, options.seed)
+    with made_before():
+        counts, unexplained = count_alive(made, quick=options.quick, processes=options.processes)
+    print("\n".join(summary(counts, sampled=options.sample is not None)))
+    print(f"{unexplained} without a reason in {DOCUMENT.name}")
+    alive, total = (sum(column) for column in zip(*counts.values(), strict=True))
+    return int(alive > MOST_ALIVE * total or unexplained > 0)
+
+
+def count_alive(
+    made: Mapping[str, Sequence[Mutant]], *, quick: bool, processes: int
+) -> tuple[dict[str, tuple[int, int]], int]:
+    """How many mutants of each module are alive and were tried, and how many of the living have no reason; printed."""
     documented = DOCUMENT.read_text(encoding="utf-8") if DOCUMENT.exists() else ""
-    total = alive = unexplained = 0
-    for module in chosen:
+    counts: dict[str, tuple[int, int]] = {}
+    unexplained = 0
+    for module, candidates in made.items():
         begin = time.monotonic()
         unchanged = record_unchanged(module)
-        made = list(mutants(module))
-        tried = [mutant for mutant in made if not (options.quick and mutant.row() in documented)]
-        living = len(made) - len(tried)
-        for mutant in survivors(tried, unchanged, options.processes):
+        tried = [mutant for mutant in candidates if not (quick and mutant.row() in documented)]
+        living = len(candidates) - len(tried)
+        for mutant in survivors(tried, unchanged, processes):
             living += 1
             if mutant.row() not in documented:
                 unexplained += 1
                 print(mutant.row(), end="", flush=True)
-        print(f"{module}: {living} of {len(made)} alive, {time.monotonic() - begin:.0f} s", flush=True)
-        total, alive = total + len(made), alive + living
-    share = alive / total
-    print(f"{alive} of {total} mutants alive: {100 * share:.1f} %; {unexplained} without a reason in {DOCUMENT.name}")
-    return int(share > MOST_ALIVE or unexplained > 0)
+        print(f"{module}: {living} of {len(candidates)} alive, {time.monotonic() - begin:.0f} s", flush=True)
+        counts[module] = living, len(candidates)
+    return counts, unexplained
 
 
 if __name__ == "__main__":

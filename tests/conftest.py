@@ -18,6 +18,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import pytest
 from hypothesis import HealthCheck, settings
 
+from blockhole import fitting
+from blockhole.compiled import available_threads
 from tests.answering.toys import train_clockwork
 from tests.family import train_family
 from tests.packaging.wheel import Installation, build, install, installed
@@ -53,6 +55,18 @@ FIRST = (
 
 The journey comes when loops are compiled, which the installed wheel takes along.
 """
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One worker more than processors, for `-n auto`: servers, browsers and groups of processes are waited for."""
+    return available_threads() + 1
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import what `-m "not slow"` would leave out whole: that takes seconds in every worker."""
+    left_out = collection_path.parent == TESTS and collection_path.name in SLOW
+    return True if left_out and config.option.markexpr == "not slow" else None
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -108,6 +122,14 @@ def family_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def clockwork(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run over numbers, trained and calibrated; read it only."""
     return made_once(tmp_path_factory, "clockwork", train_clockwork) / "run"
+
+
+@pytest.fixture(scope="module")
+def uncalibrated() -> Iterator[None]:
+    """No run is calibrated: that takes ten times as long as a small training, and has tests of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fitting, "_calibrate", lambda run, data: None)
+        yield
 
 
 _INTERPRETER = """

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import product
 from typing import Any
 
+import pytest
 from allpairspy import AllPairs
 
 WHOLE = os.environ.get("BLOCKHOLE_TESTS") == "all"
 """Whether everything is tried, which takes about twenty minutes."""
+
+
+def first_quick(names: Iterable[str], quick: int = 1) -> list[Any]:
+    """Cases of one test, of which all but the first few are `slow`."""
+    return [pytest.param(name, marks=pytest.mark.slow if place >= quick else ()) for place, name in enumerate(names)]
 
 
 def crossed(*axes: Sequence[Any]) -> list[tuple[Any, ...]]:

@@ -13,7 +13,7 @@ import pytest
 
 import blockhole
 from blockhole.answering.engine import Engine, Question
-from blockhole.errors import BlockholeError, ConfigError, Count, check_argument, listed
+from blockhole.errors import BlockholeError, ConfigError, Count, DataError, check_argument, listed
 from blockhole.runs.run import Run
 from tests.answering.toys import make_engine
 
@@ -113,6 +113,29 @@ def test_a_wrong_argument_is_one_sentence(name: str, argument: str, engine: Engi
     for value in bad:
         with pytest.raises(ConfigError, match=rf"^{argument} must be .*, not .*\.$"):
             function(**needed | {argument: value})
+
+
+LONG = "x" * 5000
+PATHS: dict[str, Callable[[Engine], object]] = {
+    "load": lambda engine: blockhole.load(LONG),
+    "read_graph": lambda engine: blockhole.read_graph(LONG),
+    "train": lambda engine: blockhole.train(LONG),
+    "train out": lambda engine: blockhole.train([("a", "r", "b")], out=LONG, epochs=1),
+    "open": lambda engine: Run.open(LONG),
+    "engine": lambda engine: Engine.open(LONG),
+    "evaluate": lambda engine: blockhole.evaluate(LONG),
+    "compare": lambda engine: blockhole.compare([LONG, LONG + "y"]),
+    "merge": lambda engine: blockhole.merge([LONG, LONG + "y"], "sum"),
+    "predict": lambda engine: blockhole.predict(engine, reviewed=[LONG]),
+    "audit": lambda engine: blockhole.audit(engine, reviewed=[LONG]),
+}
+
+
+@pytest.mark.parametrize("use", PATHS)
+def test_a_path_that_no_file_can_have_is_one_sentence(use: str, engine: Engine) -> None:
+    with pytest.raises(DataError, match=r"^x{10,}.*: no file has so long a name; check it\.$") as refused:
+        PATHS[use](engine)
+    assert len(str(refused.value)) < 300
 
 
 def test_what_is_said(engine: Engine, tmp_path: Path) -> None:

@@ -13,7 +13,20 @@ from typing import Any
 import pytest
 
 from scripts import mutation
-from scripts.mutation import DOCUMENT, PACKAGE, ROOT, TESTS_OF, Mutant, Recorder, function_at, mutants
+from scripts.mutation import (
+    DOCUMENT,
+    PACKAGE,
+    ROOT,
+    TESTS_OF,
+    Mutant,
+    Recorder,
+    draw,
+    function_at,
+    mutants,
+    summary,
+    wilson,
+)
+from tests import workers
 
 SOURCE = """import re
 
@@ -61,14 +74,14 @@ def test_a_line_belongs_to_the_outermost_function_around_it() -> None:
 
 def test_tests_that_call_what_was_changed_come_first_and_the_quickest_of_them() -> None:
     recorder = Recorder(Path("some.py"))
-    recorder.called = {"slow": {6}, "quick": {3, 13}, "other": {13}, "none": set()}
+    recorder.ran = {"slow": {6}, "quick": {3, 13}, "other": {13}, "none": set()}
     recorder.seconds = {"slow": 2.0, "quick": 1.0, "other": 0.5, "none": 0.1}
     assert recorder.order(SOURCE, 7) == ["quick", "slow", "none", "other"]
     assert recorder.order(SOURCE, 14) == ["other", "quick", "none", "slow"]
     assert recorder.order(SOURCE, 11) == ["other", "quick", "slow", "none"]  # any of them may depend on it
 
 
-def test_what_a_test_calls_is_noted() -> None:
+def test_what_a_test_runs_is_noted() -> None:
     recorder = Recorder(Path(function_at.__code__.co_filename))
     item: Any = SimpleNamespace(nodeid="a test")
     running = recorder.pytest_runtest_protocol(item)
@@ -76,9 +89,23 @@ def test_what_a_test_calls_is_noted() -> None:
     function_at(SOURCE, 1)
     with pytest.raises(StopIteration):
         next(running)
-    assert recorder.called.keys() == recorder.seconds.keys() == {"a test"}
-    assert function_at.__code__.co_firstlineno in recorder.called["a test"]
-    assert mutants.__code__.co_firstlineno not in recorder.called["a test"]
+    assert recorder.ran.keys() == recorder.seconds.keys() == {"a test"}
+    assert recorder.ran["a test"] & lines_of(function_at)
+    assert not recorder.ran["a test"] & lines_of(mutants)
+
+
+def test_a_test_may_run_no_line_of_the_file() -> None:
+    recorder = Recorder(DOCUMENT)
+    item: Any = SimpleNamespace(nodeid="a test")
+    running = recorder.pytest_runtest_protocol(item)
+    next(running)
+    with pytest.raises(StopIteration):
+        next(running)
+    assert recorder.ran == {"a test": set()}
+
+
+def lines_of(function: Any) -> set[int]:
+    return {line for _, _, line in function.__code__.co_lines() if line is not None}
 
 
 WHOLE_MODULE = """from functools import cache
@@ -129,3 +156,45 @@ def test_a_mutant_is_named_by_the_line_that_differs(made: list[Mutant]) -> None:
     assert all(lines[mutant.line - 1].strip() == mutant.before != mutant.after for mutant in made)
     removed = {mutant.before for mutant in made if mutant.after == "(removed)"}
     assert removed == {"@cache"}
+
+
+def some(module: str, count: int) -> list[Mutant]:
+    return [Mutant(module, "", "", "", line) for line in range(count)]
+
+
+def test_a_sample_is_of_all_modules_and_the_same_by_its_seed() -> None:
+    made = {"a/x.py": some("a/x.py", 300), "b/y.py": some("b/y.py", 100)}
+    drawn = draw(made, 200, 0)
+    assert sum(map(len, drawn.values())) == len({mutant for of_one in drawn.values() for mutant in of_one}) == 200
+    assert 125 < len(drawn["a/x.py"]) < 175  # three of four, five standard deviations either way
+    assert draw(made, 200, 0) == drawn != draw(made, 200, 1)
+    assert draw(made, 1000, 0) == made
+
+
+def test_the_bounds_of_a_share_are_the_shares_that_such_a_sample_does_not_rule_out() -> None:
+    for alive, tried in ((0, 50), (7, 50), (50, 50), (60, 600)):
+        low, high = wilson(alive, tried)
+        assert 0 <= low <= alive / tried <= high <= 1
+        for bound in {low, high} - {0.0, 1.0}:
+            assert abs(alive / tried - bound) == pytest.approx(1.96 * (bound * (1 - bound) / tried) ** 0.5)
+
+
+def test_shares_are_told_by_package_and_for_all() -> None:
+    counts = {"a/x.py": (1, 10), "a/z.py": (0, 10), "b/y.py": (2, 20)}
+    assert summary(counts, sampled=False) == [
+        "a: 1 of 20 mutants alive: 5.0 %",
+        "b: 2 of 20 mutants alive: 10.0 %",
+        "all: 3 of 40 mutants alive: 7.5 %",
+    ]
+    assert summary(counts, sampled=True)[-1] == "all: 3 of 40 mutants alive: 7.5 % (95 %: 2.6 to 19.9 %)"
+
+
+def test_what_was_made_before_is_copied(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "kept before").mkdir()
+    (tmp_path / "kept before" / "file").write_text("kept", encoding="utf-8")
+    monkeypatch.setenv(workers.MADE, str(tmp_path))
+    copy = workers.made_once(tmp_path_factory, "kept before", lambda folder: pytest.fail("it is there"))
+    assert (copy / "file").read_text(encoding="utf-8") == "kept"
+    assert workers.made_before("something else") is None

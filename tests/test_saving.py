@@ -41,6 +41,21 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> 
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("kept.tsv", "old")]
 
 
+def test_what_cannot_be_written_in_a_folder_is_named_by_where_it_would_stand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def fail() -> None:
+        with replacing_folder(Path("data")) as fresh:
+            (fresh / "taken").touch()
+            write_file(fresh / "taken" / "names.txt", b"")
+
+    with pytest.raises(Unwritable, match=r"^data/taken/names\.txt: cannot be written \(Not a directory\)"):
+        fail()
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_old_folder_comes_back_where_the_new_one_cannot_take_its_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,6 +33,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from errno import ENAMETOOLONG
 from functools import cache, wraps
 from numbers import Integral, Real
 from pathlib import Path
@@ -341,7 +342,8 @@ T = TypeVar("T")
 def checked(function: Callable[P, T]) -> Callable[P, T]:
     """Refuse arguments that are not what the annotations of `function` say, in one sentence and before it begins.
 
-    A text beside a type, Annotated[KnowledgeGraph, "advice"], ends that sentence. Warnings count one more level.
+    A text beside a type, Annotated[KnowledgeGraph, "advice"], ends that sentence. Warnings count one more level. Which
+    names a disk can have only the disk knows, so a path that is too long is refused where it is first used.
     """
     names = function.__code__.co_varnames
 
@@ -351,9 +353,22 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
         for name, value in (*zip(names, args, strict=False), *kwargs.items()):
             if name in hints:
                 check_argument(name, value, hints[name])
-        return function(*args, **kwargs)
+        try:
+            return function(*args, **kwargs)
+        except OSError as failure:
+            refusal = too_long_a_name(failure)
+            if refusal is None:
+                raise
+            raise refusal from None
 
     return checking
+
+
+def too_long_a_name(failure: OSError) -> DataError | None:
+    """The sentence for a path that no file can have; None for other failures."""
+    if failure.errno != ENAMETOOLONG:
+        return None
+    return DataError(f"{shortened(str(failure.filename))}: no file has so long a name; check it.")
 
 
 @cache

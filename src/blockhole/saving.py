@@ -71,13 +71,19 @@ def write_file(path: Path, content: bytes, *, temporary: Path | None = None) -> 
 @contextmanager
 def replacing_folder(folder: Path) -> Iterator[Path]:
     """A new folder beside `folder`: it takes the place of `folder` at the end, and vanishes on failure."""
+    named = folder
     with writing(folder):
         folder = folder.resolve()
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=_beside(folder), dir=folder.parent) as temporary:
             fresh, replaced = Path(temporary) / "fresh", Path(temporary) / "replaced"
             fresh.mkdir()
-            yield fresh
+            try:
+                yield fresh
+            except Unwritable as failure:  # people know the folder that they named, not the one beside it
+                if not failure.path.is_relative_to(fresh):
+                    raise
+                raise Unwritable(named / failure.path.relative_to(fresh), failure.reason, failure.remedy) from failure
             for path in (*fresh.rglob("*"), fresh):
                 sync(path)
             try:

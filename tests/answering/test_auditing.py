@@ -11,7 +11,7 @@ import pytest
 
 from blockhole.answering.auditing import audit
 from blockhole.answering.engine import Engine
-from blockhole.answering.reviews import ListedFact
+from blockhole.data.reviews import ListedFact
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from tests.answering.toys import make_engine
 

@@ -197,6 +197,7 @@ def _is_not_used(folder: Path, what: str) -> None:
         Engine.open(folder, calibrated=True)
 
 
+@pytest.mark.slow
 def test_fitting_twice_gives_the_same(own_clockwork: Path) -> None:
     kept = load_calibration(own_clockwork)
     assert kept is not None

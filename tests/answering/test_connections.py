@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pytest
 
 from blockhole.answering import connections as module
 from blockhole.answering.connections import paths
 from blockhole.answering.search import Deadline
+from blockhole.answering.vectors import norms
 from blockhole.errors import ConfigError, OutOfTime, UnknownName
 from tests.answering.toys import make_engine
 
@@ -62,3 +64,7 @@ def test_a_search_ends_at_its_deadline() -> None:
         OutOfTime, match=r"^the search did not end within 0 s; ask for shorter paths or fewer answers, or try again"
     ):
         paths(make_engine()[0], "e1", "e2", deadline=Deadline(0))
+
+
+def test_a_vector_of_zeros_is_divided_by_one() -> None:
+    np.testing.assert_array_equal(norms(np.array([[3.0, 4.0], [0.0, 0.0]])), [5.0, 1.0])

@@ -46,6 +46,7 @@ def _searched(engine: Engine, name: str, ids: np.ndarray, candidates: Candidates
     apart=st.sampled_from([0, E, 2**20]),
 )
 @settings(max_examples=60)
+@pytest.mark.slow
 def test_values_are_those_of_the_search(
     model: str, name: str, seed: int, candidates: Candidates, numbers: int, apart: int
 ) -> None:

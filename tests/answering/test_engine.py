@@ -34,6 +34,20 @@ from blockhole.runs.run import Run
 from tests.answering.toys import make_engine
 
 
+def test_what_is_known_is_certain_unless_a_negation_may_refute_it() -> None:
+    """Known answers to x & !y have the probabilities that a verdict on each gives them; those to x are sure."""
+    engine, _ = make_engine(facts=90)
+    doubted = 0
+    for source, other in itertools.permutations(range(6), 2):
+        for answer in engine.ask(f"e{source}/r0", only="known", top=99):
+            assert answer.probability == 1.0
+        query = f"e{source}/r0 & !e{other}/r1"
+        for answer in engine.ask(query, only="known", top=99, candidates="all"):
+            assert answer.probability == pytest.approx(engine.check(query, answer.entity).probability)
+            doubted += answer.probability is not None and 0 < answer.probability < 1
+    assert doubted
+
+
 def _spell(engine: Engine, source: int, path: list[int]) -> str:
     hops = [engine.graph.relation_name(relation) for relation in path]
     return "/".join([f"e{source}", *(f"{'^' * inverse}{name}" for name, inverse in hops)])

@@ -222,6 +222,7 @@ def test_an_index_that_cannot_be_used_is_said_once_and_done_without(
     ]
 
 
+@pytest.mark.slow
 def test_training_nothing_leaves_the_index_in_use(own_clockwork: Path) -> None:
     calibrate(own_clockwork, seed=5)  # which is of these weights too
     _build(own_clockwork, "exact")

@@ -65,6 +65,7 @@ def test_a_file_of_no_known_kind_is_refused(clockwork: Path, tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_probabilities_are_fitted_kept_and_measured(own_clockwork: Path) -> None:
     before = load_calibration(own_clockwork)
     (own_clockwork / "calibration.json").unlink()

@@ -19,6 +19,7 @@ from blockhole.answering.reasons import path_reasons
 from blockhole.errors import BlockholeWarning, ConfigError, DataError, MalformedFile, RunError, UnknownName
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
+from tests.answering.oracle import Oracle
 from tests.answering.toys import make_engine
 
 
@@ -78,6 +79,41 @@ def test_what_cannot_be_among_the_best_is_not_multiplied(monkeypatch: pytest.Mon
     asked.clear()
     assert predict(engine, top=3).facts == whole.facts[:3]
     assert sum(asked) < all_rows
+
+
+def test_pairs_are_scored_in_both_directions() -> None:
+    engine, model = make_engine(E=15, facts=60)
+    scores, scale = Oracle(engine, model, "all").scores, engine.hops.scale
+    rng = np.random.default_rng(0)
+    source, target = rng.integers(15, size=40), rng.integers(15, size=40)
+    for relation in range(3):
+        ahead, behind = predicting.pair_scores(engine, relation, source, target)
+        np.testing.assert_allclose(ahead, scale * scores[relation][source, target], rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(behind, scale * scores[relation + 3][target, source], rtol=1e-4, atol=1e-6)
+        assert not np.allclose(ahead, behind)
+
+
+def test_probabilities_add_up_to_the_validation_facts_among_the_pairs() -> None:
+    """As greatest likelihood has it, however wrong the curve of questions is in level and in slope."""
+    engine, _ = make_engine(E=60, R=2, facts=100)  # beyond validation nothing is missing by its calibration
+    rng = np.random.default_rng(0)
+    odds = rng.normal(-3, 2, 1200)
+    pairs = rng.permutation(60 * 60)[:1200]
+    found = predicting.Found(odds, pairs // 60, rng.integers(2, size=1200), pairs % 60)
+    hit = rng.random(1200) < 1 / (1 + np.exp(-(0.5 * odds - 1)))
+    valid = np.column_stack([found.source, found.relation, found.target])[hit].astype(np.int32)
+    refitted = predicting._refitted(found, 1 / (1 + np.exp(-odds)), valid, engine)
+    assert refitted.sum() == pytest.approx(hit.sum(), rel=1e-3)
+    fine = odds > np.median(odds)
+    assert refitted[fine].sum() == pytest.approx(hit[fine].sum(), rel=0.15)
+    assert refitted[~fine].sum() == pytest.approx(hit[~fine].sum(), rel=0.35)
+
+
+def test_log_odds_are_shifted_to_a_total() -> None:
+    logit = np.random.default_rng(0).normal(-2, 3, 500)
+    for total in (1.5, 40.0, 480.0):
+        shifted = logit + predicting._shift_to(logit, total)
+        assert (1 / (1 + np.exp(-shifted))).sum() == pytest.approx(total, rel=1e-6)
 
 
 def test_one_relation_and_a_least_probability() -> None:

@@ -50,6 +50,7 @@ def test_what_only_a_model_knows_needs_a_calibration() -> None:
             verb(run, "a/r", "c")
 
 
+@pytest.mark.slow
 def test_a_run_in_memory_is_calibrated_on_its_validation_facts() -> None:
     data = blockhole.load("family")
     run = blockhole.train(data, epochs=2, threads=1)
@@ -58,6 +59,7 @@ def test_a_run_in_memory_is_calibrated_on_its_validation_facts() -> None:
     assert blockhole.explain(run, "William/^fatherOf", "Charles").status == "predicted"
 
 
+@pytest.mark.slow
 def test_runs_and_engines_show_themselves_in_a_notebook(tmp_path: Path) -> None:
     run = blockhole.train([("<a>", "r", "b")], epochs=2, threads=1, out=tmp_path / "<run>")
     shown = run._repr_html_()

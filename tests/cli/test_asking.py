@@ -107,6 +107,30 @@ def test_a_file_of_queries_becomes_a_file_of_answers(blockhole: Command, run: Pa
         assert [json.loads(line)["query"] for line in lines] == [QUERY, '"number 4"/mod6']
 
 
+@pytest.mark.parametrize(
+    ("words", "use"),
+    [
+        (("ask", QUERY, "--device", "gpu"), "--device: it is for a file of queries (--file) alone"),
+        (("ask", QUERY, "--columns", "1,2,3"), "--columns: it is for a file of --facts alone"),
+        (
+            ("ask", "--file", "q.tsv", "--out", "a.jsonl", "--offset", "1"),
+            "--offset: it is for one QUERY alone",
+        ),
+        (("ask", "--names", "label"), "--names: it is for printed answers to one QUERY alone"),
+        (("ask", QUERY, "--out", "a.csv", "--names", "label"), "--names: it is for printed answers to one QUERY alone"),
+        (("predict", "--columns", "1,2,3"), "--columns: it is for a file of --facts alone"),
+    ],
+    ids=lambda words: " ".join(words) if isinstance(words, tuple) else "",
+)
+def test_an_option_that_would_change_nothing_is_refused(
+    blockhole: Command, run: Path, words: tuple[str, ...], use: str
+) -> None:
+    verb, *rest = words
+    outcome = blockhole(verb, run, *rest)
+    assert (outcome.status, outcome.out) == (2, "")
+    assert f"Invalid value for {use}; leave it out here" in " ".join(outcome.err.replace("│", " ").split())
+
+
 def test_one_answer_to_one_query_is_said_so(blockhole: Command, run: Path, tmp_path: Path) -> None:
     (tmp_path / "queries.tsv").write_text(f"{QUERY}\n", encoding="utf-8")
     options = ("--file", tmp_path / "queries.tsv", "--out", tmp_path / "answers.jsonl", "--only", "predicted")
@@ -158,6 +182,7 @@ def test_check_says_yes_or_no(blockhole: Command, run: Path) -> None:
     assert blockhole("check", run, '"number 3"/mod6', "remainder/4").out.startswith("no: probability 0.")
 
 
+@pytest.mark.slow
 def test_a_run_without_calibration(blockhole: Command, own_run: Path) -> None:
     (own_run / "calibration.json").unlink()
     outcome = blockhole("ask", own_run, QUERY, "--json")
@@ -179,6 +204,7 @@ def test_a_run_without_calibration(blockhole: Command, own_run: Path) -> None:
     assert blockhole("check", own_run, '"number 3"/mod6', "remainder/4").status == 0
 
 
+@pytest.mark.slow
 def test_calibrate_draws_its_reliability(blockhole: Command, own_run: Path, tmp_path: Path) -> None:
     outcome = blockhole("calibrate", own_run, "--plots", tmp_path / "plots")
     assert "expected calibration error on test, 2 hops: " in outcome.out
@@ -360,9 +386,9 @@ def _read_until(terminal: int, end: str) -> str:
     "words",
     [
         ("ask", QUERY),
-        ("check", QUERY, "number 8"),
-        ("explain", QUERY, "number 8"),
-        ("paths", "number 3", "number 8"),
+        pytest.param(("check", QUERY, "number 8"), marks=pytest.mark.slow),
+        pytest.param(("explain", QUERY, "number 8"), marks=pytest.mark.slow),
+        pytest.param(("paths", "number 3", "number 8"), marks=pytest.mark.slow),
     ],
     ids=lambda words: words[0],
 )

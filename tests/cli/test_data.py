@@ -65,6 +65,7 @@ def test_list_shows_every_name_and_what_is_here(run: Command) -> None:
     assert "112,581" in shown.out
 
 
+@pytest.mark.slow
 def test_stats_of_the_published_data(run: Command, data_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BLOCKHOLE_DATA", str(data_root))
     outcome = run("stats", "wn11", "--json")
@@ -204,6 +205,7 @@ def test_split_refuses_what_is_split_and_shares_that_leave_nothing(run: Command,
     assert not out.exists()
 
 
+@pytest.mark.slow
 def test_sampled_queries_are_a_data_set_with_the_same_facts(run: Command, tmp_path: Path) -> None:
     out = tmp_path / "sampled"
     made = run("queries", "family", "--count", 4, "--seed", 1, "--out", out, "--json").json()

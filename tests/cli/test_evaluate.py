@@ -177,6 +177,7 @@ def test_tables_and_reports(runs: tuple[Path, Path], tmp_path: Path, capsys: pyt
     assert sorted(path.name for path in tmp_path.iterdir()) == ["report.json", "report.md"]
 
 
+@pytest.mark.slow
 def test_comparison(command: Command, runs: tuple[Path, Path], tmp_path: Path) -> None:
     result = command("compare", *runs, "--plots", tmp_path, "--report", tmp_path / "both.md")
     assert result["against"] == str(runs[0])
@@ -198,6 +199,7 @@ def test_a_comparison_needs_two_runs(runs: tuple[Path, Path], capsys: pytest.Cap
     assert "a comparison needs two or more different runs" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_comparison_needs_one_data_set(refusal: Command, runs: tuple[Path, Path], tmp_path: Path) -> None:
     other = tmp_path / "other"
     settings = {"training.epochs": 1, "training.threads": 1, "training.device": "cpu", "model.dim": 4}
@@ -312,6 +314,7 @@ def _values(run: Path, name: str) -> Callable[[Sequence[int], int], float]:
     return value
 
 
+@pytest.mark.slow
 def test_every_type_of_query_by_searches_and_plain_loops(
     command: Command, runs: tuple[Path, Path], data: Path, queries: Path, tmp_path: Path
 ) -> None:

@@ -17,7 +17,7 @@ def run(*arguments: object) -> int:
 
 
 @pytest.fixture(scope="module")
-def parts(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def parts(uncalibrated: None, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """The folders of two runs; read them only."""
     folders = [tmp_path_factory.mktemp("parts") / name for name in "ab"]
     for seed, folder in enumerate(folders):
@@ -26,6 +26,7 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return folders
 
 
+@pytest.mark.slow
 def test_a_merged_run_is_asked_and_evaluated(
     parts: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

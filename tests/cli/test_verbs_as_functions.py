@@ -91,6 +91,7 @@ def test_compare(folder: Path, printed: Printed) -> None:
         blockhole.compare([runs[0], str(runs[0])])
 
 
+@pytest.mark.slow
 def test_runs_in_memory_are_compared_by_their_places(folder: Path) -> None:
     data = blockhole.load(str(blockhole.Run.open(folder / "run").config.data))
     settings = {"training.epochs": 1, "training.threads": 1, "model.dim": 4}
@@ -139,6 +140,7 @@ def test_an_engine_is_asked_like_its_run(folder: Path) -> None:
     assert blockhole.paths(engine, "number 3", "number 5") == blockhole.paths(folder / "run", "number 3", "number 5")
 
 
+@pytest.mark.slow
 def test_calibrate(folder: Path, printed: Printed) -> None:
     data = blockhole.Run.open(folder / "run").config.data
     calibration = blockhole.calibrate(folder / "run", data, seed=1)

@@ -53,6 +53,7 @@ def test_a_named_data_set_has_the_sizes_of_the_catalogue(
 
 
 @known_unseen
+@pytest.mark.slow
 def test_published_path_queries_are_read_with_the_ids_of_the_graph(
     data_root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,6 +21,7 @@ METRICS = ("mr", "mrr", "hits_at_1", "hits_at_3", "hits_at_10")
 
 @given(world=worlds, ties=st.sampled_from(["half", "paper", "pessimistic"]))
 @settings(max_examples=80, deadline=None)
+@pytest.mark.slow
 def test_completion_equals_the_definitions(world: World, ties: TieRule) -> None:
     report = evaluate_completion(world.model, world.split.test, build_truth(world.split), ties=ties).to_dict()
     triples = [(int(s), int(r), int(o)) for s, r, o in world.split.test]

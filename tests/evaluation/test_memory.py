@@ -29,6 +29,7 @@ def test_the_process_holds_memory() -> None:
     assert 10**7 < resident_bytes() < 1.05 * peak_bytes()
 
 
+@pytest.mark.slow
 def test_a_program_does_not_count_what_its_parent_held() -> None:
     held = np.ones(10**8)  # 800 MB
     program = "from blockhole.machine import peak_bytes; print(peak_bytes())"

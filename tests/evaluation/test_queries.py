@@ -90,6 +90,7 @@ def _expected(seed: int, which: QuerySplit, ties: TieRule) -> dict[str, list[ora
     ties=st.sampled_from(["half", "paper", "pessimistic"]),
 )
 @settings(max_examples=12, deadline=None)
+@pytest.mark.slow
 def test_figures_equal_the_definitions(seed: int, which: QuerySplit, ties: TieRule) -> None:
     report = _evaluate(seed, which, ties).to_dict()
     expected = _expected(seed, which, ties)

@@ -43,6 +43,7 @@ def agree(ours: RankingFigures, theirs: oracle.Means) -> None:
 )
 @settings(max_examples=150, deadline=None)
 @pytest.mark.filterwarnings("ignore::blockhole.evaluation.ranking.TiesCountAsWins")
+@pytest.mark.slow
 def test_ranking_equals_the_definitions(world: World, reading: Reading, evaluated: SplitName, ties: TieRule) -> None:
     truth = build_truth(world.split, reading, evaluated)
     report = evaluate_ranking(world.model, world.queries, truth, ties=ties)

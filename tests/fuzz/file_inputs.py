@@ -1,4 +1,4 @@
-"""Targets of one file: queries, pickles, facts in every format, path queries, settings."""
+"""Targets of one file: queries, pickles, facts in every format, lists to review, path queries, settings."""
 
 from __future__ import annotations
 
@@ -300,6 +300,79 @@ def _damage_path_set(rng: Random, data: bytes, other: bytes) -> bytes:
     return (_damage_path_text if data[:2] == b"e1" else damage_end)(rng, data, other)
 
 
+# Lists of facts to review, and what is asked for them.
+
+
+def _reviews(folder: Path) -> list[tuple[str, bytes]]:
+    """Lists as they are written, some with decisions, one edited by hand."""
+    from blockhole.answering.predicting import predict
+
+    listed = predict(_engine(), top=4)
+    written = [("hand.jsonl", b'{"source": "e1", "relation": "r0", "target": "new", "decision": null}\n')]
+    for suffix in ("csv", "tsv", "jsonl", "parquet"):
+        listed.write(folder / f"list.{suffix}")
+        content = (folder / f"list.{suffix}").read_bytes()
+        written.append((f"list.{suffix}", content))
+        if suffix != "parquet":
+            decided = content.replace(b'""', b'"accept"', 1).replace(b'""', b'"reject"', 1)
+            written.append((f"decided.{suffix}", decided))
+    return written
+
+
+def _read_review(path: Path) -> None:
+    """A list is read alone, applied to data, taken for facts, and kept out of the next lists."""
+    from blockhole.answering.auditing import audit
+    from blockhole.answering.predicting import predict
+    from blockhole.data.reviews import read_decisions, with_decisions
+    from blockhole.files.readers import read_graph
+    from blockhole.graph.knowledge_graph import SplitGraph
+
+    graph = _engine().graph
+    split = SplitGraph(graph.entities, graph.relations, graph.triples[6:], graph.triples[:3], graph.triples[3:6])
+    attempt(
+        lambda: read_decisions(path),
+        lambda: with_decisions(split, [path]),
+        lambda: read_graph(path),
+        lambda: seldom(path) and predict(_engine(), top=3, reviewed=[path]),
+        lambda: seldom(path) and audit(_engine(), top=3, reviewed=[path]),
+    )
+
+
+_damage_list_text = text_damage(
+    *_TABLE_WORDS, b"accept", b"reject", b"Accept ", b"perhaps", b"decision", b"probability", b"score", b"e1", b"r0",
+    b"e99", b"null", b"{", b"}", b":", b'{"source": "e1", "relation": "r1", "target": "e2", "decision": "accept"}',
+)  # fmt: skip
+
+
+def _damage_review(rng: Random, data: bytes, other: bytes) -> bytes:
+    return (damage_end if data[:4] == b"PAR1" else _damage_list_text)(rng, data, other)
+
+
+WISHES: tuple[dict[str, object], ...] = (
+    {"relation": "r0", "top": 5, "min_probability": 0.01, "candidates": "typed", "known": "all", "reviewed": []},
+    {"relation": None, "top": 3, "min_probability": None, "candidates": "all", "known": "train", "reviewed": ["none"]},
+)
+"""Arguments of `predict`; `audit` takes some of them."""
+
+
+def _wishes(folder: Path) -> list[tuple[str, bytes]]:
+    return [("wish.json", json.dumps(wish).encode()) for wish in WISHES]
+
+
+def _read_wish(path: Path) -> None:
+    """List missing and doubtful facts with arguments of any value; what is no JSON object is passed over."""
+    from blockhole.answering.auditing import audit
+    from blockhole.answering.predicting import predict
+
+    wish: Any = None
+    with suppress(ValueError, RecursionError):
+        wish = json.loads(path.read_bytes())
+    if isinstance(wish, dict):
+        every: dict[str, Any] = {key: wish[key] for key in WISHES[0] if key in wish}
+        few: dict[str, Any] = {key: every[key] for key in ("relation", "top", "reviewed") if key in every}
+        attempt(lambda: predict(_engine(), **every), lambda: audit(_engine(), **few))
+
+
 # Settings.
 
 
@@ -378,5 +451,7 @@ def file_targets() -> dict[str, Target]:
         "json-ld": text("f.jsonld", JSON_LD, b"{", b"}", b"[", b'"@id"', b'"@context"', b'"@graph"', b'"@value"', b":"),
         "compressed": FileTarget(_compressed, damage_bytes, read_graphs),
         "path-set": FileTarget(_path_sets, _damage_path_set, _read_path_set),
+        "review": FileTarget(_reviews, _damage_review, _read_review),
+        "wish": FileTarget(_wishes, damage_json, _read_wish),
         "config": FileTarget(_configs, _damage_config, _read_config),
     }

@@ -141,9 +141,11 @@ def _runs(folder: Path) -> list[Path]:
 
 
 def _read_run(folder: Path) -> None:
+    from blockhole.answering.auditing import audit
     from blockhole.answering.connections import paths
     from blockhole.answering.engine import Engine
     from blockhole.answering.export import export
+    from blockhole.answering.predicting import predict
     from blockhole.answering.proofs import explain
     from blockhole.runs.checkpoint import load_checkpoint
     from blockhole.runs.run import Run
@@ -168,6 +170,8 @@ def _read_run(folder: Path) -> None:
             lambda: explain(engine, query, source),
             lambda: paths(engine, source, source, max_length=2),
             lambda: export(engine, folder.parent / "vectors.npz"),
+            lambda: seldom(folder) and predict(engine, top=3),
+            lambda: seldom(folder) and audit(engine, top=3),
         )
 
     attempt(look, ask, lambda: load_checkpoint(folder), lambda: verify(folder))

@@ -39,6 +39,7 @@ def _packed(folder: Path, facts: list[Fact]) -> KnowledgeGraph:
 
 
 @given(facts=fact_lists(any_name), suffix=st.sampled_from([".parquet", ".nt", ".nt.gz", ".csv.zst"]))
+@pytest.mark.slow
 def test_a_packed_graph_equals_the_read_one(
     facts: list[Fact], suffix: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -156,7 +157,7 @@ def test_no_room_on_the_disk_is_told_before_anything_is_written(tmp_path: Path) 
         with pytest.raises(DataError) as failure:
             pack(tmp_path / "facts.nt", tmp_path / "packed")
     assert str(failure.value) == (
-        f"packing needs up to 0.00 GB on the disk of {tmp_path}, and 0.00 GB are free; "
+        f"packing needs up to 0.00 MB on the disk of {tmp_path}, and 0.00 MB are free; "
         "make room, or name a folder on another disk."
     )
     assert [path.name for path in tmp_path.iterdir()] == ["facts.nt"]

@@ -5,8 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = """
 import sys
+
+import pytest
 for missing in ("numba", "polars", "scipy", "pyoxigraph", "pandas", "networkx", "backports"):
     sys.modules[missing] = None
 import numpy as np, torch
@@ -28,6 +32,7 @@ print(encode_chain("a/p/^q", graph))
 """
 
 
+@pytest.mark.slow
 def test_nothing_but_torch_and_numpy() -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", PROGRAM], capture_output=True, text=True, timeout=120, check=False

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 
+from blockhole import fitting
 from blockhole.errors import BlockholeWarning, DamagedRun, NotARun, RunError
 from blockhole.fitting import train
 from blockhole.runs.checkpoint import (
@@ -141,10 +142,25 @@ def test_without_validation_the_last_weights_are_the_best(tmp_path: Path) -> Non
     assert load_best_weights(tmp_path)["entity"][0, 0] == 4
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of one epoch; read it only."""
+    folder = tmp_path_factory.mktemp("trained") / "run"
+    train(random_data(), settings=SMALL, out=folder)
+    return folder
+
+
 @pytest.fixture
-def run_folder(tmp_path: Path) -> Path:
-    train(random_data(), settings=SMALL, out=tmp_path / "run")
+def run_folder(trained: Path, tmp_path: Path) -> Path:
+    """A copy that a test may change."""
+    shutil.copytree(trained, tmp_path / "run")
     return tmp_path / "run"
+
+
+@pytest.fixture
+def _no_calibration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A training of one epoch ends with its checkpoint: fitting probabilities would take most of its time."""
+    monkeypatch.setattr(fitting, "_calibrate", lambda run, data: None)
 
 
 @pytest.mark.parametrize("name", ["weights.safetensors", "optimizer.safetensors", "state.json", "config.json"])
@@ -183,12 +199,10 @@ def test_best_weights_keep_their_sum_when_only_the_others_are_saved(tmp_path: Pa
 
 
 @pytest.mark.parametrize("length", [0, 1, 40, 200])
-def test_a_first_checkpoint_cut_short_is_no_run_yet(length: int, tmp_path: Path) -> None:
-    whole = train(random_data(), settings=SMALL, out=tmp_path / "whole")
-    folder = tmp_path / "torn"
-    shutil.copytree(
-        tmp_path / "whole", folder, ignore=shutil.ignore_patterns("calibration.json", "normalisers.safetensors")
-    )
+@pytest.mark.usefixtures("_no_calibration")
+def test_a_first_checkpoint_cut_short_is_no_run_yet(length: int, trained: Path, tmp_path: Path) -> None:
+    whole, folder = Run.open(trained), tmp_path / "torn"
+    shutil.copytree(trained, folder, ignore=shutil.ignore_patterns("calibration.json", "normalisers.safetensors"))
     for name in ("weights.safetensors", "optimizer.safetensors", "state.json"):
         (folder / name).rename(folder / f"{name}.next")
     torn = (folder / "state.json.next").read_bytes()[:length]
@@ -203,6 +217,7 @@ def test_a_first_checkpoint_cut_short_is_no_run_yet(length: int, tmp_path: Path)
     assert torch.equal(again.model.entity, whole.model.entity)
 
 
+@pytest.mark.usefixtures("_no_calibration")
 def test_files_of_different_checkpoints(run_folder: Path, tmp_path: Path) -> None:
     train(random_data(), settings=SMALL | {"training.seed": 1}, out=tmp_path / "other")
     (run_folder / "weights.safetensors").write_bytes((tmp_path / "other" / "weights.safetensors").read_bytes())
@@ -257,6 +272,7 @@ def test_opening_what_is_no_run(tmp_path: Path) -> None:
         Run.open(tmp_path / "none")
 
 
+@pytest.mark.usefixtures("_no_calibration")
 def test_a_run_that_never_began_may_begin_again(tmp_path: Path) -> None:
     for name in ("config.json", "vocabulary.parquet", "weights.safetensors.next", "metrics.jsonl"):
         (tmp_path / name).write_text("{", encoding="utf-8")
@@ -265,6 +281,7 @@ def test_a_run_that_never_began_may_begin_again(tmp_path: Path) -> None:
     assert train(random_data(), settings=SMALL, out=tmp_path).complete
 
 
+@pytest.mark.usefixtures("_no_calibration")
 def test_fewer_epochs_than_a_run_has_are_told(run_folder: Path) -> None:
     train(random_data(), settings={"training.epochs": 4}, out=run_folder, resume=True)
     with pytest.warns(BlockholeWarning) as told:
@@ -283,6 +300,7 @@ def test_two_processes_do_not_train_into_one_folder(tmp_path: Path) -> None:
         train(random_data(), settings=SMALL, out=tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_a_file_too_large_loses_nothing(run_folder: Path) -> None:
     """The limit makes the kernel refuse the write half-way, as a full disk does."""
     before = load_checkpoint(run_folder)
@@ -304,6 +322,7 @@ def test_a_file_too_large_loses_nothing(run_folder: Path) -> None:
     assert train(random_data(), settings={"training.epochs": 2}, out=run_folder, resume=True).state.epoch == 2
 
 
+@pytest.mark.usefixtures("_no_calibration")
 def test_a_run_that_cannot_begin_says_why(tmp_path: Path) -> None:
     """Names and facts are written by another library, with failures of its own."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -343,6 +362,7 @@ def test_a_full_disk_is_one_error_also_for_what_is_written_line_by_line(small_di
         metrics.log("epoch", {"loss": 1.0})
 
 
+@pytest.mark.slow
 def test_a_full_disk_loses_nothing(small_disk: Path) -> None:
     train(random_data(), settings=SMALL, out=small_disk / "run")
     (small_disk / "ballast").write_bytes(b"x" * (os.statvfs(small_disk).f_bavail * os.statvfs(small_disk).f_bsize))

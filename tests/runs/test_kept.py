@@ -87,6 +87,7 @@ def test_they_are_measured_alike(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out)["mq"] == pytest.approx(58.80749221050225)
 
 
+@pytest.mark.slow
 def test_a_complete_run_goes_on(kept: Path) -> None:
     run = blockhole.train(out=kept / "run", settings={"training.epochs": 5}, resume=True)
     assert run.complete
@@ -94,6 +95,7 @@ def test_a_complete_run_goes_on(kept: Path) -> None:
     assert blockhole.Run.open(kept / "run").state.epoch == 5
 
 
+@pytest.mark.slow
 def test_a_run_in_shards_goes_on(kept: Path) -> None:
     run = blockhole.train(out=kept / "sharded", resume=True)
     assert (run.state.epoch, run.complete) == (40, True)
@@ -109,6 +111,7 @@ def test_they_are_merged_as_before(kept: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["parquet", "npz", "faiss"])
+@pytest.mark.slow
 def test_exports_hold_the_same(kind: FileKind, kept: Path) -> None:
     blockhole.calibrate(kept / "run")
     export_file(Engine.open(kept / "run"), kind, kept / f"again.{kind}")

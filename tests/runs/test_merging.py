@@ -18,6 +18,8 @@ from blockhole.runs.run import Run
 from blockhole.saving import read_sealed
 from tests.training.worlds import SMALL, random_data
 
+pytestmark = pytest.mark.usefixtures("uncalibrated")
+
 
 def trained(folder: Path, data_seed: int = 0, **settings: Any) -> Path:
     chosen = SMALL | {"training.epochs": 2} | {key.replace("__", "."): value for key, value in settings.items()}
@@ -26,7 +28,7 @@ def trained(folder: Path, data_seed: int = 0, **settings: Any) -> Path:
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def both(uncalibrated: None, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Two runs, one of them with best weights."""
     folder = tmp_path_factory.mktemp("both")
     first = trained(folder / "first", early_stop__metric="mq")
@@ -123,7 +125,7 @@ def test_what_is_refused(parts: list[Path], tmp_path: Path) -> None:
         merge_runs([parts[0], tmp_path / "nowhere"], tmp_path / "sum")
     wider = trained(tmp_path / "wider", model__blocks=3)
     with pytest.raises(
-        ConfigError, match="alike in kind, b and inverses, not blockhole with b = 2 and blockhole with b = 3"
+        ConfigError, match="with b = 2 and n = 6 cannot be merged with blockhole with b = 3: its b must divide 3"
     ):
         merge_runs([parts[0], wider], tmp_path / "sum")
     state = read_sealed(wider / "state.json")

@@ -51,6 +51,7 @@ def test_the_mean_of_the_first_epochs_then_one_that_forgets() -> None:
 
 
 @pytest.mark.parametrize("kind", ["logistic", "sampled_softmax"])
+@pytest.mark.slow
 def test_a_run_is_read_out_as_the_average(kind: str, tmp_path: Path) -> None:
     epochs = [trained(count, loss__kind=kind, loss__negatives=4) for count in (1, 2, 3, 4)]
     run = trained(4, tmp_path / "run", loss__kind=kind, loss__negatives=4, training__average_epochs=2)
@@ -63,6 +64,7 @@ def test_a_run_is_read_out_as_the_average(kind: str, tmp_path: Path) -> None:
     assert [line["loss"] for line in run.metrics()][-1] == epochs[-1].state.last_loss
 
 
+@pytest.mark.slow
 def test_the_average_is_what_is_measured(tmp_path: Path) -> None:
     stop = {"early_stop__metric": "mq", "early_stop__patience": 9, "loss__kind": "softmax"}
     plain = trained(5, tmp_path / "plain", **stop)

@@ -16,6 +16,7 @@ from blockhole.models.contract import Model
 from blockhole.training.batches import Batch, EpochOrder, PathTensors
 from blockhole.training.negatives import corrupt_once
 from blockhole.training.steppers import AutogradStepper, CapturedStepper, Recorder, build_stepper
+from tests.sweep import first_quick
 
 from .worlds import config, random_queries, random_split, tiny_model
 
@@ -89,11 +90,12 @@ def both(model: Callable[[], Model], recorder: Callable[[Sequence[Tensor]], Reco
         torch.testing.assert_close(captured.optimizer_state()[name], state, rtol=rtol, atol=atol)
 
 
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("name", first_quick(LOSSES))
 def test_replayed_steps_equal_plain_ones(name: str) -> None:
     both(lambda: tiny_model(SPLIT), TraceRecorder, **LOSSES[name])
 
 
+@pytest.mark.slow
 def test_a_state_that_is_loaded_is_that_of_the_recorded_steps() -> None:
     settings = LOSSES["a sample"]
     models = [tiny_model(SPLIT), tiny_model(SPLIT)]

@@ -34,7 +34,7 @@ from blockhole.training.kernels.loops import (
     sort_occurrences,
 )
 from blockhole.training.steppers import AutogradStepper, fuses
-from tests.sweep import WHOLE
+from tests.sweep import WHOLE, first_quick
 
 ENTITIES, RELATIONS, SEED = 40, 3, 7
 OptimizerKind = Literal["adagrad", "rowwise_adagrad"]
@@ -51,8 +51,7 @@ if WHOLE:
     GEOMETRIES["b2 m25"] = lambda: BlockHolE(ENTITIES, RELATIONS, blocks=2, block_size=25, seed=1)
 
 
-FIRST, *OTHERS = GEOMETRIES
-COMPILED = [FIRST, *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)]
+COMPILED = first_quick(GEOMETRIES)
 
 
 def make_batch(count: int, hops: int, index: int = 0, corrupted: int = 0) -> Batch:

@@ -141,6 +141,7 @@ def sum_estimates(exp_scores: np.ndarray[Any, np.dtype[np.float64]], drawn: Nega
 
 
 @pytest.mark.parametrize("typed_share", [0.0, 0.5])
+@pytest.mark.slow
 def test_the_weighted_sample_estimates_the_sum_without_bias(typed_share: float) -> None:
     """The mean over many batches of Σ w_e exp φ_e comes near the sum over all entities, and no nearer to any other."""
     exp_scores = np.exp(np.random.default_rng(1).normal(size=GRAPH.num_entities))

@@ -16,6 +16,7 @@ from blockhole.runs.checkpoint import load_checkpoint
 from blockhole.runs.run import Run
 from blockhole.training.kernels.fused import FusedStepper
 from blockhole.training.steppers import AutogradStepper, build_stepper
+from tests.sweep import first_quick
 
 from .worlds import SMALL_BATCHES, config, random_data, tiny_model
 
@@ -66,7 +67,7 @@ def assert_equal(run: Run, other: Run) -> None:
     assert run.state.paths == other.state.paths
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", first_quick(ENGINES, 2))
 def test_two_epochs_and_three_equal_five(engine: str, tmp_path: Path) -> None:
     straight = run_for(5, ENGINES[engine], tmp_path / "straight")
     run_for(2, ENGINES[engine], tmp_path / "halved")

@@ -226,6 +226,7 @@ def test_early_stopping_needs_validation_facts(on: str, tmp_path: Path) -> None:
     assert train(SPLIT.graph("train"), settings=unmeasured, preset="best").complete
 
 
+@pytest.mark.slow
 def test_more_patience_takes_a_stopped_run_further(tmp_path: Path) -> None:
     settings = {**SMALL_BATCHES, "training.epochs": 40, "early_stop.metric": "mq", "early_stop.patience": 1}
     stopped = train(random_data(), settings=settings, out=tmp_path / "run")

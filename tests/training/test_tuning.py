@@ -37,6 +37,7 @@ def tuned(folder: Path) -> Tuned:
     return found
 
 
+@pytest.mark.slow
 def test_a_search_keeps_its_best_settings_for_train(tuned: Tuned) -> None:
     figures = [trial["mrr"] for trial in tuned.trials]
     assert tuned.best == max(figures)

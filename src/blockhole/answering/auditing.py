@@ -34,7 +34,7 @@ from blockhole.answering.predicting import (
     probability_of,
 )
 from blockhole.answering.reasons import PathReason, path_reasons
-from blockhole.answering.reviews import FactList, ListedFact, decisions_in
+from blockhole.data.reviews import FactList, ListedFact, decisions_in
 from blockhole.errors import Count, checked, counted
 from blockhole.runs.run import Run
 

@@ -28,10 +28,10 @@ from blockhole.answering.calibration import BEND, fit_logistic, log_odds
 from blockhole.answering.engine import Engine, open_engine
 from blockhole.answering.hops import HIGHEST, SURE, Floats, Hops, Ids, Table
 from blockhole.answering.reasons import path_reasons
-from blockhole.answering.reviews import FactList, ListedFact, decisions_in
 from blockhole.answering.search import Candidates
 from blockhole.answering.vectors import diverged
 from blockhole.data.dataset import DataSet, Known, load
+from blockhole.data.reviews import FactList, ListedFact, decisions_in
 from blockhole.errors import BlockholeWarning, ConfigError, Count, DataError, checked
 from blockhole.evaluation.truth import align
 from blockhole.graph.knowledge_graph import SplitGraph

@@ -20,6 +20,8 @@ from blockhole.cli.options import (
     RunArgument,
     TableOption,
     TopOption,
+    engine_with,
+    refuse_idle,
 )
 from blockhole.cli.output import (
     JsonFlag,
@@ -83,17 +85,17 @@ def ask(
         raise typer.BadParameter("--out needs a query or a file of queries", param_hint="--out")
     if json and file is None and query is None:
         raise typer.BadParameter("--json needs a query or a file of queries", param_hint="--json")
-    from blockhole.answering.engine import Engine, check_top
+    refuse_idle("--device", given=device != "cpu", use="a file of queries (--file)", used=file is not None)
+    refuse_idle("--offset", given=offset > 0, use="one QUERY", used=query is not None)
+    printed = query is not None and out is None
+    refuse_idle("--names", given=names != "full", use="printed answers to one QUERY", used=printed)
+    from blockhole.answering.engine import check_top
     from blockhole.answering.query_files import check_answers_file, read_queries
 
     check_top(top)
     if out is not None:
         check_answers_file(out)
-    engine = Engine.open(run)
-    if facts is not None:
-        from blockhole.answering.new_facts import with_facts
-
-        engine = with_facts(engine, blockhole.read_graph(facts, columns=columns))
+    engine = engine_with(run, facts, columns)
     if file is not None and out is not None:
         _write_answers(
             partial(

@@ -239,7 +239,7 @@ def apply_review(
     nothing.
     """
     from blockhole.data.dataset import check_destination, find_source, load, store
-    from blockhole.data.reviewing import with_decisions
+    from blockhole.data.reviews import with_decisions
 
     check_destination(out, find_source(source), overwrite=overwrite)
     reviewed = with_decisions(load(source, columns=columns, literals=literals).split, lists)

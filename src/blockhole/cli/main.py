@@ -8,7 +8,6 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from errno import ENAMETOOLONG
 from typing import Annotated, Any, TextIO, final
 
 import typer
@@ -155,7 +154,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def run(app: Callable[..., object], arguments: list[str], name: str) -> None:
     """Run a Typer application under `name`; a failure that the user can act on ends it with one line and status 1."""
-    from blockhole.errors import BlockholeError, FailedElsewhere, shortened
+    from blockhole.errors import BlockholeError, FailedElsewhere, too_long_a_name
 
     try:
         with _plain_warnings(), _plain_notes():
@@ -166,9 +165,10 @@ def run(app: Callable[..., object], arguments: list[str], name: str) -> None:
         sys.stderr.write(f"error: {failure}\n")
         sys.exit(1)
     except OSError as failure:
-        if failure.errno != ENAMETOOLONG:
+        refusal = too_long_a_name(failure)
+        if refusal is None:
             raise
-        sys.stderr.write(f"error: {shortened(str(failure.filename))}: no file has so long a name; check it.\n")
+        sys.stderr.write(f"error: {refusal}\n")
         sys.exit(1)
     except (MemoryError, RuntimeError) as failure:
         from blockhole.machine import explain_out_of_memory

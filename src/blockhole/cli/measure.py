@@ -29,9 +29,8 @@ DataOption = Annotated[
         help="A data set, or a file of queries over the run's own data (default: what the run was trained on).",
     ),
 ]
-TaskOption = Annotated[
-    Literal["ranking", "classification", "triples", "completion", "queries"], typer.Option(help="What to measure.")
-]
+Task = Literal["ranking", "classification", "triples", "completion", "queries"]
+TaskOption = Annotated[Task, typer.Option(help="What to measure.")]
 SplitOption = Annotated[
     str | None,
     typer.Option(
@@ -72,8 +71,7 @@ def evaluate(
     data: DataOption = None,
     columns: ColumnsOption = None,
     task: Annotated[
-        Literal["ranking", "classification", "triples", "completion", "queries"] | None,
-        typer.Option(help="What to measure (default: completion of the test facts and ranking)."),
+        Task | None, typer.Option(help="What to measure (default: completion of the test facts and ranking).")
     ] = None,
     split: SplitOption = None,
     truth: TruthOption = "all",

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+
+if TYPE_CHECKING:
+    from blockhole.answering.engine import Engine
 
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")]
 QueryArgument = Annotated[str, typer.Argument(help="Such as William/^fatherOf/brotherOf/fatherOf.")]
@@ -33,3 +36,22 @@ NamesOption = Annotated[
     typer.Option(help="How to print IRIs: as they are, with the file's prefixes, or by their rdfs:label."),
 ]
 TableOption = Annotated[str, typer.Option(help="Table of the database.")]
+
+
+def refuse_idle(option: str, *, given: bool, use: str, used: bool) -> None:
+    """Refuse an option that would change nothing: `use` says what it is for, `used` whether that is asked for."""
+    if given and not used:
+        raise typer.BadParameter(f"it is for {use} alone; leave it out here", param_hint=option)
+
+
+def engine_with(run: Path, facts: Path | None, columns: str | None) -> Engine:
+    """The engine of a run, with the facts of a file added."""
+    import blockhole
+
+    refuse_idle("--columns", given=columns is not None, use="a file of --facts", used=facts is not None)
+    engine = blockhole.Engine.open(run)
+    if facts is None:
+        return engine
+    from blockhole.answering.new_facts import with_facts  # it loads torch, which most questions need not wait for
+
+    return with_facts(engine, blockhole.read_graph(facts, columns=columns))

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 import blockhole
-from blockhole.cli.options import ColumnsOption, RunArgument
+from blockhole.cli.options import ColumnsOption, RunArgument, engine_with
 from blockhole.cli.output import JsonFlag, plain_table, print_json, print_whole, stderr, stdout
 from blockhole.errors import counted
 
 if TYPE_CHECKING:
     from blockhole.answering.engine import Engine
-    from blockhole.answering.reviews import FactList
+    from blockhole.data.reviews import FactList
 
 app = typer.Typer(add_completion=False)
 
@@ -67,7 +67,7 @@ def predict(
     from blockhole.cli.progress import working_bar
 
     _check_out(out)
-    engine: Engine | Path = run if facts is None else _with_facts(run, facts, columns)
+    engine: Engine | Path = run if facts is None and columns is None else engine_with(run, facts, columns)
     data = None if facts is None else blockhole.Run.open(run).load_data()
     with working_bar("predicting") as bar:
         listed = blockhole.predict(
@@ -105,15 +105,9 @@ def audit(
 
 def _check_out(out: Path | None) -> None:
     if out is not None:
-        from blockhole.answering.reviews import check_list_file
+        from blockhole.data.reviews import check_list_file
 
         check_list_file(out)
-
-
-def _with_facts(run: Path, facts: Path, columns: str | None) -> Engine:
-    from blockhole.answering.new_facts import with_facts
-
-    return with_facts(blockhole.Engine.open(run), blockhole.read_graph(facts, columns=columns))
 
 
 def _give(run: Path, listed: FactList, out: Path | None, json: bool) -> None:

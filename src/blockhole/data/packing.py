@@ -167,8 +167,8 @@ def _require_room(folder: Path, needed: int) -> None:
     free = shutil.disk_usage(folder.resolve().parent).free
     if needed > free:
         raise DataError(
-            f"packing needs up to {needed / 1e9:.2f} GB on the disk of {folder.parent}, and {free / 1e9:.2f} GB are "
-            "free; make room, or name a folder on another disk."
+            f"packing needs up to {needed / 1e6:,.2f} MB on the disk of {folder.parent}, and {free / 1e6:,.2f} MB "
+            "are free; make room, or name a folder on another disk."
         )
 
 

@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from blockhole.answering.reviews import FactList, ListedFact
-from blockhole.data.reviewing import with_decisions
+from blockhole.data.reviews import FactList, ListedFact, read_decisions, with_decisions
 from blockhole.errors import ConfigError, DataError, MalformedFile, UnknownName
-from blockhole.files.decisions import read_decisions
 from blockhole.files.readers import NegativesLeftOut, read_graph, read_split
 
 NAMES = ("plain", 'with "quotes", commas', "tab\tand; bar|", "übung")
