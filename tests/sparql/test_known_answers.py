@@ -77,6 +77,7 @@ def test_order_is_that_of_pyoxigraph() -> None:
         "SELECT ?x ?l { ?x ex:r0 ?y OPTIONAL { ?y ex:r1 ?l FILTER(?l != ex:e1) } }",
         "SELECT ?x { ?x ex:r0 ?y FILTER(?x != ex:e1 && NOT EXISTS { ?x ex:r1 ex:e1 }) }",
         "SELECT ?x { VALUES ?x { <http://elsewhere.org/> ex:e1 } }",
+        "SELECT ?x ?y { VALUES (?x ?y) { (ex:e1 UNDEF) (UNDEF ex:e2) } ?x ex:r0 ?y }",
         "SELECT * { }",
         "ASK { }",
         "SELECT (COUNT(*) AS ?n) (COUNT(DISTINCT ?y) AS ?m) { ?x ex:r0 ?y }",

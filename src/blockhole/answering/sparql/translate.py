@@ -376,12 +376,15 @@ class _Translator:
                 self._refuse("EXISTS", "a FILTER inside EXISTS reads only variables of its own pattern here")
         return Existing(pattern, inner, condition.name == "Builtin_NOTEXISTS")
 
-    def _values(self, rows: Sequence[Mapping[Node, Node]]) -> Given:
+    def _values(self, rows: Sequence[Mapping[Node, Any]]) -> Given:
+        from rdflib.term import Identifier
+
         names = list(dict.fromkeys(str(name) for row in rows for name in row))
         ids = np.full((len(rows), len(names)), UNBOUND, dtype=np.int64)
         for place, row in enumerate(rows):
             for name, term in row.items():
-                ids[place, names.index(str(name))] = self._terms.number(term)
+                if isinstance(term, Identifier):  # UNDEF is not a term but plain text
+                    ids[place, names.index(str(name))] = self._terms.number(term)
         return Given(Table.of(names, ids))
 
     def _edges(self, source: Node, predicate: Any, target: Node) -> Iterator[Edge]:
