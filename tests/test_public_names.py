@@ -29,6 +29,7 @@ def test_the_public_names() -> None:
         "read_graph",
         "read_split",
         "sample_queries",
+        "sparql",
         "train",
         "tune",
         "write_graph",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from blockhole.answering.auditing import audit
     from blockhole.answering.calibrating import calibrate
     from blockhole.answering.connections import paths
-    from blockhole.answering.engine import Engine, ask, check
+    from blockhole.answering.engine import Engine, ask, check, sparql
     from blockhole.answering.export import export
     from blockhole.answering.predicting import predict
     from blockhole.answering.proofs import explain
@@ -56,6 +56,7 @@ __all__ = [
     "read_graph",
     "read_split",
     "sample_queries",
+    "sparql",
     "train",
     "tune",
     "write_graph",
@@ -82,6 +83,7 @@ _HOMES = {
     "read_graph": "blockhole.files.readers.read_graph",
     "read_split": "blockhole.files.readers.read_split",
     "sample_queries": "blockhole.data.dataset.sample_queries",
+    "sparql": "blockhole.answering.engine.sparql",
     "train": "blockhole.fitting.train",
     "tune": "blockhole.tuning.tune",
     "write_graph": "blockhole.files.writers.write_graph",

@@ -10,6 +10,7 @@
     │   └── FetchError           a download failed or its checksum differs
     ├── QueryError               a path query cannot be parsed or names something unknown
     │   ├── QuerySyntaxError     the text does not parse: points at the column
+    │   ├── SparqlError          a SPARQL query cannot be read, or asks for what is not supported: says line and column
     │   └── UnknownName          a name is not in the vocabulary: suggests the nearest
     ├── ConfigError              a setting is missing, unknown, or out of range
     ├── FailedElsewhere          another process of the run failed and reports why; this one exits silently
@@ -102,6 +103,25 @@ class QuerySyntaxError(QueryError):
         self.column = column
         self.problem = problem
         super().__init__(f"{problem}\n{_point_at(text, column)}")
+
+
+class SparqlError(QueryError):
+    """A SPARQL query cannot be read, names something unknown, or asks for what is not supported.
+
+    `line` and `column` count from 1, `place`, in the whole text, from 0; `nearest` are terms like an unknown one.
+    """
+
+    def __init__(self, text: str, place: int, problem: str, nearest: Sequence[str] = ()) -> None:
+        before, start = text[:place], text.rfind("\n", 0, place) + 1
+        self.text = text
+        self.place = place
+        self.line = before.count("\n") + 1
+        self.column = place - start + 1
+        self.nearest = tuple(nearest)
+        own = text[start:].partition("\n")[0]
+        end = "" if problem.endswith("?") else "."
+        sentence = f"line {self.line}, column {self.column}: {problem}{end}"
+        super().__init__(f"{sentence}\n{_point_at(own, place - start)}")
 
 
 class UnknownName(QueryError):

@@ -96,6 +96,30 @@ def _read_question(path: Path) -> None:
     )
 
 
+SPARQL = (
+    "SELECT ?x ?probability { :e1 :r0 ?x FILTER(?probability > 0.1) } ORDER BY DESC(?probability) LIMIT 3 OFFSET 1",
+    "PREFIX a: <urn:blockhole:> SELECT DISTINCT * { a:e1 ^:r0/:r1? ?x . ?x (:r0|:r2)+ ?y OPTIONAL { ?y :r1 ?z } }",
+    "ASK { :e1 :r0 ?x MINUS { ?x :r1 :e2 } VALUES ?x { :e3 UNDEF <a:b> 7 'text'@en } }",
+    "SELECT ?x (COUNT(DISTINCT ?y) AS ?n) { { ?x :r0 ?y } UNION { ?y :r1 [] } MINUS { ?x :r2 ?y } } GROUP BY ?x",
+    "CONSTRUCT { ?x :r0 _:b } WHERE { ?x :r0* :e4 . FILTER(REGEX(STR(?x), 'e[12]') || ?x IN (:e5, :e6)) }",
+)
+_SPARQL_WORDS = (
+    b"{", b"}", b"(", b")", b"?x", b":e1", b"^", b"/", b"|", b"*", b"+", b"?", b"<", b">", b'"', b"'", b"\\", b".",
+    b" UNION ", b" MINUS ", b" OPTIONAL ", b" FILTER ", b" VALUES ", b" BIND ", b"_:b", b"[]", b"#", b"\n", b"PREFIX ",
+)  # fmt: skip
+
+
+def _sparql_queries(folder: Path) -> list[tuple[str, bytes]]:
+    return [("query", query.encode()) for query in SPARQL]
+
+
+def _read_sparql(path: Path) -> None:
+    from blockhole.answering.search import Deadline
+
+    text = path.read_bytes().decode(errors="surrogateescape")
+    _engine().sparql(text, known=seldom(path), deadline=Deadline(_ENOUGH))
+
+
 def _query_files(folder: Path) -> list[tuple[str, bytes]]:
     lines = [query for query in QUERIES if "/" in query and "a" not in query]
     return [
@@ -430,6 +454,7 @@ def file_targets() -> dict[str, Target]:
     return {
         "query": FileTarget(_queries, damage_query, _read_query),
         "question": FileTarget(_queries, damage_query, _read_question),
+        "sparql": FileTarget(_sparql_queries, text_damage(*_SPARQL_WORDS), _read_sparql),
         "pickle": FileTarget(_pickles, damage_pickle, _read_pickle),
         "query-file": FileTarget(_query_files, text_damage(*QUERY_WORDS, *_LINE_WORDS), _read_query_file),
         "tsv": FileTarget(lambda _: [("f.tsv", TSV), ("f.txt", LABELLED)], text_damage(*_TABLE_WORDS), read_graphs),

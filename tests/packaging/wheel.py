@@ -24,7 +24,9 @@ EXTRAS = {
     "postgres": ("psycopg", "pgvector"),
     "gpu": ("triton",),
     "tune": ("optuna",),
+    "sparql": ("rdflib",),
     "serve": ("fastapi", "httptools", "prometheus_client", "rapidfuzz", "uvicorn", "uvloop"),
+    "mcp": ("mcp",),
 }
 """The modules that each extra of pyproject.toml brings."""
 

@@ -251,6 +251,7 @@ def test_the_openapi_document_has_every_route_and_examples(client: httpx.Client)
         "/api/v1/entity/{name}",
         "/api/v1/runs",
         "/api/v1/runs/{name}/reload",
+        "/sparql",
         "/healthz",
         "/metrics",
     }

@@ -31,6 +31,8 @@ OPERATIONS = [
     ("GET", "/api/v1/parse"),
     ("GET", "/api/v1/entity"),
     ("GET", "/api/v1/entity/{name}"),
+    ("GET", "/sparql"),
+    ("POST", "/sparql"),
 ]
 BARE = [("GET", "/api/v1/runs"), ("GET", "/healthz"), ("GET", "/metrics")]
 """Without parameters nothing about them can be wrong."""

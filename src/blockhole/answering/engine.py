@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
     from blockhole.answering.device import DeviceSweep
 
+from blockhole.answering.sparql.results import Solutions, Statements, Truth
+
 _PROPOSED = 256
 """Entities that an approximate index proposes for one hop."""
 
@@ -104,6 +106,25 @@ def check(run: Engine | Run | Path | str, query: str | Query, entity: str) -> Ve
     Where facts do not make it one, the run must be calibrated: such a verdict is a probability.
     """
     return open_engine(run, quietly=True).check(query, entity)
+
+
+@checked
+def sparql(
+    run: Engine | Run | Path | str,
+    query: str,
+    *,
+    known: bool = False,
+    threshold: float | None = None,
+    candidates: Candidates = "typed",
+) -> Solutions | Truth | Statements:
+    """The rows of a SPARQL SELECT, the truth of an ASK, or the triples of a CONSTRUCT, over known and predicted edges.
+
+    The rows that facts make answers come first, then predicted ones of a probability of at least `threshold`, one half
+    where nothing is said; a query that names ?probability or ?status gets all that are plausible. With `known` the
+    results are those of any SPARQL engine. `candidates` are those of `ask`. Open an `Engine` to ask more than once.
+    """
+    check_threshold(threshold)
+    return open_engine(run, quietly=True).sparql(query, known=known, threshold=threshold, candidates=candidates)
 
 
 def open_engine(run: Engine | Run | Path | str, *, quietly: bool = False) -> Engine:
@@ -334,6 +355,22 @@ class Engine:
         return Verdict(known or probability >= 0.5, probability, "known" if known else "predicted")
 
     @checked
+    def sparql(
+        self,
+        query: str,
+        *,
+        known: bool = False,
+        threshold: float | None = None,
+        candidates: Candidates = "typed",
+        deadline: Deadline = UNLIMITED,
+    ) -> Solutions | Truth | Statements:
+        """The results of a SPARQL query, as the function `sparql` gives them."""
+        check_threshold(threshold)
+        from blockhole.answering.sparql.answer import Wishes, answer
+
+        return answer(self, query, Wishes(known, threshold, candidates, deadline))
+
+    @checked
     def require_calibration(self, *, unless: bool = False) -> None:
         """Refuse to say how probable something is without a calibration, `unless` it is certain by facts."""
         if self.calibrated is None and not unless:
@@ -422,6 +459,12 @@ def in_order(entities: Ids, value: Floats, part: slice, names: Vocabulary) -> li
 def check_top(top: int) -> None:
     """Refuse a number of answers that is not one."""
     check_argument("top", top, Count)
+
+
+def check_threshold(threshold: float | None) -> None:
+    """Refuse a least probability that is none."""
+    if threshold is not None and not 0 < threshold <= 1:
+        raise ConfigError(f"threshold must be a probability above 0, at most 1, not {threshold:g}.")
 
 
 _REMEDY = "make it with: blockhole calibrate RUN"

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from blockhole.answering.vectors import Vectors
 
 Ids = NDArray[np.integer]
+Mask = NDArray[np.bool_]
 
 SURE = 0.9999
 """No prediction is surer than this: only a fact is certain."""
@@ -53,6 +54,8 @@ NEW = -1e-3
 """log κ of an object that is new to a relation, at most."""
 _UNLIKE = 1e-3
 """ε: how much of an entity counts that is like none which a relation takes."""
+_LIKELY = 0.01
+"""κ of an entity that is new to a relation and like those that it has, at least."""
 _WALKED = 4096
 _CACHED = 2**17
 """Numbers of a table that stay in a processor's cache while rows are multiplied with them: 512 KiB."""
@@ -316,6 +319,12 @@ class Hops:
             kind[self._known.candidates(relation)] = 0.0
             self._kinds[relation] = kind
         return self._kinds[relation]
+
+    def kinds(self, relation: int) -> tuple[Mask, Mask]:
+        """Which entities r takes in the graph, and which are like them though it does not: [E], [E]."""
+        typed = np.zeros(self._vectors.num_entities, dtype=bool)
+        typed[self._known.candidates(relation)] = True
+        return typed, ~typed & (self.log_kind(relation) >= np.log(_LIKELY))
 
     def log_unlike(self, likeness: Table) -> Table:
         """log c (a + ε): log κ of entities that a relation does not take, by a: [N] → [N].

@@ -59,8 +59,6 @@ _MOST = 0.95
 """Of the best pairs of a relation, the share that is taken to be missing facts, at most."""
 _PRIOR = 5.0
 """Validation facts that a relation needs to weigh as much as all relations together."""
-_LIKELY = 0.01
-"""κ of an entity that is new to a relation and like those that it has, at least."""
 
 _Kinds = Literal["typed", "like", "other"]
 _TYPED: list[tuple[_Kinds, _Kinds]] = [("typed", "typed")]
@@ -369,10 +367,7 @@ class _Ends:
 
     def _of(self, leaving: int, kinds: _Kinds) -> _Side:
         """Those that `leaving` leaves or may leave."""
-        kind = self._engine.hops.log_kind(self._engine.graph.inverse(leaving))
-        typed = np.zeros(len(kind), dtype=bool)
-        typed[self._engine.known.candidates(self._engine.graph.inverse(leaving))] = True
-        like = ~typed & (kind >= np.log(_LIKELY))
+        typed, like = self._engine.hops.kinds(self._engine.graph.inverse(leaving))
         chosen = {"typed": typed, "like": like, "other": ~typed & ~like}[kinds]
         return _Side.of(self._engine, leaving, np.flatnonzero(chosen))
 

@@ -1,4 +1,4 @@
-"""Questions to a run, a graph, a database: `blockhole ask`, `check`, `explain`, `paths`, `answers`, `ask-database`."""
+"""Questions to a run, a graph, a database: `ask`, `check`, `explain`, `paths`, `answers`, `sparql`, `ask-database`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import typer
 
 import blockhole
 from blockhole.cli.options import (
+    CandidatesOption,
     ColumnsOption,
     LiteralsOption,
     NamesOption,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from blockhole.answering.engine import Engine
     from blockhole.answering.proofs import Explanation
     from blockhole.answering.search import Candidates
+    from blockhole.answering.sparql.results import Solutions
 
 app = typer.Typer(add_completion=False)
 
@@ -53,10 +55,7 @@ def ask(
         typer.Argument(help="Such as 'William/^fatherOf/brotherOf & !Andrew'; without one, a prompt opens."),
     ] = None,
     top: TopOption = 10,
-    candidates: Annotated[
-        Literal["typed", "all"],
-        typer.Option(help="What a hop may lead to: entities that its relation takes in the graph, or all."),
-    ] = "typed",
+    candidates: CandidatesOption = "typed",
     only: Annotated[Literal["known", "predicted"] | None, typer.Option(help="Print only these answers.")] = None,
     offset: Annotated[int, typer.Option(min=0, help="Pass over so many known and so many predicted answers.")] = 0,
     file: Annotated[Path | None, typer.Option(help="File of queries: TSV or JSON lines.")] = None,
@@ -258,6 +257,75 @@ def answers(
     stderr().print(f"{counted(len(found.entities), 'answer')} to {found.query}")
     if found.negation:
         stderr().print("negation is over known facts: a fact that is missing may exclude some of these")
+
+
+@app.command(short_help="The results of a SPARQL query, over known and predicted edges.")
+def sparql(
+    run: RunArgument,
+    query: Annotated[str, typer.Argument(help="A query, a file that holds one, or - for standard input.")],
+    format: Annotated[
+        Literal["table", "json", "xml", "csv", "tsv", "turtle", "ntriples", "rdfxml", "jsonld"] | None,
+        typer.Option(
+            "--format", help="table, json, xml, csv or tsv; for CONSTRUCT turtle, ntriples, rdfxml or jsonld."
+        ),
+    ] = None,
+    known: Annotated[bool, typer.Option("--known", help="Only what facts say, as any SPARQL engine has it.")] = False,
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            help="The least probability of predicted answers (default: 0.5, or all that are plausible "
+            "where the query names ?probability or ?status)."
+        ),
+    ] = None,
+    candidates: CandidatesOption = "typed",
+    names: NamesOption = "full",
+    json: JsonFlag = False,
+) -> None:
+    """Print the rows of a SELECT, the truth of an ASK, or the triples of a CONSTRUCT, over known and predicted edges.
+
+    ?probability and ?status are bound where the query names them. A name that is not an IRI is <urn:blockhole:name>,
+    percent-encoded, for which : is a prefix unless the run has its own.
+    """
+    from blockhole.answering.sparql.results import Solutions, written
+
+    engine = blockhole.Engine.opened(run)
+    result = engine.sparql(_query_text(query), known=known, threshold=threshold, candidates=candidates)
+    if format in (None, "table") and not json and isinstance(result, Solutions):
+        _print_solutions(result, shown_names(engine.graph, names))
+    else:
+        typer.echo(written(result, "json" if json else format).rstrip("\n"))
+    if not result.complete:
+        stderr().print("the search ended at a limit: there may be better answers that it has not seen")
+
+
+def _query_text(query: str) -> str:
+    """The query that an argument is, or that stands in the file that it names."""
+    from blockhole.errors import DataError, quoted, why
+
+    if query == "-":
+        return typer.get_text_stream("stdin").read()
+    if "{" in query:
+        return query
+    try:
+        return Path(query).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as failure:
+        reason = failure.strerror if isinstance(failure, OSError) else why(failure)
+        raise DataError(
+            f"{quoted(query)} is neither a query, which has braces, nor a file that can be read ({reason}); "
+            "write one, such as 'SELECT ?x { :a :r ?x }'."
+        ) from None
+
+
+def _print_solutions(solutions: Solutions, shown: Callable[[str], str]) -> None:
+    from blockhole.answering.sparql.terms import plainly
+
+    if not len(solutions):
+        stdout().print("no answers")
+        return
+    table = plain_table(*solutions.variables)
+    for row in solutions:
+        table.add_row(*("" if term is None else plainly(term, shown) for term in row.terms))
+    print_whole(table)
 
 
 @app.command("ask-database", short_help="Answers from a database that a run was exported to.")

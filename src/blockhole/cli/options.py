@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")]
 QueryArgument = Annotated[str, typer.Argument(help="Such as William/^fatherOf/brotherOf/fatherOf.")]
+CandidatesOption = Annotated[
+    Literal["typed", "all"],
+    typer.Option(help="What a hop may lead to: entities that its relation takes in the graph, or all."),
+]
 TopOption = Annotated[int, typer.Option(help="How many answers.")]
 ColumnsOption = Annotated[
     str | None,

@@ -35,6 +35,10 @@ def serve(
         list[str] | None,
         typer.Option(metavar="ADDRESS", help="A proxy that is trusted to name the client; repeatable."),
     ] = None,
+    cors_origin: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ORIGIN", help="A site whose pages may ask /sparql, as https://host; repeatable."),
+    ] = None,
     max_length: Annotated[int, typer.Option(help="Hops of the longest query.")] = 16,
     timeout: Annotated[float, typer.Option(help="Seconds that a request may take.")] = 10.0,
     queue: Annotated[int, typer.Option(help="Most requests of each kind in progress or waiting.")] = 128,
@@ -71,6 +75,7 @@ def serve(
         api_key=key,
         allowed_hosts=tuple(allowed_host or ()),
         trusted_proxies=tuple(trusted_proxy or ()),
+        cors_origins=tuple(cors_origin or ()),
         max_length=max_length,
         timeout=timeout,
         queue=queue,

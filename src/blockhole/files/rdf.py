@@ -76,10 +76,13 @@ def names_of_terms(terms: pl.Series) -> pl.Series:
         .alias(terms.name)
     )[terms.name]
     ours = terms.filter(terms.str.starts_with(f"<{PREFIX}")).unique().str.slice(1).str.strip_suffix(">")
-    return names.replace(ours, [_decoded(iri) for iri in ours]) if len(ours) else names
+    return names.replace(ours, [name_of_iri(iri) for iri in ours]) if len(ours) else names
 
 
-def _decoded(iri: str) -> str:
+def name_of_iri(iri: str) -> str:
+    """The name that an IRI stands for: itself, unless it is one of ours."""
+    if not iri.startswith(PREFIX):
+        return iri
     try:
         name = unquote(iri.removeprefix(PREFIX), errors="strict")
     except UnicodeDecodeError:

@@ -35,9 +35,17 @@ from blockhole.answering.connections import PathsReport
 from blockhole.answering.engine import Verdict
 from blockhole.answering.known import Neighbourhood
 from blockhole.answering.proofs import Explanation
+from blockhole.answering.search import Candidates
 from blockhole.errors import nearest_or_all, ought_to_be, quoted
 from blockhole.serving.front import ApiKey, Callers, Front, Hosts, failure_json, negotiated
 from blockhole.serving.observing import CONTENT_TYPE, Metrics, log
+from blockhole.serving.protocol import (
+    FORMATS,
+    asked_in_body,
+    described,
+    refuse_data_sets,
+    results_in,
+)
 from blockhole.serving.schemas import (
     AskBody,
     CheckBody,
@@ -54,6 +62,7 @@ from blockhole.serving.schemas import (
     RunReport,
     RunsReport,
     SearchReport,
+    SparqlQuestion,
     Success,
     SuggestionsReport,
     refusing,
@@ -127,7 +136,7 @@ def build_app(state: State, settings: ServerSettings, host: str = "localhost") -
     key = None if settings.api_key is None else ApiKey(settings.api_key)
     packed = GZipMiddleware(app, minimum_size=_COMPRESSED, compresslevel=5)
     hosts, callers = Hosts(host, settings.allowed_hosts), Callers(settings.per_caller)
-    return Front(packed, state.metrics, hosts, key, callers, state.service.check_room)
+    return Front(packed, state.metrics, hosts, key, callers, state.service.check_room, settings.cors_origins)
 
 
 def _described(app: FastAPI) -> dict[str, Any]:
@@ -232,7 +241,7 @@ def _failures(*statuses: int) -> dict[int | str, dict[str, Any]]:
         408: "The request did not arrive in time.",
         409: "The search was cancelled.",
         413: "The body is too large.",
-        415: "The body is not application/json.",
+        415: "The body is not of a kind that the route takes.",
         421: "The request was sent to another host than this server.",
         422: "A field is missing, unknown or out of range, or the run cannot answer.",
         429: "The caller has too many requests in progress: ask again after Retry-After seconds.",
@@ -423,14 +432,85 @@ async def healthz() -> Response:
     return _success(None, Health("ready", __version__))
 
 
-# The failures of a route whose success is plain text are JSON all the same, which FastAPI would not guess.
+# The failures of a route whose success is another format are JSON all the same, which FastAPI would not guess.
 _JSON_FAILURE = {"application/json": {"schema": {"$ref": "#/components/schemas/Failure"}}}
-_TEXT: dict[int | str, dict[str, Any]] = {
-    status: {"description": failure["description"], "content": _JSON_FAILURE} for status, failure in _failures().items()
+
+
+def _as_json(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    return {
+        status: {"description": failure["description"], "content": _JSON_FAILURE}
+        for status, failure in _failures(*statuses).items()
+    }
+
+
+# SPARQL, by its protocol.
+
+
+_QUERY_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/sparql-query": {"schema": {"type": "string"}},
+            "application/x-www-form-urlencoded": {
+                "schema": {"type": "object", "required": ["query"], "properties": {"query": {"type": "string"}}}
+            },
+        },
+    }
 }
+KnownParameter: TypeAlias = Annotated[bool, Query(description="Only what facts say, as any SPARQL engine has it.")]
+_BOUNDS = {"exclusiveMinimum": 0, "maximum": 1}
+ThresholdParameter: TypeAlias = Annotated[
+    float | None, Query(description="The least probability of predicted answers.", json_schema_extra=_BOUNDS)
+]
 
 
-@router.get("/metrics", response_class=PlainTextResponse, responses=_TEXT)
+def _results(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The statuses of the routes for SPARQL; results are texts in several formats."""
+    said = "The results, in the format that Accept prefers; without a query, what this service is."
+    content = {media: {"schema": {"type": "string"}} for media in dict.fromkeys(FORMATS) if media != "application/json"}
+    return {200: {"description": said, "content": content}, **_as_json(404, 406, 409, 503, *statuses)}
+
+
+@router.get("/sparql", response_class=Response, responses=_results())
+async def sparql(
+    request: Request,
+    state: Serving,
+    query: Annotated[str | None, Query(description="A query; without one, the description of this service.")] = None,
+    known: KnownParameter = False,
+    threshold: ThresholdParameter = None,
+    candidates: Candidates = "typed",
+    run_name: RunParameter = None,
+) -> Response:
+    """The results of a SPARQL query over known and predicted edges, by the SPARQL 1.1 Protocol."""
+    refuse_data_sets(request.query_params)
+    if query is None:
+        return described(request)
+    return await _sparql(request, state, SparqlQuestion(query, known, threshold, candidates, run_name))
+
+
+@router.post("/sparql", response_class=Response, responses=_results(408, 413, 415), openapi_extra=_QUERY_BODY)
+async def sparql_post(
+    request: Request,
+    state: Serving,
+    known: KnownParameter = False,
+    threshold: ThresholdParameter = None,
+    candidates: Candidates = "typed",
+    run_name: RunParameter = None,
+) -> Response:
+    """The same for a query in the body, or in a form, whose fields are those of the address."""
+    return await _sparql(
+        request, state, await asked_in_body(request, SparqlQuestion("", known, threshold, candidates, run_name))
+    )
+
+
+async def _sparql(request: Request, state: State, asked: SparqlQuestion) -> Response:
+    accept = request.headers.getlist("accept")
+    negotiated(accept, [*FORMATS])  # refuses what nothing fits before anything is spent on it
+    run = state.runs.find(asked.run)
+    return results_in(accept, await state.service.sparql(run, asked, request.state.request_id))
+
+
+@router.get("/metrics", response_class=PlainTextResponse, responses=_as_json())
 async def metrics(state: Serving) -> Response:
     """Figures for Prometheus."""
     return Response(state.metrics.text(), media_type=CONTENT_TYPE)

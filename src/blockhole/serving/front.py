@@ -43,6 +43,10 @@ SECURITY_HEADERS = [
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
 
+SPARQL = "/sparql"
+SPARQL_BODIES = (b"application/sparql-query", b"application/x-www-form-urlencoded")
+_JSON = b"application/json"
+
 Headers = dict[bytes, bytes]
 
 
@@ -58,6 +62,7 @@ class Front:
         key: ApiKey | None,
         callers: Callers,
         check_room: Callable[[str], None],
+        cors: Sequence[str] = (),
     ) -> None:
         self._app = app
         self._metrics = metrics
@@ -65,6 +70,7 @@ class Front:
         self._key = key
         self._callers = callers
         self._check_room = check_room
+        self._cors = frozenset(origin.lower().encode() for origin in cors)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass one request on, if it may enter."""
@@ -77,6 +83,7 @@ class Front:
         inner = {**scope, "method": "GET" if scope["method"] == "HEAD" else scope["method"]}
         inner["path"], announced = _versioned(scope["path"])
         inner["state"] = {**scope.get("state", {}), "request_id": request_id, "method": scope["method"]}
+        origin = self._foreign_origin(scope)
 
         async def observed(message: Message) -> None:
             nonlocal status
@@ -86,12 +93,16 @@ class Front:
                 if not any(name == b"cache-control" for name, _ in headers):
                     headers.append((b"cache-control", b"no-store"))
                 own = (b"x-request-id", request_id.encode())
-                message["headers"] = [*headers, own, *announced, *SECURITY_HEADERS]
+                headers = [*headers, own, *announced, *SECURITY_HEADERS]
+                message["headers"] = headers if origin is None else _readable_by(origin, headers)
             await send(message)
 
         try:
             try:
-                self._admit(scope)
+                if origin is not None and scope["method"] == "OPTIONS":
+                    await _send_preflight(observed)
+                    return
+                self._admit(scope, foreign=origin is not None)
                 self._check_room(inner["path"])
                 with self._callers.admitted(scope):
                     await self._app(inner, _limited(receive), observed)
@@ -103,17 +114,23 @@ class Front:
             request = Observed(request_id, scope["method"], scope["path"], _route(inner), status, seconds, client)
             request.record(self._metrics, sys.exception())  # a bug that is on its way out
 
-    def _admit(self, scope: Scope) -> None:
+    def _foreign_origin(self, scope: Scope) -> bytes | None:
+        """The site whose page asks, where it is one that may."""
+        origin = next((value for name, value in scope["headers"] if name == b"origin"), None)
+        return origin if scope["path"] == SPARQL and origin is not None and origin.lower() in self._cors else None
+
+    def _admit(self, scope: Scope, *, foreign: bool) -> None:
         headers = dict(scope["headers"])
         self._hosts.check_host([value for name, value in scope["headers"] if name == b"host"], scope["http_version"])
         if self._key is not None and scope["path"] != _OPEN:
             self._key.require(scope["headers"])
-        self._hosts.check_origin(headers, scope["method"], scope["path"])
+        if not foreign:
+            self._hosts.check_origin(headers, scope["method"], scope["path"])
         length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length[:20]) > MAX_BODY:
             raise too_large()
         if scope["method"] == "POST":
-            _check_content_type(headers)
+            _check_content_type(headers, SPARQL_BODIES if scope["path"] == SPARQL else (_JSON,))
 
 
 _API, _VERSION = "/api/", "/api/v1/"
@@ -128,6 +145,32 @@ def _versioned(path: str) -> tuple[str, list[tuple[bytes, bytes]]]:
     path = _VERSION + path.removeprefix(_API)
     link = f'<{quote(path)}>; rel="successor-version"'
     return path, [(b"deprecation", _DEPRECATED), (b"link", link.encode("ascii"))]
+
+
+# Pages of other sites that may read answers.
+
+
+def _readable_by(origin: bytes, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """The headers of a response that pages of another site may read; without the passwords that a browser keeps."""
+    shared = [each for each in headers if each[0] != b"cross-origin-resource-policy"]
+    return [
+        *shared,
+        (b"cross-origin-resource-policy", b"cross-origin"),
+        (b"access-control-allow-origin", origin),
+        (b"access-control-expose-headers", b"x-request-id, x-complete, retry-after"),
+        (b"vary", b"Origin"),
+    ]
+
+
+async def _send_preflight(send: Send) -> None:
+    """What a browser asks before it lets such a page send anything but a plain form."""
+    headers = [
+        (b"access-control-allow-methods", b"GET, POST, OPTIONS"),
+        (b"access-control-allow-headers", b"accept, authorization, content-type, x-api-key"),
+        (b"access-control-max-age", b"600"),
+    ]
+    await send({"type": "http.response.start", "status": 204, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})
 
 
 # Where a request was sent to, and which page sent it.
@@ -165,7 +208,7 @@ class Hosts:
         """Refuse what a page of another site sends: the browser would add the password that it keeps."""
         site = headers.get(b"sec-fetch-site", b"none")  # sent to https and to localhost alone
         navigates = method in ("GET", "HEAD") and headers.get(b"sec-fetch-mode") == b"navigate"
-        asks = method not in ("GET", "HEAD") or path.startswith("/api/")
+        asks = method not in ("GET", "HEAD") or path.startswith(("/api/", SPARQL))
         foreign = asks and not navigates and site not in (b"same-origin", b"none")
         origin = headers.get(b"origin")
         if foreign or (origin is not None and not self._is_own(origin.decode("latin-1"), headers.get(b"host", b""))):
@@ -274,10 +317,13 @@ class Callers:
 # What a request may hold.
 
 
-def _check_content_type(headers: Headers) -> None:
+def _check_content_type(headers: Headers, allowed: Sequence[bytes]) -> None:
     has_body = headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
-    if has_body and headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
+    if has_body and headers.get(b"content-type", b"").partition(b";")[0].strip().lower() not in allowed:
         message = "the body must be JSON; send it with Content-Type: application/json."
+        if allowed is SPARQL_BODIES:
+            kinds = " or ".join(kind.decode() for kind in SPARQL_BODIES)
+            message = f"the body is a query or a form that holds one; send it with Content-Type: {kinds}."
         raise Refusal(415, Problem(kind="content_type", message=message))
 
 

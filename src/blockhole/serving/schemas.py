@@ -11,6 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Fiel
 
 from blockhole.answering.answers import Status
 from blockhole.answering.connections import LONGEST
+from blockhole.answering.search import Candidates
 from blockhole.errors import (
     BlockholeError,
     Cancelled,
@@ -19,6 +20,7 @@ from blockhole.errors import (
     QueryError,
     QuerySyntaxError,
     RunError,
+    SparqlError,
     UndefinedPath,
     UnknownName,
 )
@@ -114,6 +116,18 @@ class PathsBody(Body):
     target: EntityName
     max_length: WholeNumber = _most(LONGEST, 3, "Hops of the longest path.")
     top: WholeNumber = _most(MAX_PATHS, 20, "How many paths.")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class SparqlQuestion:
+    """A SPARQL query, and which answers of which run are wanted."""
+
+    query: str
+    known: bool
+    threshold: float | None
+    candidates: Candidates
+    run: str | None
 
 
 # Responses: one shape for success, one for everything else.
@@ -334,6 +348,7 @@ RETRY = {"Retry-After": "1"}
 _STATUS: tuple[tuple[type[BlockholeError], int, str], ...] = (
     # The first that fits counts, so a class stands before those it derives from.
     (QuerySyntaxError, 400, "syntax"),
+    (SparqlError, 400, "sparql"),
     (UnknownName, 404, "unknown_name"),
     (QueryError, 422, "query"),
     (UndefinedPath, 422, "query"),
@@ -367,6 +382,9 @@ class Refusal(Exception):
         mended: tuple[str, ...] = ()
         if isinstance(failure, QuerySyntaxError):
             place = _place(fields, failure.text, failure.column, _end_of_mistake(failure.text, failure.column))
+        elif isinstance(failure, SparqlError):
+            place = _place(fields, failure.text, failure.place, min(failure.place + 1, len(failure.text)))
+            nearest = failure.nearest
         elif isinstance(failure, UnknownName):
             nearest = failure.nearest
             if failure.text is None or failure.column is None:  # a plain name, not one in a query

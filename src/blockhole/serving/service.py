@@ -15,6 +15,7 @@ from blockhole.answering.engine import Question, Verdict, check_top, not_calibra
 from blockhole.answering.known import Neighbourhood, neighbourhood
 from blockhole.answering.proofs import Explanation, explain
 from blockhole.answering.search import Deadline
+from blockhole.answering.sparql.results import Solutions, Statements, Truth
 from blockhole.errors import ConfigError, QueryError, RunError
 from blockhole.files.tables import write_rows
 from blockhole.queries.language import Query, encode_hop, parse, pieces
@@ -32,6 +33,7 @@ from blockhole.serving.schemas import (
     RelationsReport,
     Reordered,
     SearchReport,
+    SparqlQuestion,
     SuggestionsReport,
     pieces_of,
     refusing,
@@ -62,19 +64,19 @@ LANES = {
     "/api/v1/relations": "short",
     "/api/v1/explain": "long",
     "/api/v1/paths": "long",
+    "/sparql": "sparql",
 }
 """Which lane answers a route."""
 
 
 @final
 class Service:
-    """Answers requests in three lanes, so that what takes milliseconds never waits for what may take seconds."""
+    """Answers requests in four lanes, so that what takes milliseconds never waits for what may take seconds."""
 
     def __init__(self, settings: ServerSettings, metrics: Metrics) -> None:
         self._settings = settings
-        self._lanes = {
-            name: Lane(name, settings.threads, settings.queue, settings.timeout) for name in ("ask", "short", "long")
-        }
+        names = ("ask", "short", "long", "sparql")
+        self._lanes = {name: Lane(name, settings.threads, settings.queue, settings.timeout) for name in names}
         self._searches: dict[str, Deadline] = {}
         self._batcher = Batcher(self._lanes["ask"], metrics.batch.observe)
         metrics.watch({name: lane.size for name, lane in self._lanes.items()})
@@ -177,6 +179,23 @@ class Service:
             _require_calibration(run)
             find = partial(paths, max_length=body.max_length, top=body.top, deadline=deadline)
             return await self._lanes["long"].run(partial(find, run.engine, body.source, body.target))
+
+    async def sparql(
+        self, run: ServedRun, asked: SparqlQuestion, request: str | None = None
+    ) -> Solutions | Truth | Statements:
+        """The results of a SPARQL query."""
+        with refusing({"query": asked.query}, setting="threshold"), self._searching(request) as deadline:
+
+            def find() -> Solutions | Truth | Statements:
+                return run.engine.sparql(
+                    asked.query,
+                    known=asked.known,
+                    threshold=asked.threshold,
+                    candidates=asked.candidates,
+                    deadline=deadline,
+                )
+
+            return await self._lanes["sparql"].run(find)
 
     async def entity(self, run: ServedRun, name: str, limit: int, relation: str | None, offset: int) -> Neighbourhood:
         """The facts about an entity, or those of one relation."""

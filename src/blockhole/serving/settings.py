@@ -25,6 +25,7 @@ MAX_QUERIES = 100
 MAX_ANSWERS, MAX_PROOFS, MAX_PATHS, MAX_NAMES, MAX_NEIGHBOURS = 1000, 100, 1000, 1000, 200
 """The most that one request can ask for."""
 
+_ORIGIN = re.compile(r"https?://[A-Za-z0-9._-]+(:[0-9]{1,5})?")
 _HOST_NAME = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 
 
@@ -34,15 +35,16 @@ class ServerSettings:
     """How a server works; `api_key` None lets everybody in.
 
     `allowed_hosts` are names that it answers to besides its own, `trusted_proxies` the addresses or networks whose word
-    is taken for where a request comes from. `queue` is how many requests may wait or be worked on, `per_caller` how
-    many of one address, any number where it is None. `timeout` is how many seconds one may take,
-    `receive_seconds` how long a client may take to send one, and `send_seconds` how long the response may wait for a
-    client that does not read it.
+    is taken for where a request comes from, `cors_origins` the sites whose pages may ask /sparql. `queue` is how many
+    requests may wait or be worked on, `per_caller` how many of one address, any number where it is None. `timeout` is
+    how many seconds one may take, `receive_seconds` how long a client may take to send one, and `send_seconds` how long
+    the response may wait for a client that does not read it.
     """
 
     api_key: str | None = field(default=None, repr=False)
     allowed_hosts: tuple[str, ...] = ()
     trusted_proxies: tuple[str, ...] = ()
+    cors_origins: tuple[str, ...] = ()
     max_length: int = 16
     timeout: float = 10.0
     queue: int = 128
@@ -64,6 +66,12 @@ class ServerSettings:
                 raise ConfigError(
                     "--allowed-host is a name without scheme and port, such as kg.example.org; "
                     f"it cannot be {quoted(host)}."
+                )
+        for origin in self.cors_origins:
+            if not _ORIGIN.fullmatch(origin):
+                raise ConfigError(
+                    "--cors-origin is a scheme and a host, such as https://yasgui.example.org, without a path; "
+                    f"it cannot be {quoted(origin)}."
                 )
         for proxy in self.trusted_proxies:
             try:
