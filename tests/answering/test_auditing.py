@@ -87,7 +87,7 @@ def test_decided_facts_are_not_listed_again(tmp_path: Path) -> None:
     engine, _ = make_engine()
     first = audit(engine, top=5)
     first.write(tmp_path / "list.jsonl")
-    text = (tmp_path / "list.jsonl").read_text().replace('"decision": ""', '"decision": "Accept"', 2)
+    text = (tmp_path / "list.jsonl").read_text().replace('"decision":""', '"decision":"Accept"', 2)
     (tmp_path / "list.jsonl").write_text(text)
     assert audit(engine, top=3, reviewed=[tmp_path / "list.jsonl"]).facts == first.facts[2:]
 
