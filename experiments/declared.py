@@ -20,7 +20,7 @@ from blockhole.errors import ConfigError, nearest_or_all
 from blockhole.models.catalogue import ModelSettings
 from blockhole.runs.config import Settings, TrainConfig, explain_invalid, nested, overlay, read_preset, validate
 
-TableName = Literal["ranking", "classification", "order", "completion", "triples", "queries"]
+TableName = Literal["ranking", "classification", "order", "completion", "triples", "queries", "rules"]
 """The tables whose columns are trained models; run times, in `timing`, are the one that is not."""
 
 TABLES: tuple[TableName, ...] = get_args(TableName)
@@ -44,7 +44,7 @@ class Experiment(BaseModel):
     config: TrainConfig
     members: int = Field(default=1, ge=1, description="models trained alike from seeds of their own, then merged")
     words: int = Field(default=0, ge=0, description="how often a word of an entity's name is trained on as a fact")
-    lean: float = Field(default=0.0, ge=0, description="how far rows then lean on their words; see models.word_rows")
+    lean: float = Field(default=0.0, ge=0, description="how far rows then lean on their words; see word_rows.py")
     beside: Settings = Field(
         default_factory=dict,
         description="settings over the others, of as many models again, which are trained beside and merged with them",

@@ -2,7 +2,7 @@
 
     python -m experiments.run_experiments --encoded FOLDER --out FOLDER --split dev ranking/wn11/blockhole-2x25 …
 
-needs torch, NumPy, safetensors, pydantic and rich only, and SciPy for complex queries. `python -m experiments
+needs torch, NumPy, safetensors, pydantic and rich only, and SciPy for complex queries and rules. `python -m experiments
 reproduce` runs the same experiments.
 """
 

@@ -35,7 +35,6 @@ from blockhole.machine import choose_device
 from blockhole.measuring import judge_queries
 from blockhole.models.contract import Model
 from blockhole.models.merging import merge_models
-from blockhole.models.word_rows import lean_on_words
 from blockhole.queries.paths import PathQueries
 from blockhole.runs.checkpoint import TrainingState
 from blockhole.runs.config import TrainConfig
@@ -44,6 +43,7 @@ from blockhole.training.negatives import KnownCorruptions
 from experiments.declared import BESIDE_SETTINGS, PATH_TABLES, Experiment, Split, TableName
 from experiments.material import Material
 from experiments.records import Commit, Record, describe_device, read_record, record_file, write_record
+from experiments.word_rows import lean_on_words
 
 Figures = dict[str, Any]
 Measure = Callable[[Model, DataSet, Split, torch.device], Figures]
@@ -256,8 +256,8 @@ def _check_measurable(table: TableName, data: DataSet, split: Split) -> None:
             f"{data.name} has no sets of {_FACTS[split]} queries; nell and fb15k-237-q2b have some, and "
             f"`blockhole data queries {quote(data.name)} --out FOLDER` writes a data set with sampled ones."
         )
-    if table == "queries" and find_spec("scipy") is None:
-        raise EvaluationError("complex queries are ranked by calibrated probabilities, which SciPy fits; install it.")
+    if table in ("queries", "rules") and find_spec("scipy") is None:
+        raise EvaluationError(f"the table {table} needs SciPy, for curves and sparse products; install it.")
     if table == "order" and (lacking := [name for name in SWAPPED if name not in data.split.relations]):
         raise EvaluationError(f"{data.name} has no relation {lacking[0]!r}, which Table 4 asks about; FB13 has it.")
     if table == "triples" and not (len(data.split.valid_negatives) and len(data.split.test_negatives)):
@@ -341,6 +341,16 @@ def _triples(model: Model, data: DataSet, split: Split, device: torch.device) ->
     }
 
 
+def _rules(model: Model, data: DataSet, split: Split, device: torch.device) -> Figures:
+    """Completion by rules alone, by the model alone and by both, with weights chosen on valid, or on half of it."""
+    from experiments.rules import measure_rules
+
+    valid = data.split.valid
+    measured, chosen_on = (valid[1::2], valid[::2]) if split == "dev" else (data.split.test, valid)
+    truths = _truth(data, split), build_truth(data.split, "split", "valid")
+    return measure_rules(model, data, measured, chosen_on, truths, device)
+
+
 def _queries(model: Model, data: DataSet, split: Split, device: torch.device) -> Figures:
     """MRR and Hits@k of every query set, by type and as means, and by the facts that the easiest proof lacks.
 
@@ -375,4 +385,5 @@ _MEASURES: dict[TableName, Measure] = {
     "completion": _completion,
     "triples": _triples,
     "queries": _queries,
+    "rules": _rules,
 }
