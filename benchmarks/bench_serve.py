@@ -1,10 +1,11 @@
 """How a server bears load, overload, kills and reloads, over loopback.
 
-    python -m benchmarks.bench_serve [--run FOLDER] [--seconds 60] [--parts steady,overload,kill,reload]
+    python -m benchmarks.bench_serve [--run FOLDER] [--seconds 60] [--parts one_hop,mixed,sparql,overload,kill,reload]
 
 prints one JSON object and keeps it in benchmarks/results/serve.json. Without --run the model has FB13's size and random
-weights, as in `bench_ask`: speed does not depend on what they say. Clients are a process of their own, which takes its
-share of the same processors; `steady` says how much.
+weights, as in `bench_ask`. Questions are all different. Clients are a process of their own, which takes its share of
+the same processors; `one_hop`, `mixed` and `sparql` say how much, and what an answer costs the server: on a busy
+machine, that figure alone means something.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 CONNECTIONS = 64
-PARTS = ("steady", "overload", "kill", "reload")
+STEADY = ("one_hop", "mixed", "sparql")
+PARTS = (*STEADY, "overload", "kill", "reload")
 RESULTS = Path(__file__).with_name("results") / "serve.json"
 
 
@@ -142,22 +144,77 @@ def served(run: Path, port: int = 0) -> Iterator[Server]:
             process.kill()
 
 
-def asks(run: Path, count: int = 4000) -> list[bytes]:
-    """Requests for walks of one to three hops over the run's own facts."""
+def asks(run: Path, count: int = 4000, lengths: tuple[int, int] = (1, 3)) -> list[bytes]:
+    """Requests for walks over the run's own facts, each once."""
     from benchmarks.bench_ask import spelled
     from blockhole.queries.walks import sample_walks
     from blockhole.runs.run import Run
 
     graph = Run.open(run).graph
-    bodies = [
-        json.dumps({"query": str(query)})
-        for query in spelled(graph, sample_walks(graph, count, lengths=(1, 3), seed=0))
-    ]
-    return [post("/api/v1/ask", body.encode()) for body in bodies]
+    walks = spelled(graph, sample_walks(graph, count, lengths=lengths, seed=0))
+    return [post("/api/v1/ask", json.dumps({"query": text}).encode()) for text in dict.fromkeys(map(str, walks))]
 
 
-def post(path: str, body: bytes) -> bytes:
-    lines = (f"POST {path} HTTP/1.1", "Host: localhost", "Content-Type: application/json")
+def mixed(run: Path, count: int = 20_000) -> list[bytes]:
+    """Requests that are walks of one to three hops, two facts joined by & or |, or such a pair and a hop behind it."""
+    from blockhole.queries.language import Hop, write_name
+    from blockhole.runs.run import Run
+
+    graph = Run.open(run).graph
+    rng = np.random.default_rng(0)
+    edges, relations = graph.adjacency, graph.num_relations
+    source = np.repeat(np.arange(graph.num_entities), np.diff(edges.group_start))
+    source = np.repeat(source, np.diff(edges.edge_start))
+    relation = np.repeat(edges.group_relation, np.diff(edges.edge_start))
+    first = np.concatenate([[0], np.cumsum(np.bincount(source, minlength=graph.num_entities))])
+
+    def step(entity: int) -> tuple[int, int]:
+        """An edge that leaves an entity: its relation and where it leads."""
+        place = rng.integers(first[entity], first[entity + 1])
+        return int(relation[place]), int(edges.target[place])
+
+    def into(entity: int) -> str:
+        """An edge that leads to an entity, as a query."""
+        back, other = step(entity)
+        hop = Hop(*graph.relation_name((back + relations) % (2 * relations)))
+        return f"{write_name(graph.entities[other])}/{hop}"
+
+    def hops(entity: int, number: int) -> str:
+        names = []
+        for _ in range(number):
+            each, entity = step(entity)
+            names.append(str(Hop(*graph.relation_name(each))))
+        return "/".join(names)
+
+    with_facts = np.flatnonzero(np.diff(first))
+    found: dict[str, None] = {}
+    for number in range(count):
+        entity = int(rng.choice(with_facts))
+        pair = f"{into(entity)} {'&|'[number % 2]} {into(entity)}"
+        kind = number % 6
+        text = f"{write_name(graph.entities[entity])}/{hops(entity, kind + 1)}" if kind < 3 else pair
+        found[f"({pair})/{hops(entity, 1)}" if kind == 5 else text] = None
+    return [post("/api/v1/ask", json.dumps({"query": text}).encode()) for text in found]
+
+
+def sparql(run: Path, count: int = 20_000) -> list[bytes]:
+    """The one-hop questions in SPARQL, for the ten best."""
+    from blockhole.files.rdf import node_terms, relation_terms
+    from blockhole.queries.walks import sample_walks
+    from blockhole.runs.run import Run
+
+    graph = Run.open(run).graph
+    names = [graph.relation_name(each) for each in range(2 * graph.num_relations)]
+    hops = ["^" * inverse + relation_terms([name])[0] for name, inverse in names]
+    walks = sample_walks(graph, count, lengths=(1, 1), seed=0)
+    sources = node_terms([graph.entities[each] for each in walks.source.tolist()], [True] * len(walks))
+    asked = dict.fromkeys(zip(sources, walks.path[:, 0].tolist(), strict=True))
+    texts = [f"SELECT ?x ?probability {{ {source} {hops[each]} ?x }} LIMIT 10" for source, each in asked]
+    return [post("/sparql", text.encode(), "application/sparql-query") for text in texts]
+
+
+def post(path: str, body: bytes, kind: str = "application/json") -> bytes:
+    lines = (f"POST {path} HTTP/1.1", "Host: localhost", f"Content-Type: {kind}")
     return "\r\n".join([*lines, f"Content-Length: {len(body)}", "", ""]).encode() + body
 
 
@@ -176,13 +233,16 @@ def figures(outcome: Outcome, seconds: float) -> dict[str, Any]:
 
 
 def steady(server: Server, bodies: list[bytes], seconds: float) -> dict[str, Any]:
-    drive(Load(server.port, bodies, CONNECTIONS, min(5, seconds)))
+    drive(Load(server.port, bodies[::-1], CONNECTIONS, min(5, seconds)))
     resident, used = server.resident(), server.processor_seconds()
     outcome = drive(Load(server.port, bodies, CONNECTIONS, seconds))
+    spent = server.processor_seconds() - used
     return figures(outcome, seconds) | {
+        "different_questions": len(bodies),
+        "server_ms_per_answer": round(1000 * spent / max(len(outcome.status), 1), 3),
         "connections": CONNECTIONS,
         "seconds": seconds,
-        "server_processors": round((server.processor_seconds() - used) / seconds, 2),
+        "server_processors": round(spent / seconds, 2),
         "client_processors": round(outcome.processor_seconds / seconds, 2),
         "resident_start_mib": round(resident / 2**20, 1),
         "resident_end_mib": round(server.resident() / 2**20, 1),
@@ -258,11 +318,15 @@ def random_run(folder: Path) -> Path:
 
 
 def measure(run: Path, seconds: float, parts: set[str]) -> dict[str, Any]:
-    bodies = asks(run)
     report: dict[str, Any] = {"model": "random" if run.name == "random" else run.name, "processors": os.cpu_count()}
     with served(run) as server:
-        if "steady" in parts:
-            report["steady"] = steady(server, bodies, seconds)
+        if "one_hop" in parts:
+            report["one_hop"] = steady(server, asks(run, 200_000, lengths=(1, 1)), seconds)
+        if "mixed" in parts:
+            report["mixed"] = steady(server, mixed(run), seconds)
+        if "sparql" in parts:
+            report["sparql"] = steady(server, sparql(run), seconds)
+        bodies = asks(run)
         if "overload" in parts:
             report["overload"] = overload(server, bodies, min(20, seconds))
         if "reload" in parts:

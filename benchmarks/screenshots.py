@@ -45,13 +45,18 @@ def shots(other: str) -> list[Shot]:
     asked = {"q": COUSINS, "candidates": "all"}
     return [
         Shot("welcome", {}),
+        Shot("build", {"q": f"{COUSINS} & London/^bornIn"}, height=900),
         Shot("suggestions", {}, typed="William/brotherOf/"),
         Shot("answers-dark", {"q": BROTHERS, "candidates": "all"}, theme="dark"),
         Shot("chains", {**asked, "answer": "Beatrice"}, height=920),
         Shot("chains-dark", {**asked, "answer": "Beatrice"}, theme="dark", height=920),
         Shot("side-by-side", {**asked, "versus": other}, height=960),
-        Shot("entity", {"entity": "Elizabeth"}),
-        Shot("mistake", {"q": "William/^fatherof/brotherOf"}, height=420),
+        Shot("entity", {"entity": "Elizabeth"}, height=1000),
+        Shot("connect", {"entity": "William", "to": "Beatrice"}, height=1360),
+        Shot("relation", {"relation": "fatherOf"}, height=1000),
+        Shot("run", {"page": "run"}, height=1000),
+        Shot("map", {"page": "map"}, height=1000),
+        Shot("mistake", {"q": "William/^fatherof/brotherOf"}, height=460),
         Shot("phone", {**asked, "answer": "Beatrice"}, width=390, height=844),
     ]
 
@@ -100,6 +105,7 @@ def take(browser: Browser, url: str, shot: Shot, file: Path) -> None:
     with browser.new_context(
         viewport={"width": shot.width, "height": shot.height},
         color_scheme=shot.theme,
+        reduced_motion="reduce",  # the graph is then at rest at once
         device_scale_factor=2 if phone else 1.5,
         is_mobile=phone,
         has_touch=phone,
@@ -108,6 +114,7 @@ def take(browser: Browser, url: str, shot: Shot, file: Path) -> None:
         page.goto(f"{url}?{urlencode(shot.place)}")
         settle(page)
         if shot.typed is not None:
+            page.get_by_role("button", name="Text", exact=True).click()
             page.locator("#query").press_sequentially(shot.typed, delay=5)
             page.get_by_role("listbox").get_by_role("option").first.wait_for()
             page.keyboard.press("ArrowDown")
@@ -120,6 +127,8 @@ def take(browser: Browser, url: str, shot: Shot, file: Path) -> None:
 def settle(page: Page) -> None:
     """Wait until what was asked for is there."""
     page.locator("#view:not([aria-busy]) > *").first.wait_for(state="attached")
+    page.wait_for_load_state("networkidle")
+    page.locator("progress:visible").wait_for(state="detached", timeout=120_000)
     page.wait_for_load_state("networkidle")
     page.evaluate("Promise.allSettled(document.getAnimations().map(each => each.finished))")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +14,7 @@ from urllib.parse import urlencode, urlsplit
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Playwright, Route, expect
 
 Theme = Literal["light", "dark"]
+Way = Literal["build", "text", "sparql"]
 THEMES: tuple[Theme, ...] = ("light", "dark")
 
 PATIENCE = 30_000
@@ -35,12 +38,19 @@ def launch(playwright: Playwright) -> Browser:
 
 @final
 class Visit:
-    """A page of the explorer; `refused` names the questions that the server is expected to refuse, such as ask."""
+    """A page of the explorer; `refused` names the questions that the server is expected to refuse, such as ask.
 
-    def __init__(self, page: Page, url: str) -> None:
+    Queries are written as `way` says, until the page is told otherwise.
+    """
+
+    def __init__(self, page: Page, url: str, way: Way = "text") -> None:
         self.page = page
+        page.add_init_script(
+            f"if (!localStorage.getItem('blockhole.way')) localStorage.setItem('blockhole.way', '{way}')"
+        )
         self.url = url
         self.refused: set[str] = set()
+        self.tolerated = {"searches"}  # a search that has just ended is not there to be asked about
         self.refusals: set[str] = set()
         self.complaints: list[str] = []
         self.hosts: set[str] = set()
@@ -69,6 +79,25 @@ class Visit:
     def options(self) -> Locator:
         return self.page.get_by_role("listbox").get_by_role("option")
 
+    def start(self, name: str) -> None:
+        """Choose where a query starts: type a name and click it."""
+        self.page.get_by_role("combobox", name="Start at").fill(name)
+        self.page.get_by_role("option", name=name, exact=True).first.click()
+
+    def offer(self, words: str) -> Locator:
+        """A relation that one click follows, in words."""
+        return self.page.locator(".offer").filter(has_text=re.compile(f"^{re.escape(words)}, (?!backwards)"))
+
+    @property
+    def chips(self) -> Locator:
+        return self.page.locator(".chip")
+
+    def saved(self, button: Locator) -> str:
+        """The text of the file that a button saves."""
+        with self.page.expect_download() as download:
+            button.click()
+        return download.value.path().read_text(encoding="utf-8")
+
     @property
     def answers(self) -> Locator:
         return self.page.locator(".answer")
@@ -92,7 +121,9 @@ class Visit:
             return
         path = urlsplit(message.location["url"]).path
         if message.text.startswith("Failed to load resource") and path.startswith("/api/v1/"):
-            self.refusals.add(path.removeprefix("/api/v1/"))  # the browser itself logs every answer of 400 and above
+            name = path.removeprefix("/api/v1/").partition("/")[0]
+            if name not in self.tolerated:
+                self.refusals.add(name)  # the browser itself logs every answer of 400 and above
         else:
             self.complaints.append(f"{message.type}: {message.text}")
 
@@ -124,6 +155,12 @@ class Held:
         for route in self._routes:
             route.continue_()
 
+    def refuse(self, status: int, kind: str, message: str) -> None:
+        """Answer everything that waits with a failure."""
+        error: dict[str, object] = {"kind": kind, "message": message, "place": None, "nearest": [], "mended": []}
+        for route in self._routes:
+            route.fulfill(status=status, body=json.dumps({"error": error, "request_id": "1"}))
+
     def _meet(self, route: Route) -> None:
         if self._is_open:
             route.continue_()
@@ -140,16 +177,16 @@ def opened(browser: Browser, *, width: int = 1200, theme: Theme = "light") -> It
 
 
 @contextmanager
-def visiting(profile: BrowserContext, url: str) -> Iterator[Visit]:
+def visiting(profile: BrowserContext, url: str, way: Way = "text") -> Iterator[Visit]:
     """A visit, checked when it ends; the profile then forgets what the page has kept, and closes what was opened."""
     before = set(profile.pages)
-    visit = Visit(profile.new_page(), url)
+    visit = Visit(profile.new_page(), url, way)
     try:
         yield visit
         visit.check()
     finally:
         profile.set_offline(False)
         for page in set(profile.pages) - before:
+            if page.url.startswith(url):
+                page.evaluate("localStorage.clear()")
             page.close()
-        for page in before:
-            page.evaluate("localStorage.clear()")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urljoin
@@ -53,4 +54,27 @@ def profile(browser: Browser, url: str) -> Iterator[BrowserContext]:
 def visit(profile: BrowserContext, url: str) -> Iterator[Visit]:
     """A page in a profile that remembers nothing; when the test ends, nothing may have gone wrong behind it."""
     with visiting(profile, url) as visit:
+        yield visit
+
+
+@pytest.fixture(scope="session")
+def family_url(family_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a server over the royal family; maps are written beside a copy of the run."""
+    folder = tmp_path_factory.mktemp("family") / "family"
+    shutil.copytree(family_run, folder)
+    with serving(folder.with_name("log"), folder, "--port", 0) as server:
+        yield server.url
+
+
+@pytest.fixture
+def family(profile: BrowserContext, family_url: str) -> Iterator[Visit]:
+    """A page over the royal family, where queries are built by clicking."""
+    with visiting(profile, family_url, "build") as visit:
+        yield visit
+
+
+@pytest.fixture
+def building(profile: BrowserContext, url: str) -> Iterator[Visit]:
+    """A page over the awkward names, where queries are built by clicking."""
+    with visiting(profile, url, "build") as visit:
         yield visit

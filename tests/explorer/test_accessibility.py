@@ -26,6 +26,37 @@ def test_views(visit: Visit, name: str) -> None:
     assert_accessible(visit)
 
 
+@pytest.mark.parametrize(
+    "name", ["welcome", "intersection", "negation", "entity", "long name", "right to left", "nothing"]
+)
+def test_views_of_queries_that_are_built(building: Visit, name: str) -> None:
+    building.open(**PLACES[name])
+    assert_accessible(building)
+
+
+def test_menus_and_drawers(building: Visit) -> None:
+    building.open(q='"number 7"/next & "number 9"/^next')
+    building.chips.nth(1).click()
+    assert_accessible(building)
+    building.page.keyboard.press("Escape")
+    expect(building.chips.nth(1)).to_be_focused()
+    building.page.get_by_role("button", name="Go on from these").click()
+    expect(building.page.get_by_role("dialog").get_by_role("option").first).to_be_visible()
+    assert_accessible(building)
+    building.page.keyboard.press("Escape")
+    building.page.locator("summary", has_text="Share").click()
+    assert_accessible(building)
+    for name in ("Queries", "Help"):
+        building.page.get_by_role("button", name=name).click()
+        assert_accessible(building)
+        building.page.keyboard.press("Escape")
+
+
+def test_sparql(visit: Visit) -> None:
+    visit.open(q='"number 7"/next').page.get_by_role("button", name="SPARQL", exact=True).click()
+    assert_accessible(visit)
+
+
 def test_suggestions(visit: Visit) -> None:
     visit.open().box.fill('"number 7"/')
     expect(visit.options.first).to_be_visible()

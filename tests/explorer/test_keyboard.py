@@ -28,8 +28,11 @@ def test_a_whole_journey_by_keys(visit: Visit) -> None:
     expect(visit.answers.first).to_contain_text("number 8")
     expect(visit.page.get_by_role("status")).to_contain_text("1 known, 10 predicted")
 
-    for _ in range(5):  # the button, three options, the first answer
+    for _ in range(8):  # the button, three options, what can be done with the answers, the first of them
         keys.press("Tab")
+    expect(visit.page.locator(".share summary")).to_be_focused()
+    keys.press("Tab")  # the graph
+    keys.press("Tab")
     expect(visit.answers.first.get_by_role("button")).to_be_focused()
     keys.press("ArrowDown")
     expect(visit.answers.nth(1).get_by_role("button")).to_be_focused()
@@ -45,11 +48,10 @@ def test_a_whole_journey_by_keys(visit: Visit) -> None:
     keys.press("Enter")
     expect(visit.page.get_by_role("heading", level=1)).to_have_text("number 8")
     expect(visit.page.locator("#view")).to_be_focused()
-    keys.press("Tab")
-    expect(visit.page.get_by_role("button", name="Ask from here")).to_be_focused()
-    keys.press("Enter")
+    keys.press("/")
     expect(visit.box).to_be_focused()
     expect(visit.box).to_have_value('"number 8"/')
+    keys.press("End")
     expect(visit.options.first).to_be_visible()
 
 

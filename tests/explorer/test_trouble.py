@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Route, expect
 
 from tests.explorer.browser import Held, Visit
+from tests.explorer.world import ARABIC, LONG, write_star
 from tests.serving.processes import serving
 
 QUERY = '"number 7"/next'
@@ -29,7 +30,7 @@ def test_a_busy_server_is_asked_again_when_it_says(visit: Visit) -> None:
     visit.page.route("**/api/v1/ask", busy_twice)
     visit.open(q=QUERY)
     expect(visit.answers.first).to_contain_text("number 8")
-    assert len(asked) == 3
+    assert len(asked) >= 3  # then the histogram asks
 
 
 def test_a_server_that_is_gone_is_said_and_found_again(visit: Visit) -> None:
@@ -123,6 +124,92 @@ def test_options_ask_what_is_typed_and_not_yet_asked(visit: Visit) -> None:
     expect(visit.box).to_have_value('"number 30"/next')
     expect(visit.answers).to_have_count(6)
     expect(visit.answers.first).to_contain_text("number 31")
+
+
+def test_a_slow_search_says_how_far_it_is_and_can_be_cancelled(visit: Visit) -> None:
+    """The server is asked about the search; that of a held request is not there, which is said to nobody."""
+    visit.refused = {"ask"}
+    visit.open(q='"number 30"/next')
+    expect(visit.answers.first).to_contain_text("number 31")
+    held = Held(visit.page, "**/api/v1/ask")
+    visit.box.fill(QUERY)
+    visit.box.press("Enter")
+    held.wait()
+    search = visit.page.locator("#search")
+    expect(search.get_by_role("progressbar")).to_be_visible()
+    with visit.page.expect_request(lambda request: request.method == "DELETE") as cancelled:
+        search.get_by_role("button", name="Cancel").click()
+    assert "/api/v1/searches/page-" in cancelled.value.url
+    held.refuse(409, "cancelled", "the search was cancelled.")
+    expect(visit.alert).to_have_text("The search was cancelled.")
+    expect(search).to_be_hidden()
+    expect(visit.answers.first).to_contain_text("number 31")  # the old answers stay
+
+
+def test_a_server_that_stops_leaves_the_page_usable(browser: Browser, runs: list[Path], tmp_path: Path) -> None:
+    with browser.new_context() as context:
+        with serving(tmp_path / "log", runs[0], "--port", 0) as server:
+            visit = Visit(context.new_page(), server.url, "build").open(q=QUERY)
+            expect(visit.answers.first).to_contain_text("number 8")
+            expect(visit.page.locator(".offer").first).to_be_visible()
+            server.end()
+        visit.page.locator(".offer").first.click()
+        expect(visit.alert).to_have_text("The server does not answer. Is blockhole serve still running?")
+        expect(visit.answers.first).to_contain_text("number 8")
+        visit.page.get_by_role("button", name="Help").click()
+        expect(visit.page.get_by_role("dialog", name="Help")).to_be_visible()
+
+
+def test_a_run_that_goes_away_is_said(visit: Visit) -> None:
+    visit.refused = {"ask"}
+    visit.open(q=QUERY)
+    expect(visit.answers.first).to_be_visible()
+
+    def gone(route: Route) -> None:
+        message = "there is no run 'blockhole' here; the runs are complex."
+        place = {"field": "run", "text": "blockhole", "column": None, "end": None}
+        error = {"kind": "unknown_run", "message": message, "place": place, "nearest": ["complex"], "mended": []}
+        route.fulfill(status=404, body=json.dumps({"error": error, "request_id": "1"}))
+
+    visit.page.route("**/api/v1/ask", gone)
+    visit.box.fill('"number 30"/next')
+    visit.box.press("Enter")
+    expect(visit.alert).to_contain_text("There is no run 'blockhole' here; the runs are complex.")
+    expect(visit.answers.first).to_contain_text("number 8")
+
+
+def test_an_address_with_a_broken_query_leaves_the_page_usable(building: Visit) -> None:
+    building.refused = {"ask", "parse", "read"}
+    building.open(q="((((")
+    expect(building.alert).to_be_visible()
+    building.start("number 7")
+    expect(building.page.get_by_role("heading", level=1)).to_have_text("number 7")
+    expect(building.alert).to_have_count(0)
+
+
+def test_names_without_end_and_from_right_to_left_are_built_with(building: Visit) -> None:
+    building.open()
+    building.page.get_by_role("combobox", name="Start at").fill(ARABIC[:4])
+    building.page.get_by_role("option", name=ARABIC).click()
+    building.offer("next").click()
+    expect(building.chips).to_have_text([ARABIC, "next ›"])
+    expect(building.answers.first).to_contain_text("number 4")
+    building.open(q=f"{LONG}/next")
+    expect(building.chips.first).to_contain_text("…")
+    assert building.chips.first.evaluate("chip => chip.getBoundingClientRect().width") < 600
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_answers_are_counted_paged_and_saved(browser: Browser, tmp_path: Path) -> None:
+    run = write_star(tmp_path / "star", 100_000)
+    with serving(tmp_path / "log", run, "--port", 0) as server, browser.new_context() as context:
+        visit = Visit(context.new_page(), server.url, "build").open(q="hub/holds", only="known")
+        expect(visit.page.locator(".list h2")).to_have_text("10 of 100,000 known")
+        visit.page.get_by_role("button", name="100 more of 99,990").click()
+        expect(visit.answers).to_have_count(110)
+        rows = visit.saved(visit.page.get_by_role("button", name="CSV")).splitlines()
+        assert len(rows) == 100_001
+        visit.check()
 
 
 def test_a_server_with_a_key_shows_the_page_to_whoever_has_it(

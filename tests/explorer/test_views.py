@@ -7,12 +7,12 @@ import json
 import pytest
 from playwright.sync_api import Browser, Route, expect
 
-from tests.explorer.browser import THEMES, TWO_FRAMES, Theme, Visit, opened, visiting
-from tests.explorer.world import BOLD, HUB, IMAGE, LONG, SCRIPT, SPOKES
+from tests.explorer.browser import PATIENCE, THEMES, TWO_FRAMES, Theme, Visit, opened, visiting
+from tests.explorer.world import ARABIC, BOLD, HUB, IMAGE, LONG, SCRIPT, SPOKES
 
 QUERY = '"number 7"/next/double'
 OUTSIDE = """[...document.querySelectorAll("header *, main *")]
-    .filter(each => !each.closest(".layers, .unseen, .skip"))
+    .filter(each => !each.closest(".layers, .graph-drawing, .offers, .unseen, .skip"))
     .filter(each => each.getBoundingClientRect().left < 0 || each.getBoundingClientRect().right > innerWidth + 0.5)
     .map(each => each.outerHTML.slice(0, 200))"""
 """What the screen cuts off; the drawing may, since it scrolls by itself."""
@@ -26,6 +26,11 @@ PLACES: dict[str, dict[str, str]] = {
     "union": {"q": '"number 3"/next/double | "number 7"/next', "answer": "number 8"},
     "two runs": {"q": QUERY, "versus": "complex", "answer": "number 16"},
     "entity": {"entity": HUB},
+    "connection": {"entity": "number 7", "to": "number 9"},
+    "right to left": {"q": f'"{ARABIC}"/next', "answer": "number 4"},
+    "relation": {"relation": "next"},
+    "run": {"page": "run"},
+    "map": {"page": "map"},
     "markup": {"entity": SCRIPT},
     "long entity": {"entity": LONG},
     "nothing": {"q": '"remainder/1"/next', "only": "known"},
@@ -49,8 +54,8 @@ def test_two_runs_stand_side_by_side(visit: Visit) -> None:
             if name in names[1]
             else "not among those predicted at complex"
         )
-    left.locator(".answer").filter(has_text="number 16").get_by_role("button").click()
-    expect(visit.page.get_by_role("region", name="Why number 16")).to_have_count(2)
+    left.locator(".answer").first.get_by_role("button").click()
+    expect(visit.page.get_by_role("region", name=f"Why {names[0][0]}, ")).to_have_count(2)
     other = visit.page.get_by_role("link", name='"number 7"/double/next')
     other.click()
     expect(visit.box).to_have_value('"number 7"/double/next')
@@ -160,6 +165,24 @@ def test_markup_in_names_is_text_everywhere(visit: Visit) -> None:
     expect(visit.page.get_by_role("region", name=f"Why {SCRIPT}")).to_have_count(2)
     assert visit.page.locator("main script, main img, main b, main iframe").count() == 0
     assert "owned" not in visit.page.title().partition(" ·")[2]
+
+
+def test_markup_in_names_is_text_on_every_page(building: Visit) -> None:
+    building.page.emulate_media(reduced_motion="reduce")
+    building.open(q=f'"{SCRIPT}"/"{BOLD}"')
+    expect(building.chips.first).to_have_text(SCRIPT)
+    expect(building.answers.locator(".name").get_by_text(IMAGE).first).to_be_visible()
+    building.page.get_by_text("Draw as a graph").click()
+    expect(building.page.locator(".graph-entity title").get_by_text(SCRIPT).first).to_be_attached()
+    building.open(relation=BOLD)
+    expect(building.page.get_by_role("heading", level=1)).to_have_text(BOLD)
+    expect(building.page.get_by_role("link", name=SCRIPT).first).to_be_visible()
+    building.open(page="map")
+    expect(building.page.locator("canvas.map")).to_be_visible(timeout=4 * PATIENCE)
+    building.open(entity="number 1", to=IMAGE)
+    expect(building.page.locator(".paths li").first).to_be_visible()
+    assert building.page.locator("main script, main img, main b, main iframe").count() == 0
+    assert "owned" not in building.page.title()
 
 
 def test_a_query_with_markup_and_an_error_about_it_are_text(visit: Visit) -> None:

@@ -5,8 +5,17 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import numpy as np
+
 from blockhole.fitting import train
-from tests.answering.toys import write_clockwork
+from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.graph.vocabulary import Vocabulary
+from blockhole.models.catalogue import build_model
+from blockhole.runs.checkpoint import TrainingState
+from blockhole.runs.config import TrainConfig
+from blockhole.runs.writer import RunWriter
+from blockhole.training.steppers import AutogradStepper
+from tests.answering.toys import SIZES, write_clockwork
 
 SCRIPT = "<script>document.title='owned'</script>"
 IMAGE = "<img src=x onerror=\"document.title='owned'\">"
@@ -14,6 +23,8 @@ LONG = "a_name_that_goes_on_and_on_without_a_single_space_" * 60
 """Three thousand characters, as of a description that went into the wrong column."""
 HUB = 'the/hub of "all" \\ things'
 """An entity with many neighbours, whose name needs every kind of quoting."""
+ARABIC = "الملكة رانيا"
+"""A name that is read from right to left."""
 BOLD = "is <b>like</b>"
 SPOKES = 130
 
@@ -29,6 +40,7 @@ def make_runs(folder: Path) -> None:
         (SCRIPT, BOLD, IMAGE),
         (IMAGE, "next", "number 2"),
         (LONG, "next", "number 3"),
+        (ARABIC, "next", "number 4"),
         *((HUB, "holds", f"spoke {i:03d}") for i in range(SPOKES)),
     ]
     with (data / "train.tsv").open("a", encoding="utf-8") as file:
@@ -37,6 +49,22 @@ def make_runs(folder: Path) -> None:
     _train(data, folder / "complex", "complex", {"model.dim": 16})
     shutil.copytree(folder / "blockhole", folder / "bare")
     (folder / "bare" / "calibration.json").unlink()
+
+
+def write_star(folder: Path, spokes: int) -> Path:
+    """A run over one entity that holds so many others; its weights are random, as nobody asks for predictions."""
+    names = ["hub", *(f"spoke {i}" for i in range(spokes))]
+    triples = np.zeros((spokes, 3), dtype=np.int32)
+    triples[:, 2] = np.arange(1, spokes + 1)
+    graph = KnowledgeGraph(Vocabulary(names, "entity"), Vocabulary(["holds"], "relation"), triples)
+    config = TrainConfig(model=SIZES["blockhole"])
+    model = build_model(config.model, graph.num_entities, graph.num_relations, 0)
+    folder.mkdir()
+    writer = RunWriter(folder, model, AutogradStepper(model, config, graph))
+    writer.begin(config, graph)
+    writer.save(TrainingState(epoch=1), None, best_changed=False)
+    writer.close()
+    return folder
 
 
 def _train(data: Path, out: Path, model: str, size: dict[str, int]) -> None:

@@ -123,7 +123,7 @@ def test_what_browsers_say_of_the_page_that_asks(
         ("GET", "/"),
         ("GET", "/api/v1/runs"),
         ("GET", "/healthz"),
-        ("GET", "/static/main.js"),
+        ("GET", "/static/page.js"),
         ("POST", "/api/v1/runs/run/reload"),
     ],
 )

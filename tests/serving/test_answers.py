@@ -164,12 +164,12 @@ def test_health_metrics_and_the_page(client: httpx.Client) -> None:
     assert "process_resident_memory_bytes" in figures.text
     page = client.get("/")
     assert page.headers["content-type"].startswith("text/html")
-    assert client.get("/static/main.js").status_code == 200
+    assert client.get("/static/page.js").status_code == 200
 
 
 ADDRESSES = [
     "/",
-    "/static/main.js",
+    "/static/page.js",
     "/api/v1/runs",
     "/api/v1/entities?prefix=n",
     "/healthz",
@@ -195,7 +195,7 @@ def test_answers_are_not_kept(client: httpx.Client, address: str, policy: str) -
     assert client.get(address).headers["cache-control"] == policy
 
 
-@pytest.mark.parametrize("address", ["/", "/static/main.js"])
+@pytest.mark.parametrize("address", ["/", "/static/page.js"])
 def test_the_page_is_sent_again_only_where_it_has_changed(client: httpx.Client, address: str) -> None:
     first = client.get(address)
     assert first.headers["cache-control"] == "no-cache"
@@ -242,6 +242,13 @@ def test_the_openapi_document_has_every_route_and_examples(client: httpx.Client)
         "/api/v1/check",
         "/api/v1/explain",
         "/api/v1/paths",
+        "/api/v1/facets",
+        "/api/v1/read",
+        "/api/v1/translate",
+        "/api/v1/relation",
+        "/api/v1/run",
+        "/api/v1/map",
+        "/api/v1/validation",
         "/api/v1/searches/{search}",
         "/api/v1/entities",
         "/api/v1/relations",

@@ -14,11 +14,12 @@ from typing import cast
 
 import pytest
 
+from blockhole.answering.answers import Answers
 from blockhole.answering.engine import Engine, Question
 from blockhole.answering.known import NextRelations
 from blockhole.answering.proofs import explain
-from blockhole.answering.search import Bounds, Deadline, Search, Wanted
-from blockhole.errors import BlockholeError, OutOfTime, UnknownName
+from blockhole.answering.search import UNLIMITED, Bounds, Deadline, Search, Wanted
+from blockhole.errors import BlockholeError, Cancelled, OutOfTime
 from blockhole.graph.vocabulary import NameIndex, Vocabulary
 from blockhole.serving.lanes import LARGEST, Batcher, Lane
 from blockhole.serving.observing import Metrics
@@ -52,6 +53,11 @@ def test_a_lane_refuses_what_it_has_no_room_for_and_gives_up_in_time() -> None:
     asyncio.run(scenario())
 
 
+async def _ask(batcher: Batcher, engine: Engine, text: str, top: int = 10, deadline: Deadline = UNLIMITED) -> Answers:
+    encoded = engine.encode(text)
+    return await batcher.ask(engine, Question(encoded, top=top, deadline=deadline), encoded)
+
+
 def _batched(ask: Callable[[Batcher, Engine], object]) -> list[int]:
     """The sizes of the batches that a scenario makes."""
     sizes: list[int] = []
@@ -70,9 +76,9 @@ def _batched(ask: Callable[[Batcher, Engine], object]) -> list[int]:
 
 def test_questions_that_wait_are_answered_together_and_in_their_order() -> None:
     async def ask(batcher: Batcher, engine: Engine) -> None:
-        questions = [Question(f"e{i % 30}/r{i % 3}", top=1 + i % 5) for i in range(100)]
-        answers = await asyncio.gather(*(batcher.ask(engine, question) for question in questions))
-        assert list(answers) == [engine.ask(each.query, top=each.top) for each in questions]
+        questions = [(f"e{i % 30}/r{i % 3}", 1 + i % 5) for i in range(100)]
+        answers = await asyncio.gather(*(_ask(batcher, engine, text, top=top) for text, top in questions))
+        assert list(answers) == [engine.ask(text, top=top) for text, top in questions]
 
     sizes = _batched(ask)
     assert sizes[0] == 1  # the first finds the thread free
@@ -80,13 +86,45 @@ def test_questions_that_wait_are_answered_together_and_in_their_order() -> None:
     assert max(sizes) == LARGEST
 
 
+def test_a_question_of_several_hops_has_a_thread_to_itself() -> None:
+    async def ask(batcher: Batcher, engine: Engine) -> None:
+        texts = [f"e{i}/r0" if i % 2 else f"e{i}/r0/r1" for i in range(20)]
+        answers = await asyncio.gather(*(_ask(batcher, engine, text) for text in texts))
+        assert list(answers) == [engine.ask(text) for text in texts]
+
+    assert sorted(_batched(ask)) == [1] * 10 + [10]
+
+
+def test_who_waits_too_long_is_told_so_and_others_are_not() -> None:
+    async def scenario() -> None:
+        lane = Lane("test", threads=1, queue=10, timeout=0.2)
+        batcher, (engine, _) = Batcher(lane, lambda _: None), make_engine()
+        held = threading.Event()
+        blocking = lane.start(held.wait)
+        late = asyncio.gather(*(_ask(batcher, engine, "e1/r0") for _ in range(2)), return_exceptions=True)
+        await asyncio.sleep(0.15)
+        early = asyncio.ensure_future(_ask(batcher, engine, "e2/r0"))
+        for each in await late:
+            assert isinstance(each, Refusal)
+            assert each.problem.message.startswith("the search did not end within 0.2 s")
+        held.set()
+        await blocking
+        assert await early == engine.ask("e2/r0")
+        lane.close()
+
+    asyncio.run(scenario())
+
+
 def test_a_question_that_fails_fails_alone() -> None:
     async def ask(batcher: Batcher, engine: Engine) -> None:
-        texts = ["e1/r0", "e2/r0", "nobody/r0", "e3/r0"]
+        late = Deadline(60)
+        late.cancel()
+        deadlines = [UNLIMITED, UNLIMITED, late, UNLIMITED]
         outcomes = await asyncio.gather(
-            *(batcher.ask(engine, Question(text)) for text in texts), return_exceptions=True
+            *(_ask(batcher, engine, f"e{i}/r0", deadline=each) for i, each in enumerate(deadlines)),
+            return_exceptions=True,
         )
-        assert [isinstance(each, UnknownName) for each in outcomes] == [False, False, True, False]
+        assert [isinstance(each, Cancelled) for each in outcomes] == [False, False, True, False]
         assert not any(isinstance(each, BaseException) for each in outcomes if not isinstance(each, BlockholeError))
 
     assert sum(_batched(ask)) == 4
@@ -98,12 +136,10 @@ def test_a_bug_reaches_everybody_who_waits_for_it(monkeypatch: pytest.MonkeyPatc
 
     async def ask(batcher: Batcher, engine: Engine) -> None:
         with monkeypatch.context() as patched:
-            patched.setattr(Engine, "ask_together", broken)
-            outcomes = await asyncio.gather(
-                *(batcher.ask(engine, Question("e1/r0")) for _ in range(3)), return_exceptions=True
-            )
+            patched.setattr(Engine, "answers", broken)
+            outcomes = await asyncio.gather(*(_ask(batcher, engine, "e1/r0") for _ in range(3)), return_exceptions=True)
             assert [type(each) for each in outcomes] == [ZeroDivisionError] * 3
-        assert len(await batcher.ask(engine, Question("e1/r0"))) > 0  # and the next is answered
+        assert len(await _ask(batcher, engine, "e1/r0")) > 0  # and the next is answered
 
     _batched(ask)
 
@@ -112,7 +148,7 @@ def test_questions_for_different_runs_do_not_mix() -> None:
     async def ask(batcher: Batcher, engine: Engine) -> None:
         other, _ = make_engine(seed=5)
         engines = [engine, other] * 10
-        answers = await asyncio.gather(*(batcher.ask(each, Question("e1/r0")) for each in engines))
+        answers = await asyncio.gather(*(_ask(batcher, each, "e1/r0") for each in engines))
         assert list(answers) == [each.ask("e1/r0") for each in engines]
 
     _batched(ask)
@@ -120,12 +156,12 @@ def test_questions_for_different_runs_do_not_mix() -> None:
 
 def test_who_no_longer_waits_is_not_worked_for() -> None:
     async def ask(batcher: Batcher, engine: Engine) -> None:
-        first = asyncio.ensure_future(batcher.ask(engine, Question("e1/r0")))
-        gone = asyncio.ensure_future(batcher.ask(engine, Question("e2/r0")))
+        first = asyncio.ensure_future(_ask(batcher, engine, "e1/r0"))
+        gone = asyncio.ensure_future(_ask(batcher, engine, "e2/r0"))
         await asyncio.sleep(0)
         gone.cancel()
         await first
-        await batcher.ask(engine, Question("e3/r0"))
+        await _ask(batcher, engine, "e3/r0")
 
     assert _batched(ask) == [1, 1]
 
@@ -210,7 +246,7 @@ def test_explain_knows_how_long_it_may_take(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_search_says_how_far_it_is_and_can_be_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
     engine, _ = make_engine()
     service = Service(ServerSettings(timeout=60), Metrics())
-    body = AskBody(query=["e1/r0", "e2/r1"], candidates="typed", only=None, offset=0)
+    body = AskBody(query=["e1/r0/r1", "e2/r1/r0"], candidates="typed", only=None, offset=0)
 
     def endless(search: Search, _: Wanted) -> Bounds:
         while True:

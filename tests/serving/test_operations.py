@@ -80,7 +80,7 @@ def test_with_a_key_every_route_but_healthz_refuses_without_it(tight: ServerProc
         assert client.get("/healthz").status_code == 200
         document = client.get("/openapi.json", headers={"X-API-Key": "s3cret"}).json()
         routes = [(method, path) for path, methods in document["paths"].items() for method in methods]
-        routes += [("get", path) for path in ("/", "/static/main.js", "/openapi.json", "/nothing")]
+        routes += [("get", path) for path in ("/", "/static/page.js", "/openapi.json", "/nothing")]
         for method, path in routes:
             if path != "/healthz":
                 response = client.request(method, path)

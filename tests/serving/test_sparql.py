@@ -110,6 +110,17 @@ def test_the_format_is_the_one_that_accept_prefers(accept: str, media: str, clie
     assert "Accept" in answer.headers["vary"]
 
 
+def test_triples_are_of_rdf_1_2_where_accept_names_that_version(client: httpx.Client) -> None:
+    query = "CONSTRUCT { ?x :double ?y } { ?x :double ?y FILTER(?status = 'predicted') } LIMIT 1"
+    for accept, shown in (("text/turtle", "Statement"), ("text/turtle; version=1.2", "<<("), ("text/*", "Statement")):
+        answer = client.get("/sparql", params={"query": query}, headers={"Accept": accept})
+        assert answer.headers["content-type"].startswith("text/turtle")
+        assert ("version=1.2" in answer.headers["content-type"]) == (shown == "<<(")
+        assert shown in answer.text
+    answer = client.get("/sparql", params={"query": NEXT}, headers={"Accept": "text/csv; version=1.2"})
+    assert answer.headers["content-type"].startswith("text/csv")  # a parameter that says nothing here
+
+
 def test_results_are_those_of_the_engine(run: Path, client: httpx.Client) -> None:
     query = "SELECT ?x ?y ?probability { ?x :double ?y }"
     every: list[dict[str, Any]] = [{}, {"known": True}, {"threshold": 0.2}]
@@ -164,13 +175,15 @@ def test_what_is_refused(client: httpx.Client) -> None:
     assert "one graph" in refused(400, params={"query": NEXT, "default-graph-uri": "http://example.org/"})
     assert "16,384 at most" in refused(400, **asked(NEXT + " " * 20_000))
     assert "these are application/sparql-results+json, " in refused(406, **asked(NEXT), headers={"Accept": "image/png"})
-    assert "these are text/turtle, application/n-triples, application/rdf+xml and" in refused(
+    assert "these are text/turtle, application/n-triples, application/rdf+xml, " in refused(
         406, **asked("CONSTRUCT WHERE { ?x :next ?y }"), headers={"Accept": "text/csv"}
     )
     assert "application/sparql-query" in refused(415, method="POST", json={"query": NEXT})
     assert "UTF-8" in refused(400, method="POST", content=b"\xff", headers=DIRECT)
     assert "threshold" in refused(422, params={"query": NEXT, "threshold": "2"})
     assert "threshold" in refused(422, method="POST", data={"query": NEXT, "threshold": "much"})
+    assert "known must be true or false" in refused(422, method="POST", data={"query": NEXT, "known": "maybe"})
+    assert "'typed' or 'all'" in refused(422, method="POST", data={"query": NEXT, "candidates": "some"})
     assert "1,000,000 are allowed" in refused(
         422, **asked("SELECT * { ?a :next ?b . ?c :next ?d . ?e :next ?f . ?g :next ?h }")
     )

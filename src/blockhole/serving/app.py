@@ -7,15 +7,11 @@ import json
 import logging
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from hashlib import sha256
 from http import HTTPStatus
 from importlib import import_module
-from importlib.resources import files as resource_files
 from importlib.util import find_spec
-from mimetypes import guess_type
-from pathlib import Path as FilePath
 from typing import Annotated, Any, TypeAlias, final
 
 from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request
@@ -27,7 +23,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from blockhole import __version__
 from blockhole.answering.answers import AnswersReport
@@ -39,6 +35,8 @@ from blockhole.answering.search import Candidates
 from blockhole.errors import nearest_or_all, ought_to_be, quoted
 from blockhole.serving.front import ApiKey, Callers, Front, Hosts, failure_json, negotiated
 from blockhole.serving.observing import CONTENT_TYPE, Metrics, log
+from blockhole.serving.page import add_explorer
+from blockhole.serving.pictures import MapReport, Pictures, ValidationReport
 from blockhole.serving.protocol import (
     FORMATS,
     asked_in_body,
@@ -51,20 +49,26 @@ from blockhole.serving.schemas import (
     CheckBody,
     EntitiesReport,
     ExplainBody,
+    FacetsBody,
+    FacetsReport,
     Failure,
     Health,
     ParsedReport,
     PathsBody,
     Place,
     Problem,
+    ReadReport,
     Refusal,
+    RelationPage,
     RelationsReport,
+    RunPage,
     RunReport,
     RunsReport,
     SearchReport,
     SparqlQuestion,
     Success,
     SuggestionsReport,
+    TranslatedReport,
     refusing,
     too_large,
 )
@@ -84,6 +88,7 @@ class State:
     runs: ServedRuns
     service: Service
     metrics: Metrics
+    pictures: Pictures = field(default_factory=Pictures)
 
     async def reload(self, name: str) -> RunReport:
         """Load a run's folder anew; the log says where it lies, the response only its name."""
@@ -111,6 +116,7 @@ def build_app(state: State, settings: ServerSettings, host: str = "localhost") -
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
         await agents.close()
+        state.pictures.close()
         state.service.close()
 
     app = FastAPI(
@@ -134,9 +140,13 @@ def build_app(state: State, settings: ServerSettings, host: str = "localhost") -
     if find_spec("mcp") is not None:
         app.router.routes.append(Route(_AGENTS, agents, include_in_schema=False))
     key = None if settings.api_key is None else ApiKey(settings.api_key)
-    packed = GZipMiddleware(app, minimum_size=_COMPRESSED, compresslevel=5)
+    questions = _Questions(_packed(app), state)
     hosts, callers = Hosts(host, settings.allowed_hosts), Callers(settings.per_caller)
-    return Front(packed, state.metrics, hosts, key, callers, state.service.check_room, settings.cors_origins)
+    return Front(questions, state.metrics, hosts, key, callers, state.service.check_room, settings.cors_origins)
+
+
+def _packed(app: ASGIApp) -> ASGIApp:
+    return GZipMiddleware(app, minimum_size=_COMPRESSED, compresslevel=5)
 
 
 def _described(app: FastAPI) -> dict[str, Any]:
@@ -281,10 +291,72 @@ async def ask(body: AskBody, state: Serving, request: Request) -> Response:
     A list of queries has a list of results. As a table, of which `Accept` names the kind, there is a row an answer.
     """
     kind = negotiated(request.headers.getlist("accept"), [*_TABLES])
+    if not _TABLES[kind]:
+        return await _asked(state, body, request.state.request_id)
+    asked = await state.service.ask(state.runs.find(body.run), body, request.state.request_id)
+    return Response(await state.service.table(asked, _TABLES[kind]), media_type=kind)
+
+
+@final
+class _Questions:
+    """What most requests are, a question in JSON to `ask`, without the framework, which takes longer than answers.
+
+    Whatever is not quite that, a mistake above all, goes on to the route of that address as it came.
+    """
+
+    def __init__(self, app: ASGIApp, state: State) -> None:
+        self._app = app
+        self._state = state
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a question, or pass a request on."""
+        if scope["type"] != "http" or scope["path"] != "/api/v1/ask" or not _is_plain(scope):
+            await self._app(scope, receive, send)
+            return
+        received = [await self._receive(receive)]
+        while received[-1].get("more_body"):
+            received.append(await self._receive(receive))
+        try:
+            body = AskBody.model_validate(json.loads(b"".join(message["body"] for message in received)))
+        except (ValueError, KeyError, RecursionError):
+            await self._app(scope, _again(received, receive), send)
+            return
+        try:
+            response = await _asked(self._state, body, scope["state"]["request_id"])
+        except Refusal:
+            raise  # which is answered further out
+        except Exception as failure:
+            await (await _bug(Request(scope), failure))(scope, receive, send)
+            raise
+        answer: ASGIApp = response if len(response.body) < _COMPRESSED else _packed(response)
+        await answer(scope, receive, send)
+
+    async def _receive(self, receive: Receive) -> Message:
+        try:
+            return await receive()
+        except HTTPException:
+            raise too_large() from None
+
+
+def _is_plain(scope: Scope) -> bool:
+    """Whether it is a POST without parameters whose answer may be JSON."""
+    accept = [value for name, value in scope["headers"] if name == b"accept"]
+    return scope["method"] == "POST" and not scope["query_string"] and accept in ([], [b"*/*"], [b"application/json"])
+
+
+def _again(received: list[Message], receive: Receive) -> Receive:
+    """What has been received, and then the rest."""
+    messages = iter(received)
+
+    async def once_more() -> Message:
+        return next(messages, None) or await receive()
+
+    return once_more
+
+
+async def _asked(state: State, body: AskBody, request_id: str) -> Response:
     run = state.runs.find(body.run)
-    asked = await state.service.ask(run, body, request.state.request_id)
-    if _TABLES[kind]:
-        return Response(await state.service.table(asked, _TABLES[kind]), media_type=kind)
+    asked = await state.service.ask(run, body, request_id)
     return _success(run.name, asked[0].report if isinstance(body.query, str) else [each.report for each in asked])
 
 
@@ -307,6 +379,13 @@ async def paths(body: PathsBody, state: Serving, request: Request) -> Response:
     """The relation paths that lead from one entity to another."""
     run = state.runs.find(body.run)
     return _success(run.name, await state.service.paths(run, body, request.state.request_id))
+
+
+@router.post("/api/v1/facets", response_model=Success[FacetsReport], responses=_POST)
+async def facets(body: FacetsBody, state: Serving) -> Response:
+    """What the known answers to a query, and further entities, have in common: facts that several of them have."""
+    run = state.runs.find(body.run)
+    return _success(run.name, await state.service.facets(run, body))
 
 
 SearchId: TypeAlias = Annotated[
@@ -375,6 +454,65 @@ async def parse(
 ) -> Response:
     """The pieces of a query, and the queries that exchange two neighbouring hops of it."""
     return _success(None, state.service.parse(query))
+
+
+@router.get("/api/v1/read", response_model=Success[ReadReport], responses=_GET)
+async def read(
+    state: Serving,
+    query: Annotated[str, Query(max_length=MAX_TEXT, description="What was typed.", examples=["William/^fatherOf"])],
+    run_name: RunParameter = None,
+) -> Response:
+    """What a text is: the name of an entity, or a query, if need be with quotes around its names."""
+    run = state.runs.find(run_name)
+    return _success(run.name, await state.service.read(run, query))
+
+
+@router.get("/api/v1/translate", response_model=Success[TranslatedReport], responses=_GET)
+async def translate(
+    state: Serving,
+    query: Annotated[
+        str | None, Query(max_length=MAX_TEXT, description="A query.", examples=["William/^fatherOf"])
+    ] = None,
+    sparql: Annotated[str | None, Query(max_length=MAX_TEXT, description="A SPARQL SELECT of one variable.")] = None,
+    run_name: RunParameter = None,
+) -> Response:
+    """A query as SPARQL, or SPARQL as a query: one question in both languages."""
+    run = state.runs.find(run_name)
+    return _success(run.name, await state.service.translate(run, query, sparql))
+
+
+@router.get("/api/v1/relation", response_model=Success[RelationPage], responses=_GET)
+async def relation(
+    state: Serving,
+    name: Annotated[
+        str, Query(max_length=MAX_TEXT, description="Its name, ^ before an inverse.", examples=["fatherOf"])
+    ],
+    run_name: RunParameter = None,
+) -> Response:
+    """A relation: what it leads from and to, and examples of it."""
+    run = state.runs.find(run_name)
+    return _success(run.name, await state.service.relation(run, name))
+
+
+@router.get("/api/v1/run", response_model=Success[RunPage], responses=_GET)
+async def run_page(state: Serving, run_name: RunParameter = None) -> Response:
+    """A run: the settings it was trained with, and the figures of its training."""
+    run = state.runs.find(run_name)
+    return _success(run.name, await state.service.run_page(run))
+
+
+@router.get("/api/v1/map", response_model=Success[MapReport], responses=_GET)
+async def entity_map(state: Serving, run_name: RunParameter = None) -> Response:
+    """The entities of a run in the plane; the first request begins to make it, and later ones say how far it is."""
+    run = state.runs.find(run_name)
+    return _success(run.name, state.pictures.map(run))
+
+
+@router.get("/api/v1/validation", response_model=Success[ValidationReport], responses=_GET)
+async def validation(state: Serving, run_name: RunParameter = None) -> Response:
+    """How well a run predicts validation facts, where its data is here; made as the map is."""
+    run = state.runs.find(run_name)
+    return _success(run.name, state.pictures.validation(run))
 
 
 Limit: TypeAlias = Annotated[int, Query(json_schema_extra={"minimum": 1, "maximum": MAX_NEIGHBOURS})]
@@ -514,52 +652,6 @@ async def _sparql(request: Request, state: State, asked: SparqlQuestion) -> Resp
 async def metrics(state: Serving) -> Response:
     """Figures for Prometheus."""
     return Response(state.metrics.text(), media_type=CONTENT_TYPE)
-
-
-# The explorer page, the page of the API, and their files.
-
-_SHOWN = (".html", ".css", ".js", ".svg")
-
-
-@final
-class _File:
-    """A file of the page as it was when the server started, so that page and server always fit.
-
-    Browsers ask whether it has changed before they use it again.
-    """
-
-    def __init__(self, path: FilePath) -> None:
-        self._content = path.read_bytes()
-        self._type = guess_type(path.name)[0] or "application/octet-stream"
-        self._tag = f'W/"{sha256(self._content).hexdigest()[:16]}"'  # weak: it may come compressed
-
-    def respond(self, request: Request) -> Response:
-        headers = {"Cache-Control": "no-cache", "ETag": self._tag}
-        known = {tag.strip() for tag in request.headers.get("if-none-match", "").split(",")}
-        if self._tag in known or "*" in known:
-            return Response(status_code=304, headers=headers)
-        return Response(self._content, headers=headers, media_type=self._type)
-
-
-def add_explorer(app: FastAPI) -> None:
-    """Serve the page at /, that of the API at /docs, and their files below /static, and nothing else of the disk."""
-    folders = FilePath(__file__).with_name("explorer"), FilePath(str(resource_files("fastapi_swagger") / "resources"))
-    paths = [path for folder in folders for path in folder.iterdir() if path.suffix in _SHOWN]
-    files = {path.name: _File(path) for path in paths}
-
-    @app.get("/", include_in_schema=False)
-    async def explorer(request: Request) -> Response:
-        return files["index.html"].respond(request)
-
-    @app.get("/docs", include_in_schema=False)
-    async def docs(request: Request) -> Response:
-        return files["docs.html"].respond(request)
-
-    @app.get("/static/{name:path}", include_in_schema=False)
-    async def static(request: Request, name: str) -> Response:
-        if name not in files:
-            raise HTTPException(404)
-        return files[name].respond(request)
 
 
 # Failures: all have one shape.

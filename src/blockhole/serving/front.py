@@ -349,6 +349,8 @@ def negotiated(accept: Sequence[str], offers: Sequence[str]) -> str:
     liked: dict[str, float] = {}
     for part in ",".join(accept).split(","):
         kind, *parameters = (word.strip().lower() for word in part.split(";"))
+        versioned = next((f"{kind};{each}" for each in parameters if each.startswith("version=")), kind)
+        kind = versioned if versioned in offers else kind
         weight = next((each[2:] for each in parameters if each.startswith("q=")), "1")
         try:
             liked[kind] = float(weight)
@@ -356,7 +358,7 @@ def negotiated(accept: Sequence[str], offers: Sequence[str]) -> str:
             liked[kind] = 0.0
 
     def weight_of(offer: str) -> float:  # what is named more closely counts
-        kinds = (offer, f"{offer.partition('/')[0]}/*", "*/*")
+        kinds = (offer, f"{offer.partition('/')[0]}/*", "*/*")  # of a newer version only where it is named
         return next((liked[kind] for kind in kinds if kind in liked), 0.0)
 
     best = max(offers, key=weight_of)

@@ -11,7 +11,7 @@ from functools import partial
 from typing import NamedTuple, TypeVar, final
 
 from blockhole.answering.answers import Answers
-from blockhole.answering.engine import Engine, Question
+from blockhole.answering.engine import Encoded, Engine, Question
 from blockhole.errors import BlockholeError
 from blockhole.serving.schemas import busy, out_of_time
 
@@ -75,57 +75,91 @@ class Lane:
 
 
 LARGEST = 32
-"""Questions in a batch: a product of more rows is no faster for each, and all of them wait for its end."""
+"""Questions in a batch, all of which wait for its end; half of what 64 clients ask, so that one half is answered while
+the other is read and written."""
 
 
 class _Waiting(NamedTuple):
     engine: Engine
     question: Question
+    encoded: Encoded
     answered: asyncio.Future[Answers]
 
 
 @final
 class Batcher:
-    """Collects questions while every thread is busy; a free thread takes all that wait, so nobody waits for a clock."""
+    """Collects questions until a thread is free for them, so nobody waits for a clock.
+
+    Those of one hop are answered by a single thread, all that wait at once: along one relation they are one product,
+    and two threads would only halve it. Any other question has a thread to itself, and holds up nobody but its like.
+    """
 
     def __init__(self, lane: Lane, observe: Callable[[int], None]) -> None:
         self._lane = lane
         self._observe = observe
-        self._waiting: deque[_Waiting] = deque()
+        self._hops: deque[_Waiting] = deque()
+        self._others: deque[_Waiting] = deque()
+        self._unanswered: deque[tuple[float, asyncio.Future[Answers]]] = deque()
+        self._clock: asyncio.TimerHandle | None = None
         self._working = 0
+        self._has_batch = False
 
-    async def ask(self, engine: Engine, question: Question) -> Answers:
-        """The answers to a question; its names are known to be the engine's."""
+    async def ask(self, engine: Engine, question: Question, encoded: Encoded) -> Answers:
+        """The answers to a question, whose names are known to be the engine's."""
         with self._lane.admitted():
-            answered: asyncio.Future[Answers] = asyncio.get_running_loop().create_future()
-            self._waiting.append(_Waiting(engine, question, answered))
+            loop = asyncio.get_running_loop()
+            answered: asyncio.Future[Answers] = loop.create_future()
+            waiting = self._hops if encoded.is_hop else self._others
+            waiting.append(_Waiting(engine, question, encoded, answered))
+            self._unanswered.append((loop.time() + self._lane.timeout, answered))
+            if self._clock is None:
+                self._clock = loop.call_later(self._lane.timeout, self._end_late)
             self._start()
-            return await self._lane.in_time(answered)
+            return await answered
+
+    def _end_late(self) -> None:
+        """Refuse what has waited too long. All may wait equally long, so one clock does for all, for the oldest."""
+        loop = asyncio.get_running_loop()
+        while self._unanswered and (self._unanswered[0][0] <= loop.time() or self._unanswered[0][1].done()):
+            answered = self._unanswered.popleft()[1]
+            if not answered.done():
+                answered.set_exception(out_of_time(self._lane.timeout))
+        self._clock = None
+        if self._unanswered:
+            self._clock = loop.call_at(self._unanswered[0][0], self._end_late)
 
     def _start(self) -> None:
-        """Give what waits to a thread, where one is free."""
-        while self._waiting and self._working < self._lane.threads:
-            batch = self._take()
+        """Give what waits to threads that are free: of hops and others in turn, so that neither starves."""
+        while self._working < self._lane.threads:
+            batch = [] if self._has_batch else self._take(self._hops, LARGEST)
+            is_batch = bool(batch)
+            batch = batch or self._take(self._others, 1)
             if not batch:
-                continue
+                return
             self._observe(len(batch))
             self._working += 1
-            work = self._lane.start(partial(_answer, batch[0].engine, [each.question for each in batch]))
-            work.add_done_callback(partial(self._finish, batch))
+            self._has_batch |= is_batch
+            work = self._lane.start(
+                partial(_answer, batch[0].engine, [(each.question, each.encoded) for each in batch])
+            )
+            work.add_done_callback(partial(self._finish, batch, is_batch))
 
-    def _take(self) -> list[_Waiting]:
+    def _take(self, waiting: deque[_Waiting], most: int) -> list[_Waiting]:
         """The questions that have waited longest and are for the same engine, less those that nobody waits for."""
         batch: list[_Waiting] = []
-        while self._waiting and len(batch) < LARGEST:
-            if batch and self._waiting[0].engine is not batch[0].engine:
+        while waiting and len(batch) < most:
+            if batch and waiting[0].engine is not batch[0].engine:
                 break
-            each = self._waiting.popleft()
+            each = waiting.popleft()
             if not each.answered.done():
                 batch.append(each)
         return batch
 
-    def _finish(self, batch: list[_Waiting], work: asyncio.Future[list[Answers | BlockholeError]]) -> None:
+    def _finish(
+        self, batch: list[_Waiting], is_batch: bool, work: asyncio.Future[list[Answers | BlockholeError]]
+    ) -> None:
         self._working -= 1
+        self._has_batch &= not is_batch
         bug = asyncio.CancelledError() if work.cancelled() else work.exception()
         for i, each in enumerate(batch):
             if each.answered.done():
@@ -138,11 +172,11 @@ class Batcher:
         self._start()
 
 
-def _answer(engine: Engine, questions: list[Question]) -> list[Answers | BlockholeError]:
+def _answer(engine: Engine, asked: list[tuple[Question, Encoded]]) -> list[Answers | BlockholeError]:
     """The answers to each question, or why there are none."""
     try:
-        return [*engine.ask_together(questions)]
+        return [*engine.answers(asked)]
     except BlockholeError as failure:
-        if len(questions) == 1:
+        if len(asked) == 1:
             return [failure]
-    return [outcome for question in questions for outcome in _answer(engine, [question])]
+    return [outcome for each in asked for outcome in _answer(engine, [each])]

@@ -49,6 +49,9 @@ def log(level: int, event: str, *, failure: BaseException | None = None, **field
 
 def write_json_logs() -> None:
     """Send our log, uvicorn's, and warnings to standard error as JSON lines."""
+    # What a line does not say need not be found out for it, as the documentation of logging advises.
+    logging._srcfile = None
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonLines())
     for name, level in _LOGGERS:
@@ -83,6 +86,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
+        self._children: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         ProcessCollector(registry=self._registry)
         PlatformCollector(registry=self._registry)
         self._requests = Counter(
@@ -115,8 +119,12 @@ class Metrics:
 
     def count(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request."""
-        self._requests.labels(method if method in _METHODS else "other", route, str(status)).inc()
-        self._seconds.labels(route).observe(seconds)
+        key = method if method in _METHODS else "other", route, status
+        if key not in self._children:  # finding them takes longer than counting
+            self._children[key] = self._requests.labels(key[0], route, str(status)), self._seconds.labels(route)
+        requests, times = self._children[key]
+        requests.inc()
+        times.observe(seconds)
 
     def count_reload(self, run: str, succeeded: bool) -> None:
         """Count an attempt to load a run anew."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import get_args
 from urllib.parse import parse_qsl
 
 from starlette.requests import Request
@@ -54,10 +55,21 @@ async def asked_in_body(request: Request, otherwise: SparqlQuestion) -> SparqlQu
         if "update" in form:
             raise _malformed("SPARQL Update is not supported: a run is read, never changed.")
         raise _malformed("the query is missing; send it as the body, or as the field query of a form.")
-    known = form["known"].lower() in ("true", "1") if "known" in form else otherwise.known
-    candidates: Candidates = "all" if form.get("candidates", otherwise.candidates) == "all" else "typed"
+    known = _TRUTH.get(form.get("known", str(otherwise.known)).lower())
+    if known is None:
+        raise _invalid("known", "known must be true or false.")
+    candidates = form.get("candidates", otherwise.candidates)
+    if candidates not in get_args(Candidates):
+        raise _invalid("candidates", "candidates is 'typed' or 'all'.")
     threshold, run = _threshold(form, otherwise.threshold), form.get("run", otherwise.run)
-    return SparqlQuestion(form["query"], known, threshold, candidates, run)
+    return SparqlQuestion(form["query"], known, threshold, "all" if candidates == "all" else "typed", run)
+
+
+_TRUTH = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+
+
+def _invalid(field: str, message: str) -> Refusal:
+    return Refusal(422, Problem(kind="invalid", message=message, place=Place(field=field)))
 
 
 def _threshold(form: Mapping[str, str], otherwise: float | None) -> float | None:
@@ -65,7 +77,7 @@ def _threshold(form: Mapping[str, str], otherwise: float | None) -> float | None
         return float(form["threshold"]) if "threshold" in form else otherwise
     except ValueError:
         message = f"threshold must be a probability above 0, at most 1, not {quoted(form['threshold'])}."
-        raise Refusal(422, Problem(kind="invalid", message=message, place=Place(field="threshold"))) from None
+        raise _invalid("threshold", message) from None
 
 
 def refuse_data_sets(parameters: Mapping[str, str]) -> None:

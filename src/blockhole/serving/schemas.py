@@ -11,6 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Fiel
 
 from blockhole.answering.answers import Status
 from blockhole.answering.connections import LONGEST
+from blockhole.answering.overview import RelationOverview, Shared
 from blockhole.answering.search import Candidates
 from blockhole.errors import (
     BlockholeError,
@@ -24,8 +25,20 @@ from blockhole.errors import (
     UndefinedPath,
     UnknownName,
 )
-from blockhole.queries.language import Piece, lex, pieces, write_name
-from blockhole.serving.settings import MAX_ANSWERS, MAX_BODY, MAX_PATHS, MAX_PROOFS, MAX_QUERIES, MAX_TEXT
+from blockhole.queries.language import (
+    Anchor,
+    Intersection,
+    Negation,
+    Node,
+    Piece,
+    Projection,
+    Union,
+    lex,
+    pieces,
+    write_name,
+)
+from blockhole.queries.repairs import repairs
+from blockhole.serving.settings import MAX_ANSWERS, MAX_BODY, MAX_NAMED, MAX_PATHS, MAX_PROOFS, MAX_QUERIES, MAX_TEXT
 
 Result = TypeVar("Result")
 
@@ -86,7 +99,7 @@ class AskBody(Body):
         | Annotated[list[QueryText], Field(min_length=1, max_length=MAX_QUERIES), Tag("many")],
         Discriminator(_one_or_many),
     ] = Field(examples=["William/^fatherOf/brotherOf/fatherOf"])
-    top: WholeNumber = _most(MAX_ANSWERS, 10, "How many answers.")
+    top: WholeNumber = _most(MAX_ANSWERS, 10, "How many answers of each list; with only known ones, 1,000,000 at most.")
     candidates: Literal["typed", "all"] = Field(
         "typed", description="What a hop can lead to: entities that its relation takes in the graph, or any."
     )
@@ -107,6 +120,15 @@ class ExplainBody(Body):
     query: QueryText
     entity: EntityName
     top: WholeNumber = _most(MAX_PROOFS, 5, "How many proofs.")
+
+
+class FacetsBody(Body):
+    """What the answers to a query have in common."""
+
+    query: QueryText
+    entities: list[EntityName] = Field(
+        [], max_length=MAX_NAMED, description="Further answers that count, such as predicted ones that are shown."
+    )
 
 
 class PathsBody(Body):
@@ -163,7 +185,8 @@ class Place(BaseModel):
 class Problem(BaseModel):
     """What went wrong: `message` is the sentence that the command line prints; `nearest` are names that look alike.
 
-    `mended` has, for each of these, the text with that name in the place of the wrong one.
+    `mended` has, for each of these, the text with that name in the place of the wrong one; without `nearest`,
+    texts that are queries and close to the one that is none.
     """
 
     kind: str
@@ -257,12 +280,131 @@ class Reordered:
 
 @final
 @dataclass(frozen=True, slots=True)
+class NameReport:
+    """A name as it is, and as queries hold it."""
+
+    name: str
+    text: str
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class HopReport:
+    """A hop: its relation, which way, and as queries hold it."""
+
+    name: str
+    inverse: bool
+    text: str
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class BranchReport:
+    """A part of a query: it starts at `entity`, or where its `parts` are `joined`, and follows `hops`."""
+
+    negated: bool
+    entity: NameReport | None
+    joined: Literal["and", "or"] | None
+    parts: tuple[BranchReport, ...]
+    hops: tuple[HopReport, ...]
+
+    @classmethod
+    def of(cls, node: Node) -> BranchReport:
+        """A node of a query as people put it together."""
+        negated = isinstance(node, Negation)
+        node = node.of if isinstance(node, Negation) else node
+        hops: list[HopReport] = []
+        while isinstance(node, Projection):
+            hops.insert(0, HopReport(node.hop.relation, node.hop.inverse, str(node.hop)))
+            node = node.of
+        if isinstance(node, Anchor):
+            return cls(negated, NameReport(node.entity, write_name(node.entity)), None, (), tuple(hops))
+        assert isinstance(node, Intersection | Union)  # a negation that hops follow is refused
+        parts = tuple(map(cls.of, node.parts))
+        return cls(negated, None, "and" if isinstance(node, Intersection) else "or", parts, tuple(hops))
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class ParsedReport:
     """A query taken apart, and the same relations in `orders` that differ by one exchange of neighbours."""
 
     query: str
     pieces: tuple[PieceReport, ...]
+    tree: BranchReport
     orders: tuple[Reordered, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ReadReport:
+    """What a text is: the name of an `entity`, or a `query`; `repaired` if that is not quite what was typed."""
+
+    entity: str | None
+    query: str | None
+    repaired: bool
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class TranslatedReport:
+    """One question in both languages."""
+
+    query: str
+    sparql: str
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class FacetsReport:
+    """What the known answers to a query, and others that were named, have in common; `entities` is how many these are.
+
+    A facet's `branch`, joined to the query by &, leaves those that have it.
+    """
+
+    query: str
+    entities: int
+    facets: tuple[Shared, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RuleReport:
+    """A rule that a relation takes part in, in words of the query language, and what it is worth."""
+
+    text: str
+    confidence: float
+    support: int
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RelationPage:
+    """A relation, and the `rules` it takes part in, None where none were mined."""
+
+    relation: RelationOverview
+    rules: tuple[RuleReport, ...] | None
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Training:
+    """One line of figures: `value` by `epoch`."""
+
+    name: str
+    epoch: tuple[float, ...]
+    value: tuple[float, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RunPage:
+    """A run: what it is, the settings it was trained with, and the figures of its training."""
+
+    run: RunReport
+    settings: dict[str, str]
+    curves: tuple[Training, ...]
+    brier: float | None
 
 
 @final
@@ -287,12 +429,13 @@ class EntitiesReport:
 @final
 @dataclass(frozen=True, slots=True)
 class RelationReport:
-    """A relation that may come next; `known` if facts lead on over it, `entities` how many have a fact of it."""
+    """A relation that may come next; `known` if `facts` lead on over it, `entities` how many have a fact of it."""
 
     name: str
     inverse: bool
     text: str
     known: bool
+    facts: int
     entities: int
 
 
@@ -382,6 +525,7 @@ class Refusal(Exception):
         mended: tuple[str, ...] = ()
         if isinstance(failure, QuerySyntaxError):
             place = _place(fields, failure.text, failure.column, _end_of_mistake(failure.text, failure.column))
+            mended = tuple(repairs(failure.text))
         elif isinstance(failure, SparqlError):
             place = _place(fields, failure.text, failure.place, min(failure.place + 1, len(failure.text)))
             nearest = failure.nearest

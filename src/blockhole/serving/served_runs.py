@@ -17,7 +17,16 @@ from blockhole.graph.vocabulary import NameIndex
 from blockhole.queries.language import Hop, Query, encode_tree, find_plan, parse
 from blockhole.runs.checkpoint import map_best_weights
 from blockhole.runs.run import Run
-from blockhole.serving.schemas import Example, Place, Problem, Refusal, RunReport, pieces_of
+from blockhole.serving.schemas import (
+    Example,
+    Place,
+    Problem,
+    Refusal,
+    RunPage,
+    RunReport,
+    Training,
+    pieces_of,
+)
 
 
 @final
@@ -58,6 +67,29 @@ class ServedRun:
             examples=tuple(examples),
         )
         return cls(name, folder, engine, NameIndex(engine.graph.entities.names), following, report)
+
+
+def run_page(run: ServedRun) -> RunPage:
+    """The settings and the figures of a run's training; where its folder is gone, what is in memory of it."""
+    settings: dict[str, str] = {}
+    curves: list[Training] = []
+    if run.folder.is_dir():
+        opened = Run.open(run.folder)
+        for part, values in opened.config.model_dump(mode="json").items():
+            if isinstance(values, dict):
+                settings |= {f"{part}.{name}": str(value) for name, value in values.items() if value is not None}
+        found: dict[str, list[tuple[float, float]]] = {}
+        for line in opened.metrics():
+            event, epoch = line.get("event"), line.get("epoch")
+            for name, value in line.items():
+                figure = isinstance(value, int | float) and name not in ("epoch", "seconds")
+                if figure and isinstance(epoch, int | float) and isinstance(value, int | float):
+                    found.setdefault(f"{event} {name}", []).append((float(epoch), float(value)))
+        for name, points in found.items():
+            epochs, values = zip(*points, strict=True)
+            curves.append(Training(name, epochs, values))
+    calibration = run.engine.calibration
+    return RunPage(run.report, settings, tuple(curves), None if calibration is None else calibration.brier)
 
 
 @final

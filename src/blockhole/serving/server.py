@@ -153,6 +153,39 @@ class _OrderlyServer(Server):
 # how long the response waits to be read: a byte a second, or none, would hold a connection for ever.
 
 
+@final
+class _Joining:
+    """A transport that sends what is written in one go together: uvicorn writes head and body of a response apart.
+
+    Each of them would be a packet, and wake whoever reads.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._pending: list[bytes] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        if not self._pending:
+            self._loop.call_soon(self.flush)
+        self._pending.append(data)
+
+    def close(self) -> None:
+        self.flush()
+        self._transport.close()
+
+    def get_write_buffer_size(self) -> int:
+        return sum(map(len, self._pending)) + self._transport.get_write_buffer_size()
+
+    def flush(self) -> None:
+        if self._pending:
+            self._transport.write(b"".join(self._pending))
+            self._pending.clear()
+
+
 class ImpatientProtocol(HttpToolsProtocol):
     """A request must be complete within `receive_seconds` of its beginning, a first one of the connection's.
 
@@ -181,7 +214,7 @@ class ImpatientProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a request, if there is room for one more connection."""
-        super().connection_made(transport)
+        super().connection_made(_Joining(transport, self.loop))  # type: ignore[arg-type]
         if len(self.connections) > MAX_CONNECTIONS:
             self._refuse(503, "busy", "the server has as many connections as it can hold; ask again in a second.")
             return
@@ -278,6 +311,7 @@ class ImpatientProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """All is written; what the system has not taken yet, the client has to make room for."""
+        self.transport.flush()  # type: ignore[attr-defined]
         super().on_response_complete()
         if self.pipeline and not self.transport.is_closing():
             self.flow.pause_reading()  # what came with this request is answered before more is read

@@ -9,38 +9,57 @@ from io import BytesIO
 from time import perf_counter
 from typing import NamedTuple, final
 
+import numpy as np
+
 from blockhole.answering.answers import Answers, AnswersReport, answers_frame
 from blockhole.answering.connections import PathsReport, paths
 from blockhole.answering.engine import Question, Verdict, check_top, not_calibrated
 from blockhole.answering.known import Neighbourhood, neighbourhood
+from blockhole.answering.overview import relation_overview, shared_facts
 from blockhole.answering.proofs import Explanation, explain
 from blockhole.answering.search import Deadline
 from blockhole.answering.sparql.results import Solutions, Statements, Truth
+from blockhole.answering.sparql.writing import as_sparql, from_sparql
 from blockhole.errors import ConfigError, QueryError, RunError
 from blockhole.files.tables import write_rows
-from blockhole.queries.language import Query, encode_hop, parse, pieces
+from blockhole.queries.language import Query, encode_entity, encode_hop, parse, pieces
 from blockhole.serving.lanes import Batcher, Lane
 from blockhole.serving.observing import Metrics
 from blockhole.serving.schemas import (
     AskBody,
+    BranchReport,
     CheckBody,
     EntitiesReport,
     ExplainBody,
+    FacetsBody,
+    FacetsReport,
     ParsedReport,
     PathsBody,
     Problem,
+    ReadReport,
     Refusal,
+    RelationPage,
     RelationsReport,
     Reordered,
+    RunPage,
     SearchReport,
     SparqlQuestion,
     SuggestionsReport,
+    TranslatedReport,
     pieces_of,
     refusing,
 )
-from blockhole.serving.served_runs import ServedRun
-from blockhole.serving.settings import MAX_ANSWERS, MAX_NAMES, MAX_NEIGHBOURS, MAX_PATHS, MAX_PROOFS, ServerSettings
-from blockhole.serving.suggestions import beginning_as, find_entities, relations_after, suggest
+from blockhole.serving.served_runs import ServedRun, run_page
+from blockhole.serving.settings import (
+    MAX_ANSWERS,
+    MAX_KNOWN,
+    MAX_NAMES,
+    MAX_NEIGHBOURS,
+    MAX_PATHS,
+    MAX_PROOFS,
+    ServerSettings,
+)
+from blockhole.serving.suggestions import beginning_as, find_entities, read_text, relations_after, suggest
 
 
 class Asked(NamedTuple):
@@ -62,6 +81,11 @@ LANES = {
     "/api/v1/entity": "short",
     "/api/v1/entities": "short",
     "/api/v1/relations": "short",
+    "/api/v1/relation": "short",
+    "/api/v1/read": "short",
+    "/api/v1/translate": "short",
+    "/api/v1/facets": "short",
+    "/api/v1/run": "short",
     "/api/v1/explain": "long",
     "/api/v1/paths": "long",
     "/sparql": "sparql",
@@ -128,7 +152,7 @@ class Service:
     async def ask(self, run: ServedRun, body: AskBody, request: str | None = None) -> list[Asked]:
         """Ranked answers to each question; those that come at the same time are answered together."""
         began = perf_counter()
-        _check_top(body.top, MAX_ANSWERS)
+        _check_top(body.top, MAX_KNOWN if body.only == "known" and isinstance(body.query, str) else MAX_ANSWERS)
         _check_offset(body.offset)
         found = []
         with self._searching(request) as deadline:
@@ -139,7 +163,7 @@ class Service:
                     if encoded is None:  # says why, and what looks alike
                         encoded = await self._lanes["short"].run(partial(run.engine.encode, query))
                     question = Question(encoded, body.top, body.candidates, body.only, body.offset, deadline)
-                    answers = await self._batcher.ask(run.engine, question)
+                    answers = await self._batcher.ask(run.engine, question, encoded)
                 found.append(Asked(answers, perf_counter() - began))
                 began = perf_counter()
         return found
@@ -210,7 +234,54 @@ class Service:
         with refusing({"name": name, "relation": relation}):
             return await self._lanes["short"].run(work)
 
+    async def facets(self, run: ServedRun, body: FacetsBody) -> FacetsReport:
+        """What the known answers to a query and some further entities have in common."""
+        engine = run.engine
+
+        def work() -> FacetsReport:
+            encoded = engine.encode(self._parse(body.query))
+            others = [encode_entity(name, engine.graph.entities, engine.graph.relations) for name in body.entities]
+            entities = np.unique(np.append(engine.known.plan_answers(encoded.plan), np.array(others, dtype=np.int32)))
+            shared = shared_facts(engine.graph, entities.astype(np.int64))
+            return FacetsReport(str(encoded.query), len(entities), tuple(shared))
+
+        with refusing({"query": body.query, **{f"entities.{i}": name for i, name in enumerate(body.entities)}}):
+            return await self._lanes["short"].run(work)
+
+    # Relations and runs as pages.
+
+    async def relation(self, run: ServedRun, name: str) -> RelationPage:
+        """What a relation is."""
+        with refusing({"name": name}):
+            overview = await self._lanes["short"].run(partial(relation_overview, run.engine.known, name))
+        return RelationPage(overview, None)
+
+    async def run_page(self, run: ServedRun) -> RunPage:
+        """What a run is, and how it was trained."""
+        with refusing({"run": run.name}):
+            return await self._lanes["short"].run(partial(run_page, run))
+
     # Queries that are being typed.
+
+    async def read(self, run: ServedRun, text: str) -> ReadReport:
+        """What a text is: an entity or a query."""
+        with refusing({"query": text, "query ": text.strip()}):
+            self._check_length(_typed_hops(text))
+            return await self._lanes["short"].run(partial(read_text, run, text))
+
+    async def translate(self, run: ServedRun, query: str | None, sparql: str | None) -> TranslatedReport:
+        """A question in both languages, from either."""
+        if (query is None) == (sparql is None):
+            message = "give one of query and sparql; what it is in the other language comes back."
+            raise Refusal(422, Problem(kind="invalid", message=message))
+
+        def work() -> TranslatedReport:
+            meant = self._parse(query) if query is not None else from_sparql(sparql or "", run.engine)
+            encoded = run.engine.encode(meant)
+            return TranslatedReport(str(encoded.query), as_sparql(encoded.query, run.engine.graph))
+
+        with refusing({"query": query, "sparql": sparql}):
+            return await self._lanes["short"].run(work)
 
     async def complete(self, run: ServedRun, text: str, caret: int) -> SuggestionsReport:
         """What the name at the caret may become."""
@@ -244,7 +315,8 @@ class Service:
             if first != second:
                 orders[str(Query(source, (*hops[:at], second, first, *hops[at + 2 :])))] = None
         own = str(query)
-        return ParsedReport(own, pieces_of(own), tuple(Reordered(each, pieces_of(each)) for each in orders))
+        tree = BranchReport.of(query.root)
+        return ParsedReport(own, pieces_of(own), tree, tuple(Reordered(each, pieces_of(each)) for each in orders))
 
     def _parse(self, text: str) -> Query:
         query = parse(text)
@@ -268,6 +340,8 @@ def _require_calibration(run: ServedRun) -> None:
 
 
 def _check_top(top: int, most: int) -> None:
+    if 1 <= top <= most:
+        return
     with refusing({}, setting="top"):
         check_top(top)
         if top > most:
@@ -275,8 +349,8 @@ def _check_top(top: int, most: int) -> None:
 
 
 def _check_offset(offset: int) -> None:
-    with refusing({}, setting="offset"):
-        if not 0 <= offset < 2**31:
+    if not 0 <= offset < 2**31:
+        with refusing({}, setting="offset"):
             raise ConfigError(f"offset is a place in a list, at least 0; it cannot be {offset}.")
 
 

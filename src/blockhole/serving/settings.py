@@ -24,6 +24,8 @@ MAX_QUERIES = 100
 """Questions that one request may ask."""
 MAX_ANSWERS, MAX_PROOFS, MAX_PATHS, MAX_NAMES, MAX_NEIGHBOURS = 1000, 100, 1000, 1000, 200
 """The most that one request can ask for."""
+MAX_KNOWN, MAX_NAMED = 1_000_000, 200
+"""The most known answers, which cost little, and the most entities that a request can name."""
 
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9._-]+(:[0-9]{1,5})?")
 _HOST_NAME = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")

@@ -11,10 +11,24 @@ from rapidfuzz.process import extract
 
 from blockhole.errors import QueryError
 from blockhole.graph.vocabulary import NameIndex
-from blockhole.queries.language import Hop, Piece, encode_prefix, pieces, typed_hop, typed_name, write_name
+from blockhole.queries.language import (
+    Hop,
+    Piece,
+    encode_entity,
+    encode_prefix,
+    encode_tree,
+    find_plan,
+    parse,
+    pieces,
+    typed_hop,
+    typed_name,
+    write_name,
+)
+from blockhole.queries.repairs import repairs
 from blockhole.serving.schemas import (
     FoundEntity,
     PieceReport,
+    ReadReport,
     RelationReport,
     Suggestion,
     SuggestionsReport,
@@ -54,8 +68,8 @@ def _suggested_relations(run: ServedRun, piece: Piece) -> list[Suggestion]:
         return []
     fitting = [(_fit(each.name, piece.name), each) for each in following if each.inverse or not piece.inverse]
     fitting = [(fit, each) for fit, each in fitting if fit]
-    # Where a name has begun, a mark that was not typed comes after: William/bro means brotherOf before ^brotherOf.
-    fitting.sort(key=lambda found: (-found[0], found[1].inverse and piece.name != ""))
+    # A mark that was not typed comes after: William/bro means brotherOf before ^brotherOf, whatever facts say.
+    fitting.sort(key=lambda found: (-found[0], piece.name == "" and not found[1].known, found[1].inverse))
     suggestions = []
     for _, each in fitting[:MAX_NAMES]:
         first, last = _hit(each.name, piece.name)
@@ -82,6 +96,30 @@ def _hit(name: str, typed: str) -> tuple[int, int]:
     return (0, 0) if first < 0 else (first, first + len(typed))
 
 
+# Whole texts.
+
+
+def read_text(run: ServedRun, text: str) -> ReadReport:
+    """What a text is: the name of an entity, quoted or not, or a query, if need be with quotes around its names."""
+    graph, whole = run.engine.graph, text.strip()
+    named = pieces(whole)
+    alone = len(named) == 1 and named[0].kind == "entity"
+    for name in dict.fromkeys([whole, named[0].name.strip()] if alone else [whole]):
+        if name and (found := graph.entities.find(name)) is not None:
+            return ReadReport(graph.entities[found], None, False)
+    if alone:
+        alike = [graph.entities[i] for i in run.entities.beginning(named[0].name.strip(), 2)]
+        same = [name for name in alike if name.casefold() == named[0].name.strip().casefold()]
+        if len(same) == 1:
+            return ReadReport(same[0], None, True)
+        encode_entity(named[0].name.strip() or whole, graph.entities, graph.relations)  # raises what looks alike
+    meant = [each for each in repairs(whole) if find_plan(parse(each), graph) is not None]
+    if meant:
+        return ReadReport(None, meant[0], True)
+    encode_tree(whole, graph)  # raises what is wrong, if anything is
+    return ReadReport(None, whole, False)
+
+
 # Relations.
 
 
@@ -94,7 +132,9 @@ def relations_after(run: ServedRun, beginning: str | None) -> list[RelationRepor
         path = next_hop.after
     following = known.anywhere() if path is None else known.after(encode_prefix(path, graph))
     hops = [(Hop(*graph.relation_name(each.relation)), each) for each in following]
-    return [RelationReport(hop.relation, hop.inverse, str(hop), each.known, each.entities) for hop, each in hops]
+    return [
+        RelationReport(hop.relation, hop.inverse, str(hop), each.known, each.facts, each.entities) for hop, each in hops
+    ]
 
 
 def beginning_as(relations: Sequence[RelationReport], typed: str) -> list[RelationReport]:

@@ -11,6 +11,10 @@
  * @property {string} query empty for none
  * @property {string | null} answer the answer whose reason is open
  * @property {string | null} entity the entity whose page is shown, instead of a query
+ * @property {string | null} to the entity that it is to be connected with
+ * @property {string | null} relation the relation whose page is shown
+ * @property {"map" | "run" | null} page a page of the run
+ * @property {number} least the least probability of predicted answers that are shown
  * @property {"typed" | "all"} candidates
  * @property {"known" | "predicted" | "missing" | null} only `missing` is predicted, for this query alone
  * @property {number} top
@@ -29,12 +33,18 @@ function readPlace(search) {
   const given = new URLSearchParams(search);
   const only = given.get("only");
   const top = Number(given.get("top"));
+  const page = given.get("page");
+  const least = Number(given.get("least"));
   return {
     run: given.get("run"),
     versus: given.get("versus"),
     query: given.get("q") ?? "",
     answer: given.get("answer"),
     entity: given.get("entity"),
+    to: given.get("to"),
+    relation: given.get("relation"),
+    page: page === "map" || page === "run" ? page : null,
+    least: least > 0 && least < 1 ? least : 0,
     candidates: given.get("candidates") === "all" ? "all" : "typed",
     only: only === "known" || only === "predicted" || only === "missing" ? only : null,
     top: TOPS.includes(top) ? top : DEFAULT_TOP,
@@ -51,9 +61,16 @@ export function hrefOf(place) {
   const given = new URLSearchParams();
   if (place.run !== null) given.set("run", place.run);
   if (place.versus !== null) given.set("versus", place.versus);
-  if (place.entity !== null) given.set("entity", place.entity);
-  else if (place.query) given.set("q", place.query);
-  if (place.answer !== null && place.entity === null) given.set("answer", place.answer);
+  if (place.page !== null) given.set("page", place.page);
+  else if (place.relation !== null) given.set("relation", place.relation);
+  else if (place.entity !== null) {
+    given.set("entity", place.entity);
+    if (place.to !== null) given.set("to", place.to);
+  } else if (place.query) {
+    given.set("q", place.query);
+    if (place.answer !== null) given.set("answer", place.answer);
+    if (place.least > 0) given.set("least", String(place.least));
+  }
   if (place.candidates !== "typed") given.set("candidates", place.candidates);
   if (place.only !== null) given.set("only", place.only);
   if (place.top !== DEFAULT_TOP) given.set("top", String(place.top));
@@ -69,7 +86,8 @@ export function hrefOf(place) {
  * @returns {Place}
  */
 export function withQuery(place, query) {
-  return { ...place, query, answer: null, entity: null, only: place.only === "missing" ? null : place.only };
+  const only = place.only === "missing" ? null : place.only;
+  return { ...place, query, only, answer: null, entity: null, to: null, relation: null, page: null, least: 0 };
 }
 
 /**
@@ -81,6 +99,17 @@ export function withQuery(place, query) {
  */
 export function withEntity(place, entity) {
   return { ...withQuery(place, ""), entity };
+}
+
+/**
+ * The same run's page of a relation.
+ *
+ * @param {Place} place
+ * @param {string} relation
+ * @returns {Place}
+ */
+export function withRelation(place, relation) {
+  return { ...withQuery(place, ""), relation };
 }
 
 /**

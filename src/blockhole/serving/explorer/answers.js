@@ -6,17 +6,21 @@
  */
 
 import { go, here, hrefOf, statusOf, withQuery } from "./address.js";
-import { Failure, ask, parse } from "./api.js";
-import { breakable, element, percent, problem, queryCode, shorten, statusLabel } from "./elements.js";
+import { Failure, ask, explain, parse } from "./api.js";
+import { attempt, breakable, element, percent, problem, queryCode, shorten, statusLabel } from "./elements.js";
+import { Graph } from "./graph.js";
+import { remember } from "./notebook.js";
 import { reasonPanel } from "./reason.js";
+import { facetsOf, takeAway, thresholdOf } from "./sift.js";
 
 /** @typedef {import("./address.js").Place} Place */
 /** @typedef {import("./api.js").RunInfo} RunInfo */
-/** @typedef {{title: string, node: HTMLElement, summary: string, open?: (answer: string | null) => void}} View */
+/** @typedef {{title: string, node: HTMLElement, summary: string, update?: (place: Place | null) => void}} View */
 
 /** @typedef {import("./api.js").Status} Status */
 
-const MORE = 100; // known answers that a click adds
+const MORE = 100; // answers that a click adds
+const DRAWN = 8; // answers whose proofs are drawn as one graph
 
 let columns = 0;
 
@@ -27,16 +31,33 @@ let columns = 0;
  * @param {RunInfo} run
  * @param {AbortSignal} signal
  * @param {(text: string) => void} announce
+ * @param {string} search
  * @returns {Promise<View>}
  */
-export async function answersView(place, run, signal, announce) {
-  const column = await answerColumn(place, run, signal, announce);
-  column.open(place.answer);
+export async function answersView(place, run, signal, announce, search) {
+  const column = await answerColumn(place, run, signal, announce, search);
+  const threshold = run.calibrated && column.predicted.length > 0 ? thresholdOf(column) : null;
+  if (threshold !== null) column.predictedNode?.querySelector("h2")?.after(threshold.node);
+  const update = (/** @type {Place | null} */ now) => {
+    column.open(now?.answer ?? null);
+    threshold?.show(now?.least ?? 0);
+  };
+  update(place);
+  remember(hrefOf(withQuery(place, column.result.query)), column.result.query);
+  const isMany = column.result.known_count + column.predicted.length > 1;
   return {
     title: column.result.query,
-    node: element("div", {}, heading(column.result, run), uncalibrated(run), negated(column.result), column.node),
+    node: element(
+      "div",
+      {},
+      element("div", { class: "answers-head" }, heading(column.result, run), takeAway(column, announce)),
+      uncalibrated(run),
+      negated(column.result),
+      column.all.length > 0 && run.calibrated ? drawnAnswers(column) : null,
+      element("div", { class: "beside-facets" }, column.node, isMany ? facetsOf(column) : null),
+    ),
     summary: column.summary,
-    open: (answer) => column.open(answer),
+    update,
   };
 }
 
@@ -47,10 +68,11 @@ export async function answersView(place, run, signal, announce) {
  * @param {RunInfo} run
  * @param {AbortSignal} signal
  * @param {(text: string) => void} announce
+ * @param {string} [search]
  */
-async function answerColumn(place, run, signal, announce) {
+async function answerColumn(place, run, signal, announce, search) {
   const { query, top, candidates } = place;
-  const result = await ask({ run: run.name, query, top, candidates, only: statusOf(place) }, signal);
+  const result = await ask({ run: run.name, query, top, candidates, only: statusOf(place) }, signal, search);
   return new AnswerColumn({ ...place, run: run.name }, run, result, signal, announce);
 }
 
@@ -98,12 +120,52 @@ function uncalibrated(run) {
   );
 }
 
+/**
+ * The best proofs of the first answers as one graph, which then grows; it is drawn when it is opened.
+ *
+ * @param {AnswerColumn} column
+ */
+function drawnAnswers(column) {
+  const drawn = element("details", { class: "drawn" }, element("summary", {}, "Draw as a graph"));
+  drawn.addEventListener("toggle", () => {
+    if (!drawn.open || drawn.childElementCount > 1) return;
+    const { run, query } = column.place;
+    const shown = column.all.filter(({ row }) => !row.hidden).slice(0, DRAWN);
+    const centre = shown[0]?.answer.entity ?? "";
+    const graph = new Graph({ ...column.place, entity: centre }, run, column.signal, column.announce);
+    const refused = element("div");
+    drawn.append(graph.node, refused);
+    attempt(refused, column.signal, async () => {
+      for (const { answer } of shown) {
+        const { proofs } = await explain({ run, query, entity: answer.entity, top: 1 }, column.signal);
+        graph.entity(answer.entity).mark.classList.add("centre");
+        graph.addSteps(proofs.flatMap(({ tree }) => stepsOf(tree)));
+      }
+    });
+  });
+  return drawn;
+}
+
+/**
+ * The hops of a proof, from entity to entity.
+ *
+ * @param {import("./api.js").ProofNode} node
+ * @returns {import("./graph.js").Step[]}
+ */
+function stepsOf({ entity, relation, status, probability, parts }) {
+  const before = parts.flatMap(stepsOf);
+  if (relation === null) return before;
+  const inverse = relation.startsWith("^");
+  const name = relation.replace(/^\^/, "");
+  return [...before, { source: parts[0].entity, target: entity, name, inverse, status, probability }];
+}
+
 // A column of answers.
 
 /** @typedef {{answer: import("./api.js").Answer, rank: number, row: HTMLElement, button: HTMLElement}} Entry */
 
 /** The answers of one run in a column of their own: a list of known ones and one of predicted ones. */
-class AnswerColumn {
+export class AnswerColumn {
   /**
    * @param {Place & {run: string}} place
    * @param {RunInfo} run
@@ -126,6 +188,7 @@ class AnswerColumn {
     this.other = null;
     this.known = this.entries(result.answers, "known", 0);
     this.predicted = this.entries(result.answers, "predicted", 0);
+    this.predictedNode = this.predicted.length > 0 ? this.listOf("predicted") : null;
     this.node = element(
       "section",
       {
@@ -133,8 +196,8 @@ class AnswerColumn {
         "aria-label": `Answers of ${run.name}`,
         keydown: (/** @type {KeyboardEvent} */ key) => this.onKey(key),
       },
-      this.known.length > 0 ? this.knownList() : null,
-      this.predicted.length > 0 ? list(`${this.predicted.length} predicted`, this.predicted) : null,
+      this.known.length > 0 ? this.listOf("known") : null,
+      this.predictedNode,
       this.all.length === 0 ? nothing(place) : null,
     );
   }
@@ -162,39 +225,41 @@ class AnswerColumn {
     return `${counts.join(", ")}; the first is ${shorten(first.entity)}, ${first.status}`;
   }
 
-  /** The known answers; a button below them fetches more, while there are more. */
-  knownList() {
+  /**
+   * The answers of one status; a button below them fetches more, while there are more.
+   *
+   * @param {Status} status
+   */
+  listOf(status) {
+    const own = this[status];
     const more = element("button", { type: "button", class: "more" });
     const refused = element("div");
-    const node = list("", this.known, more, refused);
+    const node = list("", own, more, refused);
     const [heading, rows] = node.children;
+    let isWhole = status === "predicted" && own.length < this.place.top;
     const count = () => {
-      const left = this.result.known_count - this.known.length;
-      heading.textContent = this.knownCount;
-      more.textContent = `${Math.min(left, MORE)} more of ${left.toLocaleString("en")}`;
-      more.hidden = left === 0;
+      const left = this.result.known_count - own.length;
+      heading.textContent = status === "known" ? this.knownCount : `${own.length.toLocaleString("en")} predicted`;
+      more.textContent = status === "known" ? `${Math.min(left, MORE)} more of ${left.toLocaleString("en")}` : "More";
+      more.hidden = status === "known" ? left === 0 : isWhole;
+      if (status === "predicted") more.setAttribute("aria-label", "More predicted answers");
     };
     more.addEventListener("click", async () => {
       more.disabled = true;
-      refused.replaceChildren();
       const { run, query, candidates } = this.place;
-      const offset = this.known.length;
-      try {
-        const next = await ask({ run, query, candidates, only: "known", top: MORE, offset }, this.signal);
-        const added = this.entries(next.answers, "known", offset);
-        this.known.push(...added);
+      const offset = own.length;
+      await attempt(refused, this.signal, async () => {
+        const next = await ask({ run, query, candidates, only: status, top: MORE, offset }, this.signal);
+        const added = this.entries(next.answers, status, offset);
+        isWhole = status === "predicted" && added.length < MORE;
+        own.push(...added);
         rows.append(...added.map(({ row }) => row));
         this.showElsewhere();
         this.other?.column.showElsewhere();
         added[0]?.button.focus();
         count();
-      } catch (failure) {
-        if (this.signal.aborted) return;
-        if (!(failure instanceof Failure)) throw failure;
-        refused.replaceChildren(problem(failure, () => {}));
-      } finally {
-        more.disabled = false;
-      }
+      });
+      more.disabled = false;
     });
     count();
     return node;
@@ -218,8 +283,7 @@ class AnswerColumn {
     for (const { answer, rank: own, button } of this.all) {
       const rank = ranks.get(keyOf(answer));
       const move = rank === undefined ? "absent" : rank === own ? "same" : "moved";
-      const said =
-        rank === undefined ? `not among those ${answer.status} at ${name}` : `place ${rank} at ${name}`;
+      const said = rank === undefined ? `not among those ${answer.status} at ${name}` : `place ${rank} at ${name}`;
       button.querySelector(".elsewhere")?.remove();
       button.append(
         element(
@@ -290,7 +354,7 @@ class AnswerColumn {
       "button",
       { type: "button", "aria-expanded": "false", "aria-controls": this.id, click: toggle },
       element("span", { class: "rank", "aria-hidden": "true" }, String(rank)),
-      element("span", { class: "name", title: entity }, ...breakable(entity)),
+      element("span", { class: "name", title: entity, dir: "auto" }, ...breakable(entity)),
       statusLabel(status),
       probability === null ? scoreOnly(score) : probabilityBar(probability, status),
     );
@@ -366,7 +430,6 @@ function nothing(place) {
 
 // Two runs, side by side.
 
-
 /**
  * The answers of two runs; what is opened in one is opened in the other. A run that refuses the query, such as one of
  * another graph, says so in its column; where both refuse it, nothing is compared.
@@ -391,19 +454,17 @@ export async function compareView(place, runs, signal, announce) {
   const nodes = outcomes.map((outcome, at) => {
     const node = outcome instanceof AnswerColumn ? outcome.node : refusal(outcome);
     const notes = [uncalibrated(runs[at]), outcome instanceof AnswerColumn ? negated(outcome.result) : null];
-    node.prepend(
-      columnHeading(runs[at], runs[1 - at], columns.length === 2),
-      ...notes.filter((note) => note !== null),
-    );
+    node.prepend(columnHeading(runs[at], runs[1 - at], columns.length === 2), ...notes.filter((note) => note !== null));
     return node;
   });
-  const open = (/** @type {string | null} */ answer) => columns.forEach((column) => column.open(answer));
-  open(place.answer);
+  const update = (/** @type {Place | null} */ now) => columns.forEach((column) => column.open(now?.answer ?? null));
+  update(place);
+  remember(hrefOf(withQuery(place, columns[0].result.query)), columns[0].result.query);
   return {
     title: `${columns[0].result.query}: ${runs[0].name} beside ${runs[1].name}`,
     node: element("div", {}, orderLinks(place, orders), element("div", { class: "columns" }, ...nodes)),
     summary: outcomes.map((outcome, at) => `${runs[at].name}: ${summaryOf(outcome)}`).join(". "),
-    open,
+    update,
   };
 }
 

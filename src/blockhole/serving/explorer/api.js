@@ -26,9 +26,11 @@
  * @property {string | null} relation
  * @property {Status} status of the hop
  * @property {number} probability of the hop
+ * @property {RuleReason | null} rule that a predicted hop follows from, where one fits
  * @property {ProofNode[]} parts
  * @property {Exclusion[]} excluded
  */
+/** @typedef {{rule: string, pca_confidence: number, facts: string[][]}} RuleReason and the facts that fire it */
 /** @typedef {{probability: number, counterproof: ProofNode | null}} Exclusion how probable what is negated is */
 /** @typedef {{probability: number, tree: ProofNode}} Proof */
 /**
@@ -51,6 +53,50 @@
  * @property {string} text as the query has it
  */
 /** @typedef {{query: string, pieces: Piece[]}} Taken a query taken apart */
+/** @typedef {{name: string, text: string}} Named a name as it is, and as queries hold it */
+/** @typedef {Named & {inverse: boolean}} Hop */
+/**
+ * A part of a query: it starts at an entity, or where its parts are joined, and follows hops.
+ *
+ * @typedef {object} Branch
+ * @property {boolean} negated
+ * @property {Named | null} entity
+ * @property {"and" | "or" | null} joined
+ * @property {Branch[]} parts
+ * @property {Hop[]} hops
+ */
+/** @typedef {Hop & {known: boolean, facts: number, entities: number}} NextRelation */
+/** @typedef {Named & {match: "prefix" | "within" | "similar"}} FoundEntity */
+/**
+ * A fact that several entities have: `text` leads to `entity`, `branch` is the way back.
+ *
+ * @typedef {{name: string, inverse: boolean, text: string, entity: string, branch: string, count: number}} Facet
+ */
+/** @typedef {{path: string, length: number, probability: number, status: Status}} Connection */
+/** @typedef {{source: string, target: string, paths: Connection[]}} Connections */
+/** @typedef {{id: string, seconds: number, timeout: number, steps: number}} Search */
+/** @typedef {{entities: number, beside: {text: string, share: number}[], shared: Facet[]}} End */
+/**
+ * @typedef {object} RelationPage
+ * @property {{name: string, text: string, facts: number, domain: End, range: End,
+ *   examples: {source: string, target: string}[]}} relation
+ * @property {{text: string, confidence: number, support: number}[] | null} rules
+ */
+/** @typedef {{name: string, epoch: number[], value: number[]}} Curve */
+/** @typedef {{run: RunInfo, settings: Record<string, string>, curves: Curve[], brier: number | null}} RunPage */
+/**
+ * What takes longer than a request: `done` is the share of it that is made.
+ *
+ * @typedef {{state: "making" | "ready" | "missing", done: number, message: string | null}} Making
+ */
+/**
+ * @typedef {Making & {method: string | null, entities: string[], x: number[], y: number[], type: number[],
+ *   types: string[]}} EntityMap
+ */
+/**
+ * @typedef {Making & {facts: number, ece: number | null, bins: {probability: number, true: number, pairs: number}[],
+ *   relations: {text: string, facts: number, found: number}[]}} Validation
+ */
 /** @typedef {Taken & {candidates: "typed" | "all", words: string}} Example */
 /**
  * @typedef {object} Suggestion
@@ -71,6 +117,8 @@
  * @property {number} entities
  * @property {number} relations
  * @property {number} facts
+ * @property {number} parameters
+ * @property {number} epochs
  * @property {boolean} calibrated
  * @property {string | null} example
  * @property {Example[]} examples
@@ -107,14 +155,191 @@ export function getRuns(signal) {
 }
 
 /**
+ * @typedef {object} Question
+ * @property {string} run
+ * @property {string} query
+ * @property {number} top
+ * @property {string} candidates
+ * @property {Status | null} only
+ * @property {number} [offset]
+ */
+
+/**
  * The `top` best answers of each list, known and predicted, or of one alone, from `offset` on.
  *
- * @param {{run: string, query: string, top: number, candidates: string, only: Status | null, offset?: number}} question
+ * @param {Question} question
  * @param {AbortSignal} signal
+ * @param {string} [search] an id of the search, by which it can be watched and cancelled
  * @returns {Promise<Answers>}
  */
-export function ask(question, signal) {
+export function ask(question, signal, search) {
+  return post("api/v1/ask", question, signal, search === undefined ? {} : { "X-Request-Id": search });
+}
+
+/**
+ * The answers to several queries.
+ *
+ * @param {Omit<Question, "query"> & {query: string[]}} question
+ * @param {AbortSignal} signal
+ * @returns {Promise<Answers[]>}
+ */
+export function askMany(question, signal) {
   return post("api/v1/ask", question, signal);
+}
+
+/**
+ * Answers as a table in CSV.
+ *
+ * @param {Question} question
+ * @param {AbortSignal} signal
+ * @returns {Promise<string>}
+ */
+export async function askTable(question, signal) {
+  const headers = { "Content-Type": "application/json", Accept: "text/csv" };
+  const request = { method: "POST", headers, body: JSON.stringify(question), signal };
+  const { response, text } = await reach(urlOf("api/v1/ask"), request);
+  if (!response.ok) refuse(read(response, text).error);
+  return text;
+}
+
+/**
+ * How far a search is.
+ *
+ * @param {string} search
+ * @param {AbortSignal} signal
+ * @returns {Promise<Search>}
+ */
+export function getSearch(search, signal) {
+  return get(`api/v1/searches/${search}`, {}, signal);
+}
+
+/**
+ * @param {string} search
+ * @param {AbortSignal} signal
+ * @returns {Promise<Search>}
+ */
+export function cancelSearch(search, signal) {
+  return call(urlOf(`api/v1/searches/${search}`), { method: "DELETE", signal });
+}
+
+/**
+ * What the answers have in common.
+ *
+ * @param {{run: string, query: string, entities: string[]}} question
+ * @param {AbortSignal} signal
+ * @returns {Promise<{entities: number, facets: Facet[]}>}
+ */
+export function getFacets(question, signal) {
+  return post("api/v1/facets", question, signal);
+}
+
+/**
+ * The relation paths from one entity to another.
+ *
+ * @param {{run: string, source: string, target: string, max_length: number, top: number}} question
+ * @param {AbortSignal} signal
+ * @returns {Promise<Connections>}
+ */
+export function connect(question, signal) {
+  return post("api/v1/paths", question, signal);
+}
+
+/**
+ * Names of entities that what was typed may become.
+ *
+ * @param {{run: string, prefix: string, limit: number}} question
+ * @param {AbortSignal} signal
+ * @returns {Promise<{entities: FoundEntity[]}>}
+ */
+export function getEntities(question, signal) {
+  return get("api/v1/entities", question, signal);
+}
+
+/**
+ * The relations that make sense after the beginning of a query.
+ *
+ * @param {{run: string, after: string, limit: number}} question
+ * @param {AbortSignal} signal
+ * @returns {Promise<{relations: NextRelation[]}>}
+ */
+export function getRelations(question, signal) {
+  return get("api/v1/relations", question, signal);
+}
+
+/**
+ * What a text is: an entity, or a query, perhaps with quotes around its names.
+ *
+ * @param {{run: string, query: string}} question
+ * @param {AbortSignal} signal
+ * @returns {Promise<{entity: string | null, query: string | null, repaired: boolean}>}
+ */
+export function readText(question, signal) {
+  return get("api/v1/read", question, signal);
+}
+
+/**
+ * One question in both languages, from either.
+ *
+ * @param {{run: string, query?: string, sparql?: string}} question
+ * @param {AbortSignal} signal
+ * @returns {Promise<{query: string, sparql: string}>}
+ */
+export function translate(question, signal) {
+  return get("api/v1/translate", question, signal);
+}
+
+/**
+ * @param {{run: string, name: string}} question
+ * @param {AbortSignal} signal
+ * @returns {Promise<RelationPage>}
+ */
+export function getRelation(question, signal) {
+  return get("api/v1/relation", question, signal);
+}
+
+/**
+ * @param {{run: string}} question
+ * @param {AbortSignal} signal
+ * @returns {Promise<RunPage>}
+ */
+export function getRun(question, signal) {
+  return get("api/v1/run", question, signal);
+}
+
+/**
+ * @param {{run: string}} question
+ * @param {AbortSignal} signal
+ * @returns {Promise<EntityMap>}
+ */
+export function getMap(question, signal) {
+  return get("api/v1/map", question, signal);
+}
+
+/**
+ * @param {{run: string}} question
+ * @param {AbortSignal} signal
+ * @returns {Promise<Validation>}
+ */
+export function getValidation(question, signal) {
+  return get("api/v1/validation", question, signal);
+}
+
+/**
+ * What the server makes once, when it is there; `tell` hears how far it is.
+ *
+ * @template {Making} Made
+ * @param {() => Promise<Made>} look
+ * @param {(done: number) => void} tell
+ * @param {AbortSignal} signal
+ * @returns {Promise<Made>}
+ */
+export async function whenMade(look, tell, signal) {
+  for (;;) {
+    const made = await look();
+    if (made.state !== "making") return made;
+    tell(made.done);
+    await pause(0.5, signal);
+  }
 }
 
 /**
@@ -142,7 +367,7 @@ export function complete(question, signal) {
  *
  * @param {string} query
  * @param {AbortSignal} signal
- * @returns {Promise<Taken & {orders: Taken[]}>}
+ * @returns {Promise<Taken & {tree: Branch, orders: Taken[]}>}
  */
 export function parse(query, signal) {
   return get("api/v1/parse", { query }, signal);
@@ -174,9 +399,10 @@ function get(path, question, signal) {
  * @param {string} path
  * @param {object} question
  * @param {AbortSignal} signal
+ * @param {Record<string, string>} [more] headers
  */
-function post(path, question, signal) {
-  const headers = { "Content-Type": "application/json" };
+function post(path, question, signal, more = {}) {
+  const headers = { "Content-Type": "application/json", ...more };
   return call(urlOf(path), { method: "POST", headers, body: JSON.stringify(question), signal });
 }
 
@@ -195,10 +421,17 @@ async function call(url, request) {
     const { response, text } = await reach(url, request);
     const body = read(response, text);
     if (response.ok) return body.result;
-    const { kind, message, place, nearest, mended } = body.error;
-    if (kind !== "busy" || left === 0) throw new Failure(kind, message, place, nearest, mended);
+    if (body.error.kind !== "busy" || left === 0) refuse(body.error);
     await pause(Number(response.headers.get("Retry-After") ?? 1), request.signal);
   }
+}
+
+/**
+ * @param {{kind: string, message: string, place: Where | null, nearest: string[], mended?: string[]}} error
+ * @returns {never}
+ */
+function refuse({ kind, message, place, nearest, mended }) {
+  throw new Failure(kind, message, place, nearest, mended);
 }
 
 /**

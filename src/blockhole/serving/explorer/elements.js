@@ -5,6 +5,8 @@
  * @module
  */
 
+import { Failure } from "./api.js";
+
 /** @typedef {Node | string | null} Child */
 
 /**
@@ -109,6 +111,35 @@ export function counted(count, one, many) {
 
 // Names and queries.
 
+/**
+ * A relation in words: fatherOf is father of, and its inverse father of, backwards.
+ *
+ * @param {string} name
+ * @param {boolean} inverse
+ */
+export function inWords(name, inverse = false) {
+  const last = name.split(/[/#]/).filter(Boolean).at(-1) ?? name;
+  const words = last
+    .replace(/(\p{Ll})(\p{Lu})/gu, "$1 $2")
+    .replaceAll(/[_.]+/g, " ")
+    .trim()
+    .toLowerCase();
+  return shorten(words || name, 60) + (inverse ? ", backwards" : "");
+}
+
+/**
+ * A name as queries hold it, in quotes unless it is a plain word.
+ *
+ * @param {string} name
+ */
+export function quoteName(name) {
+  if (/^[\p{L}\p{N}_.:,'-]+$/u.test(name) && !["and", "or", "not"].includes(name)) return name;
+  const escaped = name.replace(/["\\]/g, "\\$&").replace(/[\u0000-\u001f\u007f-\u009f]/g, (letter) => {
+    return `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  });
+  return `"${escaped}"`;
+}
+
 const LONGEST_SHOWN = 160;
 const LONGEST_MESSAGE = 400;
 
@@ -188,13 +219,32 @@ export function problem(failure, mend) {
   const box = element("div", { class: "problem", role: "alert" }, element("p", {}, message));
   if (where === null || where.text === null || where.column === null) return box;
   box.append(pointedAt(where.text, where.column, where.end ?? where.column + 1));
-  if (where.field === "query" && nearest.length > 0) {
-    const buttons = nearest.map((name, at) =>
-      element("button", { type: "button", title: name, click: () => mend(mended[at]) }, shorten(name)),
-    );
+  if (where.field === "query" && mended.length > 0) {
+    const buttons = mended.map((query, at) => {
+      const label = nearest[at] ?? query;
+      return element("button", { type: "button", title: label, click: () => mend(query) }, shorten(label));
+    });
     box.append(element("p", { class: "remedies" }, "Take ", ...buttons));
   }
   return box;
+}
+
+/**
+ * Do what the server may refuse, and show in `room` why it did; nothing where the page has gone on meanwhile.
+ *
+ * @param {HTMLElement} room
+ * @param {AbortSignal} signal
+ * @param {() => Promise<void>} work
+ */
+export async function attempt(room, signal, work) {
+  room.replaceChildren();
+  try {
+    await work();
+  } catch (failure) {
+    if (signal.aborted) return;
+    if (!(failure instanceof Failure)) throw failure;
+    room.replaceChildren(problem(failure, () => {}));
+  }
 }
 
 /**

@@ -1,42 +1,143 @@
 /**
- * The page of an entity: the facts about it, by relation, a page of names at a time.
+ * The page of an entity: the graph around it, how it is connected with another, and the facts about it, by relation, a
+ * page of names at a time.
  *
  * @module
  */
 
-import { hrefOf, withEntity, withQuery } from "./address.js";
-import { Failure, getEntity } from "./api.js";
-import { breakable, counted, element, problem, shorten } from "./elements.js";
+import { go, here, hrefOf, withEntity, withQuery, withRelation } from "./address.js";
+import { connect, explain, getEntity } from "./api.js";
+import { attempt, breakable, counted, element, inWords, percent, shorten, statusMark } from "./elements.js";
+import { Graph } from "./graph.js";
+import { Picker, entityChoices } from "./picker.js";
+import { chainOf } from "./reason.js";
 
 /** @typedef {import("./address.js").Place} Place */
 
 const FIRST = 20;
 const MORE = 100;
+const CONNECTIONS = { max_length: 3, top: 12 };
+const LIKELY = 0.5; // the least probability of a predicted path that is drawn
 
 /**
  * @param {Place & {entity: string}} place
  * @param {import("./api.js").RunInfo} run
  * @param {AbortSignal} signal
- * @param {(beginning: string) => void} askFrom puts the beginning of a query into the box
+ * @param {(text: string) => void} announce
  * @returns {Promise<import("./answers.js").View>}
  */
-export async function entityView(place, run, signal, askFrom) {
+export async function entityView(place, run, signal, announce) {
   const found = await getEntity({ run: run.name, name: place.entity, limit: FIRST }, signal);
   const facts = `${counted(found.facts, "fact", "facts")} in ${run.name}`;
+  const graph = new Graph(place, run.name, signal, announce);
+  graph.begin(found);
   const node = element(
     "article",
     { class: "entity" },
     element(
       "header",
       {},
-      element("h1", { title: found.entity }, ...breakable(found.entity)),
+      element("h1", { title: found.entity, dir: "auto" }, ...breakable(found.entity)),
       element("p", { class: "muted" }, facts),
-      element("button", { type: "button", class: "primary", click: () => askFrom(`${found.text}/`) }, "Ask from here"),
     ),
+    connections(place, found, run, graph, signal),
+    graph.node,
     found.relations.length === 0 ? element("p", { class: "nothing" }, "The graph has no facts about it.") : null,
     ...found.relations.map((group) => groupSection(group, found, place, run, signal)),
   );
   return { title: shorten(found.entity), node, summary: `${shorten(found.entity)}: ${facts}` };
+}
+
+/**
+ * How an entity is connected with another: the paths between them, each a query, the best drawn in the graph.
+ *
+ * @param {Place & {entity: string}} place
+ * @param {import("./api.js").Neighbourhood} found
+ * @param {import("./api.js").RunInfo} run
+ * @param {Graph} graph
+ * @param {AbortSignal} signal
+ */
+function connections(place, found, run, graph, signal) {
+  const picker = new Picker({
+    label: "How is it connected with",
+    placeholder: "another entity",
+    source: entityChoices(() => run.name),
+    take: ({ name }) => go({ ...withEntity(here(), place.entity), to: name }),
+  });
+  if (place.to !== null) picker.input.value = place.to;
+  const room = element("div");
+  const { to } = place;
+  if (to !== null) {
+    room.append(element("p", { class: "muted", "aria-busy": "true" }, "Looking for paths …"));
+    attempt(room, signal, async () => {
+      const question = { run: run.name, source: found.entity, target: to, ...CONNECTIONS };
+      const { paths, target } = await connect(question, signal);
+      room.replaceChildren(
+        paths.length === 0
+          ? element("p", { class: "nothing" }, `No path of up to three steps leads to ${shorten(target)}.`)
+          : element("ol", { class: "paths" }, ...paths.map((path) => pathItem(path, place, found.text, target))),
+      );
+      const predicted = paths.find(({ status, probability }) => status === "predicted" && probability >= LIKELY);
+      for (const best of new Set([paths[0], predicted])) {
+        if (best !== undefined) await drawPath(graph, run.name, `${found.text}/${best.path}`, target, signal);
+      }
+    });
+  }
+  return element(
+    "section",
+    { class: "connect", "aria-label": "Connections" },
+    element("div", { class: "connect-line" }, element("span", {}, "How is it connected with"), picker.node),
+    room,
+  );
+}
+
+/**
+ * @param {import("./api.js").Connection} path
+ * @param {Place} place
+ * @param {string} from
+ * @param {string} target
+ */
+function pathItem({ path, probability, status }, place, from, target) {
+  const href = hrefOf({ ...withQuery(place, `${from}/${path}`), candidates: "all", answer: target });
+  return element(
+    "li",
+    {},
+    statusMark(status),
+    element("a", { href, title: path }, pathInWords(path)),
+    element("small", {}, status === "known" ? " known" : ` predicted ${percent(probability)}`),
+  );
+}
+
+/**
+ * A path of relations in words, where none of them holds a mark.
+ *
+ * @param {string} path
+ */
+function pathInWords(path) {
+  if (/["<]/.test(path)) return shorten(path);
+  return path
+    .split("/")
+    .map((hop) => inWords(hop.replace(/^\^/, ""), hop.startsWith("^")))
+    .join(" → ");
+}
+
+/**
+ * Draw the best proof of a path.
+ *
+ * @param {Graph} graph
+ * @param {string} run
+ * @param {string} query
+ * @param {string} entity
+ * @param {AbortSignal} signal
+ */
+async function drawPath(graph, run, query, entity, signal) {
+  const { proofs } = await explain({ run, query, entity, top: 1 }, signal);
+  const chain = proofs.length > 0 ? chainOf(proofs[0]) : null;
+  const steps = chain?.hops.map(({ source, target, relation, status, probability }) => {
+    const inverse = relation.startsWith("^");
+    return { source, target, name: relation.replace(/^\^/, ""), inverse, status, probability };
+  });
+  graph.addSteps(steps ?? []);
 }
 
 /**
@@ -54,7 +155,11 @@ function groupSection(group, found, place, run, signal) {
   const add = (names) => {
     list.append(
       ...names.map((name) =>
-        element("li", {}, element("a", { href: hrefOf(withEntity(place, name)), title: name }, ...breakable(name))),
+        element(
+          "li",
+          {},
+          element("a", { href: hrefOf(withEntity(place, name)), title: name, dir: "auto" }, ...breakable(name)),
+        ),
       ),
     );
     const left = group.total - list.children.length;
@@ -63,27 +168,26 @@ function groupSection(group, found, place, run, signal) {
   };
   more.addEventListener("click", async () => {
     more.disabled = true;
-    refused.replaceChildren();
     const offset = list.children.length;
     const question = { run: run.name, name: found.entity, relation: group.text, offset, limit: MORE };
-    try {
+    await attempt(refused, signal, async () => {
       const next = await getEntity(question, signal);
       add(next.relations.flatMap(({ entities }) => entities));
       list.children[offset]?.querySelector("a")?.focus();
-    } catch (failure) {
-      if (signal.aborted) return;
-      if (!(failure instanceof Failure)) throw failure;
-      refused.replaceChildren(problem(failure, () => {}));
-    } finally {
-      more.disabled = false;
-    }
+    });
+    more.disabled = false;
   });
   add(group.entities);
   const missing = { ...withQuery(place, `${found.text}/${group.text}`), only: /** @type {const} */ ("missing") };
   return element(
     "section",
     { class: "group" },
-    element("h2", {}, element("code", {}, group.text), element("small", {}, ` ${group.total.toLocaleString("en")}`)),
+    element(
+      "h2",
+      {},
+      element("a", { href: hrefOf(withRelation(place, group.name)) }, element("code", {}, group.text)),
+      element("small", {}, ` ${group.total.toLocaleString("en")}`),
+    ),
     element(
       "a",
       { class: "predict", href: hrefOf(missing) },

@@ -97,6 +97,81 @@ function drawNode({ entity, label, x, y, width }, place) {
   );
 }
 
+// A proof that joins chains, drawn as a tree: what it starts from at the left, the answer at the right.
+
+/**
+ * @typedef {object} Box
+ * @property {string} entity
+ * @property {number} depth how many hops the answer is away
+ * @property {number} row
+ * @property {{from: Box, relation: string, status: import("./api.js").Status, probability: number}[]} before
+ */
+
+const TREE = { width: 104, gap: 108 };
+
+/**
+ * The drawing of one proof; it scrolls where it is wider than the page.
+ *
+ * @param {import("./api.js").ProofNode} tree
+ * @param {Place} place
+ */
+export function treeOf(tree, place) {
+  /** @type {Box[]} */
+  const boxes = [];
+  let rows = 0;
+  const lay = (/** @type {import("./api.js").ProofNode} */ node, /** @type {number} */ depth) => {
+    /** @type {Box} */
+    const box = { entity: node.entity, depth, row: 0, before: [] };
+    const gather = (/** @type {import("./api.js").ProofNode} */ part) => {
+      const { relation, status, probability, parts } = part;
+      // What answers several parts is the same entity in each of them, and stands once.
+      if (relation === null) parts.forEach(gather);
+      else box.before.push({ from: lay(parts[0], depth + 1), relation, status, probability });
+    };
+    gather(node);
+    const places = box.before.map(({ from }) => from.row);
+    box.row = places.length === 0 ? rows++ : (Math.min(...places) + Math.max(...places)) / 2;
+    boxes.push(box);
+    return box;
+  };
+  lay(tree, 0);
+  const deepest = Math.max(...boxes.map(({ depth }) => depth));
+  const at = (/** @type {Box} */ { depth, row }) => ({
+    x: 1 + (deepest - depth) * (TREE.width + TREE.gap),
+    y: 20 + row * ROW,
+  });
+  const width = (deepest + 1) * TREE.width + deepest * TREE.gap + 2;
+  const edges = boxes.flatMap((box) =>
+    box.before.flatMap(({ from, relation, status, probability }) => {
+      const [left, right] = [at(from), at(box)];
+      const { d } = curveBetween({ x: left.x + TREE.width, y: left.y }, right, TREE.gap);
+      const said =
+        fit(relation, TREE.gap - (status === "predicted" ? 40 : 6), measure) +
+        (status === "predicted" ? ` ${percent(probability)}` : "");
+      const middle = { x: (left.x + TREE.width + right.x) / 2, y: (left.y + right.y) / 2 - 10 };
+      return [
+        drawEdge({ d, tip: right, status, probability, note: middle, chains: [0] }),
+        drawing(
+          "text",
+          { class: "relation", ...middle, "text-anchor": "middle" },
+          drawing("title", {}, relation),
+          said,
+        ),
+      ];
+    }),
+  );
+  const nodes = boxes.map((box) => {
+    const label = fit(box.entity, TREE.width - NODE_WIDTH.padding, measure);
+    return drawNode({ entity: box.entity, label, width: TREE.width, ...at(box) }, place);
+  });
+  const height = 20 + rows * ROW;
+  return element(
+    "div",
+    { class: "layers", role: "group", tabindex: "0", "aria-label": "The best proof, drawn" },
+    drawing("svg", { width, height, viewBox: `0 0 ${width} ${height}` }, ...edges, ...nodes),
+  );
+}
+
 /** What the lines mean. */
 export function legend() {
   return element(

@@ -4,17 +4,22 @@
  * @module
  */
 
-import { go, here, hrefOf, onPlace, withQuery } from "./address.js";
-import { Failure, getRuns } from "./api.js";
+import { go, here, hrefOf, onPlace, withEntity, withQuery } from "./address.js";
+import { Failure, cancelSearch, getRuns, getSearch, readText } from "./api.js";
 import { answersView, compareView } from "./answers.js";
+import { Builder } from "./builder.js";
 import { byId, element, offsetOf, problem, shorten } from "./elements.js";
 import { entityView } from "./entity-page.js";
-import { QueryBox, showOptions, wireOptions } from "./query-box.js";
+import { wireDrawers } from "./notebook.js";
+import { mapView, relationView, runView } from "./pages.js";
+import { QueryBox, Ways, showOptions, wireOptions } from "./query-box.js";
 import { welcomeView } from "./welcome.js";
 
 /** @typedef {import("./address.js").Place} Place */
 /** @typedef {import("./api.js").Runs} Runs */
 /** @typedef {import("./answers.js").View} View */
+
+const PATIENCE = 700; // milliseconds before a search shows how far it is
 
 class Page {
   /** @param {Runs} runs */
@@ -23,13 +28,12 @@ class Page {
     this.view = byId("view");
     this.problem = byId("problem");
     this.pending = new AbortController();
-    /** @type {{key: string, view: View} | null} */
+    /** @type {{key: string, view: View, life: AbortController} | null} */
     this.shown = null;
-    this.box = new QueryBox({
-      run: () => this.runOf(here()),
-      ask: (query) => go(withQuery(here(), query)),
-      announce,
-    });
+    const run = () => this.runOf(here());
+    this.box = new QueryBox({ run, ask: (query) => go(withQuery(here(), query)), announce });
+    this.ways = new Ways({ box: this.box, builder: new Builder({ run, announce }), run });
+    wireDrawers();
     wireOptions(runs, () => this.box.input.value.trim());
     onPlace(() => this.show());
   }
@@ -37,41 +41,110 @@ class Page {
   /** Show what the address names; when only the open answer differs, open it in what is there. */
   async show() {
     const place = here();
-    this.pending.abort();
-    this.pending = new AbortController();
-    const { signal } = this.pending;
+    if (this.pending !== this.shown?.life) this.pending.abort();
     const running = this.runs.runs.find((run) => run.name === this.runOf(place));
-    this.box.show(place.query, running?.example ?? "");
+    this.ways.show(place, running?.example ?? "");
     showOptions(place, this.runOf(place));
-    const key = hrefOf({ ...place, answer: null });
-    if (this.shown?.key === key && this.shown.view.open !== undefined) {
+    for (const page of /** @type {const} */ (["map", "run"])) {
+      byId(`to-${page}`).setAttribute("href", hrefOf({ ...withQuery(place, ""), page }));
+    }
+    const key = hrefOf({ ...place, answer: null, least: 0 });
+    if (this.shown?.key === key && this.shown.view.update !== undefined) {
       this.clear(); // whoever asked for something else and went back no longer waits for it
-      this.shown.view.open(place.answer);
+      this.shown.view.update(place);
+      this.pending = this.shown.life;
       return;
     }
+    this.pending = new AbortController();
+    const { signal } = this.pending;
     this.view.setAttribute("aria-busy", "true");
+    const search = `page-${Date.now().toString(36)}-${Math.random().toString(36).slice(2, 10)}`;
+    if (place.query) this.watch(search, signal);
     try {
-      const view = await this.make(place, signal);
+      const view = await this.make(place, signal, search);
       if (!signal.aborted) this.put(view, key, place);
     } catch (failure) {
       if (signal.aborted) return;
       if (!(failure instanceof Failure)) throw failure;
-      this.fail(failure);
+      const wrong = await this.understood(place, failure, signal);
+      if (wrong !== null && !signal.aborted) this.fail(wrong);
     }
+  }
+
+  /**
+   * A text that is no query may be the name of an entity, or have names that want quotes: then that is shown, and
+   * nothing is wrong. A name alone that is misspelt is better said to be unknown, with those that look alike.
+   *
+   * @param {Place} place
+   * @param {Failure} failure
+   * @param {AbortSignal} signal
+   * @returns {Promise<Failure | null>}
+   */
+  async understood(place, failure, signal) {
+    if (!place.query || failure.kind !== "syntax") return failure;
+    try {
+      const { entity, query } = await readText({ run: this.runOf(place), query: place.query }, signal);
+      if (signal.aborted || (entity === null && (query === null || query === place.query))) return failure;
+      announce(entity === null ? `Read as ${query}` : `The page of ${shorten(entity)}`);
+      go(entity === null ? withQuery(place, /** @type {string} */ (query)) : withEntity(place, entity), {
+        replace: true,
+      });
+      return null;
+    } catch (other) {
+      if (!signal.aborted && !(other instanceof Failure)) throw other;
+      return other instanceof Failure && other.nearest.length > 0 ? other : failure;
+    }
+  }
+
+  /**
+   * Say how far a search is that takes long, and let it be cancelled.
+   *
+   * @param {string} search
+   * @param {AbortSignal} signal
+   */
+  async watch(search, signal) {
+    await new Promise((resolve) => setTimeout(resolve, PATIENCE));
+    const room = byId("search");
+    const said = element("span", {}, "Searching …");
+    const bar = element("progress", { max: "1", "aria-label": "Search" });
+    const cancel = element(
+      "button",
+      { type: "button", click: () => cancelSearch(search, signal).catch(() => {}) },
+      "Cancel",
+    );
+    while (!signal.aborted && this.view.hasAttribute("aria-busy")) {
+      if (room.hidden) {
+        room.replaceChildren(said, bar, cancel);
+        room.hidden = false;
+        announce("Searching");
+      }
+      try {
+        const { seconds, timeout, steps } = await getSearch(search, signal);
+        const made = steps.toLocaleString("en");
+        said.textContent = `Searching for ${seconds.toFixed(1)} of at most ${timeout} s, ${made} steps`;
+        bar.value = seconds / timeout;
+      } catch (failure) {
+        if (!signal.aborted && !(failure instanceof Failure)) throw failure; // it is over, or has not begun
+      }
+      await new Promise((resolve) => setTimeout(resolve, 400));
+    }
+    if (!signal.aborted) room.hidden = true;
   }
 
   /**
    * @param {Place} place
    * @param {AbortSignal} signal
+   * @param {string} search
    * @returns {Promise<View>}
    */
-  async make(place, signal) {
+  async make(place, signal, search) {
     const run = this.info(this.runOf(place));
-    if (place.entity !== null) {
-      return entityView({ ...place, entity: place.entity }, run, signal, (beginning) => this.box.begin(beginning));
-    }
+    if (place.page === "map") return mapView(place, run, signal);
+    if (place.page === "run") return runView(place, run, signal);
+    if (place.relation !== null) return relationView({ ...place, relation: place.relation }, run, signal);
+    if (place.entity !== null) return entityView({ ...place, entity: place.entity }, run, signal, announce);
     if (!place.query) return welcomeView(place, run);
-    if (place.versus === null) return answersView(place, run, signal, announce);
+    if (place.versus === null) return answersView(place, run, signal, announce, search);
     return compareView(place, [run, this.info(place.versus)], signal, announce);
   }
 
@@ -83,21 +156,29 @@ class Page {
   put(view, key, place) {
     const isFirst = this.shown === null;
     this.leave();
-    this.shown = { key, view };
+    this.shown = { key, view, life: this.pending };
     this.view.replaceChildren(view.node);
     document.title = view.title ? `${shorten(view.title)} · BlockHolE` : "BlockHolE explorer";
     announce(view.summary);
-    if (!isFirst && place.entity !== null) {
+    const isPage = place.entity !== null || place.relation !== null || place.page !== null;
+    if (!isFirst && isPage && !byId("builder").contains(document.activeElement)) {
       scrollTo(0, 0);
       this.view.focus({ preventScroll: true }); // a new page: reading goes on at its top
     }
   }
 
-  /** @param {Failure} failure */
+  /**
+   * Say what is wrong; what was there before stays, as far as it is something.
+   *
+   * @param {Failure} failure
+   */
   fail(failure) {
-    this.leave();
-    this.view.replaceChildren(element("h1", { class: "unseen" }, "Nothing to show"));
-    document.title = "BlockHolE explorer";
+    this.clear();
+    if (this.shown === null) {
+      this.view.replaceChildren(element("h1", { class: "unseen" }, "Nothing to show"));
+      document.title = "BlockHolE explorer";
+    } else this.view.classList.add("stale");
+    this.shown = this.shown === null ? null : { ...this.shown, key: "" };
     this.problem.replaceChildren(problem(failure, (query) => go(withQuery(here(), query))));
     const { where } = failure;
     if (where?.field !== "query" || where.text !== this.box.input.value || where.column === null) return;
@@ -109,7 +190,8 @@ class Page {
 
   /** Give up what is shown; a reason that is still on its way must not be announced over what comes next. */
   leave() {
-    this.shown?.view.open?.(null);
+    this.shown?.view.update?.(null);
+    this.shown?.life.abort();
     this.shown = null;
     this.clear();
   }
@@ -117,6 +199,8 @@ class Page {
   /** Take away what was wrong before, and wait for nothing. */
   clear() {
     this.view.removeAttribute("aria-busy");
+    this.view.classList.remove("stale");
+    byId("search").hidden = true;
     this.problem.replaceChildren();
     this.box.input.removeAttribute("aria-invalid");
   }

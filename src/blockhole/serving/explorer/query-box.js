@@ -1,5 +1,5 @@
 /**
- * What is asked: the query box, and the runs and options beside it.
+ * What is asked as a text: the query box and SPARQL, and the runs and options beside them.
  *
  * The box is a combobox as the ARIA practices describe it. The focus stays in the field, the arrows move through the
  * suggestions, Tab takes one, Enter takes one and asks, Escape closes. The server takes the text apart and says which
@@ -9,8 +9,8 @@
  */
 
 import { go, here, statusOf, withQuery } from "./address.js";
-import { Failure, complete } from "./api.js";
-import { byId, columnOf, element, offsetOf, shorten, statusMark } from "./elements.js";
+import { Failure, complete, translate } from "./api.js";
+import { attempt, byId, columnOf, element, offsetOf, quoteName, shorten, statusMark } from "./elements.js";
 
 /** @typedef {import("./address.js").Place} Place */
 /** @typedef {import("./api.js").Completion} Completion */
@@ -50,13 +50,6 @@ export class QueryBox {
       submit.preventDefault();
       this.submit();
     });
-    document.addEventListener("keydown", (key) => {
-      if (key.key === "/" && !isField(key.target) && !key.ctrlKey && !key.metaKey && !key.altKey) {
-        key.preventDefault();
-        this.input.focus();
-        this.input.select();
-      }
-    });
   }
 
   /**
@@ -71,18 +64,6 @@ export class QueryBox {
     this.input.placeholder = example;
     if (text !== query) this.refresh();
     this.early = "";
-  }
-
-  /**
-   * Put the beginning of a query into the box and suggest what may follow.
-   *
-   * @param {string} beginning
-   */
-  begin(beginning) {
-    this.input.value = beginning;
-    this.input.focus();
-    this.input.setSelectionRange(beginning.length, beginning.length);
-    this.refresh();
   }
 
   /** Ask what stands in the box. */
@@ -263,9 +244,108 @@ export class QueryBox {
   }
 }
 
-/** @param {EventTarget | null} target */
-function isField(target) {
-  return target instanceof HTMLElement && target.matches("input, select, textarea");
+// Three ways to write one query: as chips, as text, in SPARQL. The choice is the browser's; the address has the query.
+
+/** @typedef {"build" | "text" | "sparql"} Way */
+
+/** @type {Way[]} */
+const WAYS = ["build", "text", "sparql"];
+
+export class Ways {
+  /**
+   * @param {object} parts
+   * @param {QueryBox} parts.box
+   * @param {import("./builder.js").Builder} parts.builder
+   * @param {() => string} parts.run
+   */
+  constructor({ box, builder, run }) {
+    this.box = box;
+    this.builder = builder;
+    this.run = run;
+    this.area = /** @type {HTMLTextAreaElement} */ (byId("sparql"));
+    this.failed = byId("sparql-problem");
+    this.pending = new AbortController();
+    /** @type {Place | null} */
+    this.place = null;
+    for (const way of WAYS) byId(`way-${way}`).addEventListener("click", () => this.choose(way));
+    byId("ask-sparql").addEventListener("click", () => this.askSparql());
+    document.addEventListener("keydown", (key) => {
+      const isTyping = key.target instanceof HTMLElement && key.target.matches("input, select, textarea");
+      if (key.key !== "/" || isTyping || key.ctrlKey || key.metaKey || key.altKey) return;
+      key.preventDefault();
+      this.focus();
+    });
+    this.choose(WAYS.find((way) => way === document.documentElement.dataset.way) ?? "build", false);
+  }
+
+  /**
+   * @param {Way} way
+   * @param {boolean} [keep]
+   */
+  choose(way, keep = true) {
+    this.way = way;
+    document.documentElement.dataset.way = way;
+    for (const each of WAYS) byId(`way-${each}`).setAttribute("aria-pressed", String(each === way));
+    if (!keep) return;
+    try {
+      localStorage.setItem("blockhole.way", way);
+    } catch {
+      // storage is forbidden: then it holds until the page is left
+    }
+    this.follow();
+    this.focus();
+  }
+
+  focus() {
+    if (this.way === "build") this.builder.focus();
+    else if (this.way === "sparql") this.area.focus();
+    else {
+      this.box.input.focus();
+      this.box.input.select();
+    }
+  }
+
+  /**
+   * Show the query of a place in all three.
+   *
+   * @param {Place} place
+   * @param {string} example
+   */
+  show(place, example) {
+    const text = place.query || (place.entity === null ? "" : `${quoteName(place.entity)}/`);
+    this.box.show(text, example);
+    this.place = place;
+    document.documentElement.dataset.asked = place.query ? "q" : place.entity === null ? "" : "entity";
+    this.follow();
+  }
+
+  /** Let the way that is seen show the query; the others would ask the server for nothing. */
+  follow() {
+    if (this.place === null) return;
+    if (this.way === "build") this.builder.show(this.place);
+    else if (this.way === "sparql") this.showSparql(this.place.query);
+  }
+
+  /** @param {string} query */
+  async showSparql(query) {
+    this.pending.abort();
+    this.pending = new AbortController();
+    const { signal } = this.pending;
+    this.area.value = "";
+    if (!query) return;
+    await attempt(this.failed, signal, async () => {
+      const { sparql } = await translate({ run: this.run(), query }, signal);
+      this.area.value = sparql;
+    });
+  }
+
+  async askSparql() {
+    const { signal } = this.pending;
+    await attempt(this.failed, signal, async () => {
+      const { query } = await translate({ run: this.run(), sparql: this.area.value }, signal);
+      go(withQuery(here(), query));
+    });
+  }
 }
 
 // The runs and the options: they show the address, and changing one changes the address.

@@ -1,6 +1,6 @@
 /**
  * Why an entity is an answer: its proofs, or that there is none to show. Proofs that are chains are drawn in layers and
- * told in words; others, which join several chains, are told as nested lists.
+ * told in words; of others, which join several chains, the best is drawn as a tree and all are told as nested lists.
  *
  * @module
  */
@@ -8,7 +8,7 @@
 import { hrefOf, withEntity } from "./address.js";
 import { Failure, explain } from "./api.js";
 import { element, percent, problem, shorten } from "./elements.js";
-import { layersOf, legend, pointOut } from "./layers.js";
+import { layersOf, legend, pointOut, treeOf } from "./layers.js";
 
 /** @typedef {import("./address.js").Place} Place */
 /** @typedef {import("./api.js").Explanation} Explanation */
@@ -85,7 +85,24 @@ function explained(explanation, place) {
   const figures = chains.every((chain) => chain !== null) ? chainFigures(chains, place) : [proofTrees(proofs, place)];
   const judged = "An answer is at least as probable as its best proof; the path as a whole may add to it.";
   const certain = proofs[0].probability === 1;
-  return [said, ...figures, ...(certain ? [] : [element("p", { class: "judged" }, judged)])];
+  const more = certain ? [] : [element("p", { class: "judged" }, judged)];
+  return [said, ...figures, ...rulesOf(proofs[0].tree), ...more];
+}
+
+/**
+ * The rules that speak for predicted hops of a proof, each with the facts that fire it.
+ *
+ * @param {ProofNode} node
+ * @returns {HTMLElement[]}
+ */
+function rulesOf({ entity, relation, rule, parts }) {
+  const before = parts.flatMap(rulesOf);
+  if (rule === null || relation === null) return before;
+  const hop = `${shorten(parts[0].entity)} ${relation} ${shorten(entity)}`;
+  const facts = rule.facts.map((fact) => fact.map((name) => shorten(name)).join(" ")).join(", ");
+  const worth = `, right in ${percent(rule.pca_confidence)} of known cases: ${facts}.`;
+  const name = element("code", {}, rule.rule);
+  return [...before, element("p", { class: "rule" }, `${hop} follows by the rule `, name, worth)];
 }
 
 /** @param {Explanation} explanation */
@@ -138,7 +155,7 @@ function follow(node) {
  * @param {Proof} proof
  * @returns {Chain | null}
  */
-function chainOf({ probability, tree }) {
+export function chainOf({ probability, tree }) {
   const { hops, root, unless } = follow(tree);
   return hops.length > 0 && root.parts.length === 0 ? { hops, probability, unless } : null;
 }
@@ -180,7 +197,11 @@ function chainFigure(chains, place, withLegend) {
     "ol",
     { class: "words" },
     ...chains.map(({ hops, probability, unless }) =>
-      inWords(probability, chainInWords(hops[0].source, hops), unless.filter((each) => !shared.has(keyOf(each)))),
+      inWords(
+        probability,
+        chainInWords(hops[0].source, hops),
+        unless.filter((each) => !shared.has(keyOf(each))),
+      ),
     ),
   );
   [...words.children].forEach((item, at) => {
@@ -217,6 +238,7 @@ function proofTrees(proofs, place) {
   return element(
     "figure",
     { class: "chains" },
+    treeOf(proofs[0].tree, place),
     legend(),
     element(
       "ol",

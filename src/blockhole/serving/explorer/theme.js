@@ -1,5 +1,6 @@
-// Light and dark: as the system has it, until the button is pressed; the choice is remembered in this browser. It runs
-// before the page is painted, so that a remembered choice does not flash in late; that is why it is no module.
+// Light and dark: as the system has it, until the button is pressed; the choice is remembered in this browser, and so
+// is how queries are written. It runs before the page is painted, so that a remembered choice does not flash in late
+// and there is room for what the address asks; that is why it is no module.
 {
   const KEY = "blockhole.theme";
   const root = document.documentElement;
@@ -16,9 +17,12 @@
     }
   };
 
+  root.dataset.way = "build";
+  root.dataset.asked = /[?&](q|entity)=/.exec(location.search)?.[1] ?? "";
   stored(() => {
     const chosen = localStorage.getItem(KEY);
     if (chosen === "light" || chosen === "dark") root.dataset.theme = chosen;
+    root.dataset.way = localStorage.getItem("blockhole.way") ?? "build";
   });
 
   addEventListener("DOMContentLoaded", () => {

@@ -1,5 +1,5 @@
 /**
- * What the page shows before anything is asked: how a query is written, queries to try, and what the run knows.
+ * What the page shows before anything is asked: queries to try, how answers are read, and what the run knows.
  *
  * @module
  */
@@ -28,7 +28,6 @@ export function welcomeView(place, run) {
       ),
     ),
   );
-  const paths = examples.filter(isPath);
   const node = element(
     "div",
     { class: "welcome" },
@@ -36,63 +35,15 @@ export function welcomeView(place, run) {
     element(
       "p",
       { class: "lead" },
-      "Name where it starts and the relations to follow. What the graph lacks, the model fills in, ",
+      "Choose where it starts and click the relations to follow. What the graph lacks, the model fills in, ",
       "and says how sure it is.",
     ),
-    paths.length > 0 ? anatomy(longest(paths)) : null,
-    joiningPaths(),
     examples.length > 0 ? element("h2", {}, "Try one") : null,
     element("ul", { class: "examples" }, ...links),
     readingAnswers(),
     aboutRun(place, run),
   );
   return { title: "", node, summary: "" };
-}
-
-/**
- * Whether a query joins no paths: it has one entity, where it starts.
- *
- * @param {import("./api.js").Example} example
- */
-function isPath({ pieces }) {
-  return pieces.every(({ kind }, at) => kind === (at === 0 ? "entity" : "relation"));
-}
-
-/**
- * The query with the most hops, which shows the most; the first of them.
- *
- * @param {import("./api.js").Example[]} examples
- */
-function longest(examples) {
-  return examples.reduce((best, each) => (each.pieces.length > best.pieces.length ? each : best));
-}
-
-/**
- * A query taken apart, each part with what it means.
- *
- * @param {import("./api.js").Example} example
- */
-function anatomy({ pieces: [source, ...hops] }) {
-  const part = (/** @type {string} */ text, /** @type {string} */ meaning) =>
-    element("li", {}, element("code", {}, shorten(text)), element("span", {}, shorten(meaning)));
-  return element(
-    "ol",
-    { class: "anatomy", "aria-label": "A query, part by part" },
-    part(source.text, "start here"),
-    ...hops.map(({ text, inverse, name }) => part(`/${text}`, inverse ? `back over ${name}` : `along ${name}`)),
-  );
-}
-
-function joiningPaths() {
-  const joined = (/** @type {string} */ mark, /** @type {string} */ meaning) =>
-    element("div", {}, element("dt", {}, element("code", {}, mark)), element("dd", {}, meaning));
-  return element(
-    "dl",
-    { class: "reading" },
-    joined("one & other", "where both paths lead"),
-    joined("one | other", "where either leads"),
-    joined("one & !other", "where the first leads and the other does not"),
-  );
 }
 
 function readingAnswers() {

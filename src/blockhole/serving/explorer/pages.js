@@ -1,0 +1,540 @@
+/**
+ * Pages of a relation, of a run, and of all its entities as a map.
+ *
+ * @module
+ */
+
+import { go, here, hrefOf, withEntity, withQuery, withRelation } from "./address.js";
+import { getMap, getRelation, getRun, getValidation, whenMade } from "./api.js";
+import { attempt, breakable, counted, drawing, element, inWords, percent, quoteName, shorten } from "./elements.js";
+import { Picker, entityChoices } from "./picker.js";
+
+/** @typedef {import("./address.js").Place} Place */
+/** @typedef {import("./api.js").RunInfo} RunInfo */
+/** @typedef {import("./answers.js").View} View */
+
+/**
+ * A bar that fills while the server makes something.
+ *
+ * @param {string} what
+ */
+function progressBar(what) {
+  const bar = element("progress", { max: "1", value: "0", "aria-label": what });
+  return {
+    node: element("p", { class: "muted" }, `${what} … `, bar),
+    tell: (/** @type {number} */ done) => (bar.value = done),
+  };
+}
+
+// A relation.
+
+/**
+ * @param {Place & {relation: string}} place
+ * @param {RunInfo} run
+ * @param {AbortSignal} signal
+ * @returns {Promise<View>}
+ */
+export async function relationView(place, run, signal) {
+  const { relation, rules } = await getRelation({ run: run.name, name: place.relation }, signal);
+  const { name, text, facts, domain, range, examples } = relation;
+  const predicted = element("section", { class: "block" }, element("h2", {}, "How well it is predicted"));
+  const title = shorten(name);
+  const node = element(
+    "article",
+    { class: "sheet" },
+    element("h1", { title: name }, ...breakable(name)),
+    element(
+      "p",
+      { class: "lead" },
+      `“${inWords(name)}” has ${counted(facts, "fact", "facts")}, `,
+      `from ${counted(domain.entities, "entity", "entities")} `,
+      `to ${range.entities.toLocaleString("en")}`,
+      facts > 0 ? `: ${(facts / domain.entities).toFixed(1)} for each where it starts.` : ".",
+    ),
+    element("div", { class: "two" }, endBlock("Leads from", domain, place), endBlock("Leads to", range, place)),
+    element(
+      "section",
+      { class: "block" },
+      element("h2", {}, "Examples"),
+      element(
+        "ul",
+        { class: "facts" },
+        ...examples.map(({ source, target }) =>
+          element(
+            "li",
+            {},
+            element("a", { href: hrefOf(withEntity(place, source)), dir: "auto" }, shorten(source, 60)),
+            element("span", { class: "muted" }, ` ${inWords(name)} `),
+            element("a", { href: hrefOf(withEntity(place, target)), dir: "auto" }, shorten(target, 60)),
+            " ",
+            element("a", { class: "why", href: hrefOf(withQuery(place, `${quoteName(source)}/${text}`)) }, "ask"),
+          ),
+        ),
+      ),
+    ),
+    predicted,
+    rules === null ? null : rulesBlock(rules),
+  );
+  howWell(predicted, place, run, signal, name);
+  return { title, node, summary: `${title}: ${counted(facts, "fact", "facts")}` };
+}
+
+/**
+ * @param {string} heading
+ * @param {import("./api.js").End} end
+ * @param {Place} place
+ */
+function endBlock(heading, { entities, beside, shared }, place) {
+  return element(
+    "section",
+    { class: "block" },
+    element("h2", {}, heading, element("small", {}, ` ${counted(entities, "entity", "entities")}`)),
+    element(
+      "ul",
+      { class: "shares" },
+      ...beside.slice(0, 6).map(({ text, share }) => {
+        const bar = element("span", { class: "bar", "aria-hidden": "true" }, element("span", {}));
+        bar.style.setProperty("--share", String(share));
+        const inverse = text.startsWith("^");
+        const name = text.replace(/^\^/, "").replace(/^"(.*)"$|^<(.*)>$/, "$1$2");
+        return element(
+          "li",
+          {},
+          element("a", { href: hrefOf(withRelation(place, text)) }, `also ${inWords(name, inverse)}`),
+          bar,
+          element("span", {}, percent(share)),
+        );
+      }),
+    ),
+    element(
+      "p",
+      { class: "muted" },
+      ...shared
+        .slice(0, 4)
+        .flatMap(({ name, inverse, entity, count }, at) => [
+          at === 0 ? "Often: " : "; ",
+          `${inWords(name, inverse)} `,
+          element("a", { href: hrefOf(withEntity(place, entity)), dir: "auto" }, shorten(entity, 40)),
+          ` (${count})`,
+        ]),
+    ),
+  );
+}
+
+/**
+ * @param {HTMLElement} room
+ * @param {Place} place
+ * @param {RunInfo} run
+ * @param {AbortSignal} signal
+ * @param {string} name
+ */
+function howWell(room, place, run, signal, name) {
+  const bar = progressBar("Asking for validation facts");
+  const failed = element("div");
+  room.append(bar.node, failed);
+  attempt(failed, signal, async () => {
+    const found = await whenMade(() => getValidation({ run: run.name }, signal), bar.tell, signal);
+    const own = found.relations.find((each) => each.text === name);
+    const said =
+      found.state === "missing"
+        ? `Not measured: ${found.message}`
+        : own === undefined
+          ? "None of the validation facts that were asked for is of this relation."
+          : `Of ${counted(own.facts, "validation fact", "validation facts")} that were asked for, ` +
+            `${own.found} stood among the first ten predictions.`;
+    bar.node.replaceWith(
+      element(
+        "p",
+        {},
+        said,
+        " ",
+        element("a", { href: hrefOf({ ...withQuery(place, ""), page: "run" }) }, "All relations"),
+      ),
+    );
+  });
+}
+
+/** @param {{text: string, confidence: number, support: number}[]} rules */
+function rulesBlock(rules) {
+  return element(
+    "section",
+    { class: "block" },
+    element("h2", {}, "Rules it takes part in"),
+    element(
+      "ul",
+      { class: "facts" },
+      ...rules.map(({ text, confidence, support }) =>
+        element(
+          "li",
+          {},
+          element("code", {}, shorten(text)),
+          element("small", {}, ` holds ${percent(confidence)} of ${counted(support, "time", "times")}`),
+        ),
+      ),
+    ),
+  );
+}
+
+// A run.
+
+/**
+ * @param {Place} place
+ * @param {RunInfo} run
+ * @param {AbortSignal} signal
+ * @returns {Promise<View>}
+ */
+export async function runView(place, run, signal) {
+  const { settings, curves, brier } = await getRun({ run: run.name }, signal);
+  const shown = curves.filter(({ name, value }) => value.length > 1 && !/paths|queries|seconds/.test(name));
+  const measured = element("section", { class: "block" }, element("h2", {}, "Evaluation and calibration"));
+  const node = element(
+    "article",
+    { class: "sheet" },
+    element("h1", {}, run.name),
+    element(
+      "p",
+      { class: "lead" },
+      `A ${run.model} model of ${counted(run.entities, "entity", "entities")}, `,
+      `${counted(run.relations, "relation", "relations")} and ${counted(run.facts, "fact", "facts")}`,
+      run.data === null ? "" : ` from ${run.data}`,
+      `, with ${counted(run.parameters, "parameter", "parameters")}, after ${counted(run.epochs, "epoch", "epochs")}.`,
+    ),
+    element(
+      "section",
+      { class: "block" },
+      element("h2", {}, "Training"),
+      shown.length === 0 ? element("p", { class: "muted" }, "The run has kept no figures of its training.") : null,
+      element("div", { class: "charts" }, ...shown.map(curveChart)),
+    ),
+    measured,
+    element(
+      "details",
+      { class: "block" },
+      element("summary", {}, "All settings"),
+      element(
+        "dl",
+        { class: "settings" },
+        ...Object.entries(settings).flatMap(([name, value]) => [
+          element("dt", {}, name),
+          element("dd", {}, element("code", {}, shorten(value))),
+        ]),
+      ),
+    ),
+  );
+  calibrationBlock(measured, place, run, brier, signal);
+  return { title: run.name, node, summary: `The run ${run.name}` };
+}
+
+/**
+ * @param {HTMLElement} room
+ * @param {Place} place
+ * @param {RunInfo} run
+ * @param {number | null} brier
+ * @param {AbortSignal} signal
+ */
+function calibrationBlock(room, place, run, brier, signal) {
+  const bar = progressBar("Asking for validation facts");
+  const failed = element("div");
+  room.append(bar.node, failed);
+  attempt(failed, signal, async () => {
+    const found = await whenMade(() => getValidation({ run: run.name }, signal), bar.tell, signal);
+    const fitted = brier === null ? "" : `Its calibration was fitted with a Brier score of ${brier.toFixed(3)}.`;
+    if (found.state === "missing") {
+      bar.node.replaceWith(element("p", {}, `Not measured here: ${found.message} ${fitted}`));
+      return;
+    }
+    const points = found.bins.map(({ probability, true: share, pairs }) => ({ x: probability, y: share, size: pairs }));
+    const rows = found.relations.map(({ text, facts, found: among }) =>
+      element(
+        "tr",
+        {},
+        element("td", {}, element("a", { href: hrefOf(withRelation(place, text)) }, shorten(text, 60))),
+        element("td", {}, facts.toLocaleString("en")),
+        element("td", {}, percent(facts === 0 ? 0 : among / facts)),
+      ),
+    );
+    bar.node.replaceWith(
+      element(
+        "p",
+        {},
+        `${counted(found.facts, "validation fact", "validation facts")} that train lacks were asked for. `,
+        found.ece === null ? "" : `Probabilities are off by ${percent(found.ece)} on average. `,
+        fitted,
+      ),
+      element(
+        "div",
+        { class: "two" },
+        chart({
+          title: "What a probability is worth",
+          x: "probability that was said",
+          y: "share that is true",
+          points,
+          line: false,
+          diagonal: true,
+          most: { x: 1, y: 1 },
+        }),
+        element(
+          "table",
+          {},
+          element("caption", {}, "Found among the first ten predictions, by relation"),
+          element(
+            "thead",
+            {},
+            element("tr", {}, ...["Relation", "Facts", "Found"].map((name) => element("th", { scope: "col" }, name))),
+          ),
+          element("tbody", {}, ...rows),
+        ),
+      ),
+    );
+  });
+}
+
+/** @param {import("./api.js").Curve} curve */
+function curveChart({ name, epoch, value }) {
+  const points = epoch.map((x, at) => ({ x, y: value[at], size: 1 }));
+  return chart({ title: name, x: "epoch", y: "", points, line: true, diagonal: false, most: null });
+}
+
+/**
+ * A small chart, and what it says in words.
+ *
+ * @param {object} asked
+ * @param {string} asked.title
+ * @param {string} asked.x
+ * @param {string} asked.y
+ * @param {{x: number, y: number, size: number}[]} asked.points
+ * @param {boolean} asked.line
+ * @param {boolean} asked.diagonal
+ * @param {{x: number, y: number} | null} asked.most
+ */
+function chart({ title, x, y, points, line, diagonal, most }) {
+  const [width, height, edge] = [340, 220, 36];
+  const [xs, ys] = [points.map((point) => point.x), points.map((point) => point.y)];
+  const low = most === null ? { x: Math.min(...xs), y: Math.min(...ys) } : { x: 0, y: 0 };
+  const high = most ?? { x: Math.max(...xs), y: Math.max(...ys) };
+  const across = (/** @type {number} */ value) =>
+    edge + ((value - low.x) / (high.x - low.x || 1)) * (width - edge - 10);
+  const up = (/** @type {number} */ value) =>
+    height - edge - ((value - low.y) / (high.y - low.y || 1)) * (height - edge - 12);
+  const number = (/** @type {number} */ value) => String(Number(value.toPrecision(3)));
+  const label = (/** @type {number} */ at, /** @type {number} */ on, /** @type {string} */ text, anchor = "middle") =>
+    drawing("text", { x: at, y: on, "text-anchor": anchor }, text);
+  const path = points
+    .map((point, at) => `${at === 0 ? "M" : "L"}${across(point.x).toFixed(1)} ${up(point.y).toFixed(1)}`)
+    .join("");
+  const largest = Math.max(1, ...points.map(({ size }) => size));
+  const first = points[0];
+  const last = points.at(-1);
+  const said =
+    first === undefined || last === undefined
+      ? `${title}: nothing to show`
+      : `${title}: ${number(first.y)} at ${x} ${number(first.x)}, ${number(last.y)} at ${number(last.x)}`;
+  return element(
+    "figure",
+    { class: "chart" },
+    element("figcaption", {}, title),
+    drawing(
+      "svg",
+      { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": said },
+      drawing("path", { class: "axis", d: `M${edge} 6V${height - edge}H${width - 6}` }),
+      diagonal ? drawing("path", { class: "ideal", d: `M${across(0)} ${up(0)}L${across(1)} ${up(1)}` }) : null,
+      line ? drawing("path", { class: "curve", d: path }) : null,
+      ...(line
+        ? []
+        : points.map((point) =>
+            drawing("circle", {
+              class: "dot",
+              cx: across(point.x),
+              cy: up(point.y),
+              r: 3 + 4 * Math.sqrt(point.size / largest),
+            }),
+          )),
+      label(edge, height - edge + 16, number(low.x), "start"),
+      label(width - 8, height - edge + 16, number(high.x), "end"),
+      label((width + edge) / 2, height - 6, x),
+      label(edge - 5, height - edge, number(low.y), "end"),
+      label(edge - 5, 14, number(high.y), "end"),
+      y === "" ? null : label(edge + 6, 14, y, "start"),
+    ),
+  );
+}
+
+// The map.
+
+const HUES = [200, 25, 140, 275, 55, 330, 105, 235, 0, 80];
+const NEAR = 12; // pixels between a pointer and what it points at
+const LISTED = 40;
+
+/**
+ * @param {Place} place
+ * @param {RunInfo} run
+ * @param {AbortSignal} signal
+ * @returns {View}
+ */
+export function mapView(place, run, signal) {
+  const bar = progressBar("Drawing the map");
+  const room = element("div", {}, bar.node);
+  const failed = element("div");
+  attempt(failed, signal, async () => {
+    const map = await whenMade(() => getMap({ run: run.name }, signal), bar.tell, signal);
+    if (map.state === "missing") bar.node.replaceWith(element("p", {}, `There is no map: ${map.message}`));
+    else room.replaceChildren(...drawnMap(map, place, run, signal));
+  });
+  const node = element(
+    "article",
+    { class: "sheet" },
+    element("h1", {}, "Map of entities"),
+    element("p", { class: "lead" }, "Entities stand close to each other where the model takes them for alike."),
+    room,
+    failed,
+  );
+  return { title: "Map", node, summary: "Map of entities" };
+}
+
+/**
+ * @param {import("./api.js").EntityMap} map
+ * @param {Place} place
+ * @param {RunInfo} run
+ * @param {AbortSignal} signal
+ */
+function drawnMap(map, place, run, signal) {
+  const canvas = element("canvas", {
+    class: "map",
+    role: "img",
+    "aria-label": "The map; the lists below name the entities",
+  });
+  const said = element("p", { class: "pointed-at" }, "Point at a dot to see its name; click to open its page.");
+  const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+  /** @type {number | null} */
+  let found = null;
+  /** @type {number | null} */
+  let only = null;
+  const at = (/** @type {number} */ i) => ({
+    x: 14 + map.x[i] * (canvas.clientWidth - 28),
+    y: 14 + map.y[i] * (canvas.clientHeight - 28),
+  });
+  const draw = () => {
+    const dark = getComputedStyle(canvas).colorScheme === "dark" || isDark();
+    const density = devicePixelRatio || 1;
+    canvas.width = canvas.clientWidth * density;
+    canvas.height = canvas.clientHeight * density;
+    pen.scale(density, density);
+    map.entities.forEach((_, i) => {
+      const { x, y } = at(i);
+      pen.globalAlpha = only === null || map.type[i] === only ? 0.8 : 0.08;
+      pen.fillStyle = colourOf(map.type[i], dark);
+      pen.beginPath();
+      pen.arc(x, y, map.entities.length > 1500 ? 2.2 : 3.5, 0, 2 * Math.PI);
+      pen.fill();
+    });
+    if (found === null) return;
+    const { x, y } = at(found);
+    pen.globalAlpha = 1;
+    pen.strokeStyle = getComputedStyle(canvas).color;
+    pen.lineWidth = 2;
+    pen.beginPath();
+    pen.arc(x, y, 8, 0, 2 * Math.PI);
+    pen.stroke();
+  };
+  const nearest = (/** @type {MouseEvent} */ pointer) => {
+    let [best, least] = [-1, NEAR];
+    map.entities.forEach((_, i) => {
+      const { x, y } = at(i);
+      const far = Math.hypot(x - pointer.offsetX, y - pointer.offsetY);
+      if (far < least) [best, least] = [i, far];
+    });
+    return best;
+  };
+  const point = (/** @type {number} */ i) => {
+    found = i;
+    said.textContent = `${shorten(map.entities[i])}: ${map.types[map.type[i]] ?? ""}`;
+    draw();
+  };
+  canvas.addEventListener("mousemove", (move) => {
+    const i = nearest(move);
+    if (i >= 0 && i !== found) point(i);
+  });
+  canvas.addEventListener("click", (click) => {
+    const i = nearest(click);
+    if (i >= 0) go(withEntity(here(), map.entities[i]));
+  });
+  const observer = new ResizeObserver(draw);
+  observer.observe(canvas);
+  const scheme = matchMedia("(prefers-color-scheme: dark)");
+  scheme.addEventListener("change", draw);
+  signal.addEventListener("abort", () => {
+    observer.disconnect();
+    scheme.removeEventListener("change", draw);
+  });
+  const search = new Picker({
+    label: "Find on the map",
+    placeholder: "Find on the map",
+    source: entityChoices(() => run.name),
+    take: ({ name }) => {
+      const i = map.entities.indexOf(name);
+      if (i >= 0) point(i);
+      else said.textContent = `${shorten(name)} has too few facts to be on the map.`;
+    },
+  });
+  const legend = map.types.map((name, type) => {
+    const members = map.entities.filter((_, i) => map.type[i] === type);
+    const dot = element("span", { class: "dot", "aria-hidden": "true" });
+    dot.style.setProperty("--hue", String(HUES[type % HUES.length]));
+    const toggle = element(
+      "button",
+      {
+        type: "button",
+        class: "quiet",
+        "aria-pressed": "false",
+        click: () => {
+          only = only === type ? null : type;
+          for (const each of list.querySelectorAll("button"))
+            each.setAttribute("aria-pressed", String(each === toggle && only !== null));
+          draw();
+        },
+      },
+      dot,
+      shorten(name, 40),
+      element("small", {}, ` ${members.length.toLocaleString("en")}`),
+    );
+    return element(
+      "li",
+      {},
+      toggle,
+      element(
+        "details",
+        {},
+        element("summary", {}, element("span", { class: "unseen" }, `${shorten(name, 40)}: `), "names"),
+        element(
+          "ul",
+          { class: "names" },
+          ...members
+            .slice(0, LISTED)
+            .map((entity) =>
+              element(
+                "li",
+                {},
+                element("a", { href: hrefOf(withEntity(place, entity)), dir: "auto" }, ...breakable(entity)),
+              ),
+            ),
+        ),
+      ),
+    );
+  });
+  const list = element("ul", { class: "legend" }, ...legend);
+  const whole = `${counted(map.entities.length, "entity", "entities")}, by ${map.method}, coloured by type.`;
+  return [search.node, canvas, said, element("p", { class: "muted" }, whole), list];
+}
+
+function isDark() {
+  const { theme } = document.documentElement.dataset;
+  return theme === undefined ? matchMedia("(prefers-color-scheme: dark)").matches : theme === "dark";
+}
+
+/**
+ * @param {number} type
+ * @param {boolean} dark
+ */
+function colourOf(type, dark) {
+  return `hsl(${HUES[type % HUES.length]} 60% ${dark ? 65 : 42}%)`;
+}

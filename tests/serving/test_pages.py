@@ -1,0 +1,268 @@
+"""What the explorer asks besides answers: what a text is, both languages, facets, relations, runs, maps."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from blockhole.answering.overview import entity_types, shared_facts
+from blockhole.answering.sparql.writing import as_sparql, from_sparql
+from blockhole.queries.language import parse
+from blockhole.queries.repairs import quoted_names, repairs
+from blockhole.runs.run import Run
+from blockhole.serving.page import joined_modules
+from tests.serving.processes import serving
+
+
+def result(response: httpx.Response) -> Any:
+    assert response.status_code == 200, response.text
+    return response.json()["result"]
+
+
+# Texts.
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("number 7/next", '"number 7"/next'),
+        ("number 7 / ^next", '"number 7"/^next'),
+        ("number 7/next & number 9/^next", '"number 7"/next & "number 9"/^next'),
+        ("a/b//c", "a/b/c"),
+        ("a/b/", "a/b"),
+        ("(a/b & c/d", "(a/b & c/d)"),
+        ('"a b/c', None),
+        ("a/b &", "a/b"),
+        ("a/b)", "a/b"),
+        ("a/b", None),
+        ("a", None),
+        ("", None),
+        ("!" * 3000, None),
+    ],
+)
+def test_texts_that_are_no_query_have_repairs(text: str, meant: str | None) -> None:
+    found = repairs(text)
+    assert meant is None or found[0] == meant
+    for each in found:
+        parse(each)
+        assert each != text
+    assert found or meant is None
+
+
+def test_quotes_go_around_names_that_need_them() -> None:
+    assert quoted_names('a b/c|"d e"/f g') == '"a b"/c|"d e"/"f g"'
+
+
+def test_a_text_is_an_entity_or_a_query(client: httpx.Client) -> None:
+    def read(text: str) -> Any:
+        return result(client.get("/api/v1/read", params={"query": text}))
+
+    assert read("number 7") == {"entity": "number 7", "query": None, "repaired": False}
+    assert read(' "number 7" ')["entity"] == "number 7"
+    assert read("NUMBER 7") == {"entity": "number 7", "query": None, "repaired": True}
+    assert read("number 7/next") == {"entity": None, "query": '"number 7"/next', "repaired": True}
+    assert read('"number 7"/next') == {"entity": None, "query": '"number 7"/next', "repaired": False}
+    unknown = client.get("/api/v1/read", params={"query": "nummber 7"})
+    assert unknown.status_code == 404
+    assert unknown.json()["error"]["nearest"]
+    assert client.get("/api/v1/read", params={"query": "//"}).status_code == 400
+
+
+def test_a_refusal_brings_texts_that_are_queries(client: httpx.Client) -> None:
+    error = client.post("/api/v1/ask", json={"query": "number 7/next"}).json()["error"]
+    assert (error["kind"], error["mended"]) == ("syntax", ['"number 7"/next'])
+
+
+def test_a_query_has_a_tree(client: httpx.Client) -> None:
+    query = '("number 7"/next & !"number 9"/^next)/double | "number 3"'
+    tree = result(client.get("/api/v1/parse", params={"query": query}))["tree"]
+    assert (tree["joined"], tree["entity"], tree["hops"]) == ("or", None, [])
+    joined, alone = tree["parts"]
+    assert alone["entity"] == {"name": "number 3", "text": '"number 3"'}
+    assert joined["joined"] == "and"
+    assert joined["hops"] == [{"name": "double", "inverse": False, "text": "double"}]
+    assert [part["negated"] for part in joined["parts"]] == [False, True]
+
+
+# Both languages.
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        '"number 7"/next/double',
+        '"number 7"/^next & "number 9"/next',
+        '"number 7"/next & !"number 9"/next',
+        '"number 7"/next | "number 9"/next',
+        '("number 7"/next | "number 9"/next)/double & !"number 3"/next',
+        '"remainder/1"/^next',
+    ],
+)
+def test_a_query_and_its_sparql_are_one(client: httpx.Client, run: Path, query: str) -> None:
+    both = result(client.get("/api/v1/translate", params={"query": query}))
+    back = result(client.get("/api/v1/translate", params={"sparql": both["sparql"]}))
+    assert parse(back["query"]).normal == parse(query).normal
+    known = {each["answer"]["value"] for each in _bindings(client, both["sparql"])}
+    asked = result(client.post("/api/v1/ask", json={"query": query, "only": "known", "top": 1000}))
+    assert known == {_iri(each["entity"]) for each in asked["answers"]}
+
+
+def _bindings(client: httpx.Client, sparql: str) -> list[dict[str, dict[str, str]]]:
+    response = client.get("/sparql", params={"query": sparql, "known": "true"})
+    found: list[dict[str, dict[str, str]]] = response.json()["results"]["bindings"]
+    return found
+
+
+def _iri(name: str) -> str:
+    return "urn:blockhole:" + name.replace(" ", "%20").replace("/", "%2F")
+
+
+def test_what_one_query_cannot_say_is_refused(client: httpx.Client) -> None:
+    several = client.get("/api/v1/translate", params={"sparql": "SELECT ?a ?b { ?a :next ?b }"})
+    assert several.status_code == 422
+    assert "says more than one query can" in several.json()["error"]["message"]
+    assert client.get("/api/v1/translate").status_code == 422
+    assert client.get("/api/v1/translate", params={"sparql": "SELECT"}).status_code == 400
+
+
+# Facets, relations, runs.
+
+
+def test_facets_are_facts_that_several_have(run: Path, client: httpx.Client) -> None:
+    graph = Run.open(run).graph
+    found = result(client.post("/api/v1/facets", json={"query": '"remainder/1"/^mod6'}))
+    assert found["entities"] > 2
+    members = graph.adjacency.neighbours(graph.entities.id("remainder/1"), graph.relation_id("mod6", True))
+    counted: dict[tuple[str, str], int] = {}
+    for member in members.tolist():
+        for relation in graph.adjacency.relations(member).tolist():
+            for target in graph.adjacency.neighbours(member, relation).tolist():
+                name, inverse = graph.relation_name(relation)
+                key = ("^" * inverse + name, graph.entities[target])
+                counted[key] = counted.get(key, 0) + 1
+    assert found["facets"]
+    for facet in found["facets"]:
+        assert counted[facet["text"], facet["entity"]] == facet["count"] >= 2
+        narrowed = f'"remainder/1"/^mod6 & {facet["branch"]}'
+        answers = result(client.post("/api/v1/ask", json={"query": narrowed, "only": "known"}))
+        assert answers["known_count"] == facet["count"]
+    assert [each["count"] for each in found["facets"]] == sorted((f["count"] for f in found["facets"]), reverse=True)
+
+
+def test_one_entity_shares_its_facts_with_nobody_else(run: Path) -> None:
+    graph = Run.open(run).graph
+    alone = np.array([graph.entities.id("number 7")])
+    assert all(each.count == 1 for each in shared_facts(graph, alone))
+    assert shared_facts(graph, alone[:0]) == []
+
+
+def test_a_relation_says_what_it_leads_from_and_to(client: httpx.Client, run: Path) -> None:
+    graph = Run.open(run).graph
+    page = result(client.get("/api/v1/relation", params={"name": "next"}))
+    relation = page["relation"]
+    edges = {(s, o) for s, r, o in graph.triples.tolist() if graph.relations[r] == "next"}
+    assert relation["facts"] == len(edges)
+    assert relation["domain"]["entities"] == len({s for s, _ in edges})
+    assert relation["range"]["entities"] == len({o for _, o in edges})
+    assert page["rules"] is None
+    assert client.get("/api/v1/relation", params={"name": "nextt"}).status_code == 404
+
+
+def test_a_run_says_how_it_was_trained(client: httpx.Client) -> None:
+    page = result(client.get("/api/v1/run"))
+    assert page["settings"]["model.name"] == "blockhole"
+    (loss,) = [curve for curve in page["curves"] if curve["name"].endswith(" loss")]
+    assert len(loss["epoch"]) == len(loss["value"]) == page["run"]["epochs"]
+
+
+def test_all_known_answers_come_at_once(client: httpx.Client) -> None:
+    body = {"query": '"remainder/1"/^mod6', "only": "known", "top": 1_000_000}
+    whole = result(client.post("/api/v1/ask", json=body))
+    assert len(whole["answers"]) == whole["known_count"]
+    assert client.post("/api/v1/ask", json={**body, "only": None}).status_code == 422
+
+
+# The map and validation.
+
+
+def test_the_map_is_made_once_and_kept_beside_the_run(own_run: Path, tmp_path: Path) -> None:
+    with serving(tmp_path / "log", own_run, "--port", 0) as server, server.client() as client:
+        made = _when_made(client, "map")
+        measured = _when_made(client, "validation")
+    assert made["state"] == "ready"
+    names = Run.open(own_run).graph.entities.names
+    assert set(made["entities"]) == set(names)
+    assert len(made["x"]) == len(made["y"]) == len(made["type"]) == len(names)
+    assert all(0 <= value <= 1 for value in (*made["x"], *made["y"]))
+    assert max(made["type"]) < len(made["types"])
+    assert (own_run / "map.json").is_file()
+    assert measured["state"] in ("ready", "missing")
+    with serving(tmp_path / "log", own_run, "--port", 0) as server, server.client() as client:
+        assert _when_made(client, "map") == made
+    (own_run / "map.json").write_text("{}", encoding="utf-8")  # damaged: it is made again
+    with serving(tmp_path / "log", own_run, "--port", 0) as server, server.client() as client:
+        assert _when_made(client, "map")["entities"] == made["entities"]
+
+
+def _when_made(client: httpx.Client, what: str) -> Any:
+    for _ in range(1200):
+        found = result(client.get(f"/api/v1/{what}"))
+        if found["state"] != "making":
+            return found
+        assert 0 <= found["done"] <= 1  # all of it, for a moment before the report is there
+        time.sleep(0.1)
+    raise AssertionError(f"the {what} did not come")
+
+
+def test_types_are_what_most_facts_say(run: Path) -> None:
+    graph = Run.open(run).graph
+    names, types = entity_types(graph, np.arange(graph.num_entities), most=2)
+    assert len(names) <= 3
+    assert set(types.tolist()) <= set(range(len(names)))
+
+
+# The page's files.
+
+
+def test_the_page_is_a_script_and_a_style_sheet_that_are_kept_for_good(client: httpx.Client) -> None:
+    page = client.get("/").text
+    files = re.findall(r'"(static/[^"]+)"', page)
+    assert len(set(files)) == 4
+    for name in files:
+        response = client.get(f"/{name}")
+        assert response.status_code == 200
+        assert response.headers["cache-control"] == "public, max-age=31536000, immutable"
+    (script,) = {name for name in files if "page-" in name and name.endswith(".js")}
+    text = client.get(f"/{script}").text
+    assert not re.search(r"^(import|export) ", text, re.MULTILINE)
+    assert "@param" not in text
+
+
+def test_modules_are_joined_after_those_they_import(tmp_path: Path) -> None:
+    (tmp_path / "main.js").write_text('import { b } from "./b-c.js";\nb();\n', encoding="utf-8")
+    (tmp_path / "b-c.js").write_text(
+        'import {\n  a,\n} from "./a.js";\n/** A note. */\n'
+        "export function b() {\n  return a(/** @type {x} */ (1));\n}\n",
+        encoding="utf-8",
+    )
+    (tmp_path / "a.js").write_text("export const a = (x) => x;\n", encoding="utf-8")
+    assert joined_modules(tmp_path) == (
+        "const in_a = (() => {\nconst a = (x) => x;\nreturn { a };\n})();\n"
+        "const in_b_c = (() => {\nconst {\na,\n} = in_a;\nfunction b() {\nreturn a(/** @type {x} */ (1));\n}\n"
+        "return { b };\n})();\n"
+        "const { b } = in_b_c;\nb();\n"
+    )
+
+
+def test_sparql_of_a_query_in_memory_round_trips(run: Path) -> None:
+    from blockhole.answering.engine import Engine
+
+    engine = Engine.open(run)
+    query = parse('"number 7"/next')
+    assert from_sparql(as_sparql(query, engine.graph), engine) == query
