@@ -42,7 +42,7 @@ $(VENV)/.program: pyproject.toml
 
 # And what tests, documents and benchmarks need beyond that.
 $(VENV)/.installed: $(VENV)/.program
-	$(BIN)/python -m pip install --quiet --editable '.[frames,plots,tracking,faiss,postgres,gpu,serve,mcp,sparql,tune]' --group dev --group docs --group experiments
+	$(BIN)/python -m pip install --quiet --editable '.[frames,plots,tracking,faiss,postgres,gpu,serve,mcp,sparql,tune,map]' --group dev --group docs --group experiments
 	touch $@
 
 demo: $(VENV)/.program

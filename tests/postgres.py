@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 
 @contextmanager
-def postgres(folder: Path) -> Iterator[str]:
-    """The address of a server whose data lie in `folder`; both end with the block."""
+def postgres() -> Iterator[str]:
+    """The address of a server, which ends with the block, as its data do.
+
+    These lie in no folder of pytest's: the server runs as another user, and whenever somebody else begins to run tests,
+    pytest takes the right to enter its folders away from all others.
+    """
     pgserver = pytest.importorskip("pgserver")
     pg_ctl = pgserver.postgres_server.pg_ctl
 
@@ -19,12 +24,13 @@ def postgres(folder: Path) -> Iterator[str]:
         output: str = pg_ctl(arguments, pgdata=pgdata, user=user)
         return output
 
-    with pytest.MonkeyPatch.context() as patched:
-        # pgserver gives the server ten seconds to start, which a busy machine may not have; pg_ctl can wait longer.
-        patched.setattr(pgserver.postgres_server, "pg_ctl", start)
-        patched.setenv("PGCTLTIMEOUT", "600")
-        database = pgserver.get_server(folder, cleanup_mode="delete")
-    try:
-        yield database.get_uri()
-    finally:
-        database.cleanup()
+    with TemporaryDirectory() as folder:
+        with pytest.MonkeyPatch.context() as patched:
+            # pgserver gives the server ten seconds to start, which a busy machine may not have; pg_ctl can wait longer.
+            patched.setattr(pgserver.postgres_server, "pg_ctl", start)
+            patched.setenv("PGCTLTIMEOUT", "600")
+            database = pgserver.get_server(folder, cleanup_mode="stop")
+        try:
+            yield database.get_uri()
+        finally:
+            database.cleanup()

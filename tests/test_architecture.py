@@ -72,3 +72,41 @@ def test_imports_make_no_cycle_not_even_deferred_ones() -> None:
         TopologicalSorter(graph).prepare()
     except CycleError as cycle:
         pytest.fail(" imports ".join(reversed(cycle.args[1])))
+
+
+def _is_compiled(node: ast.AST) -> bool:
+    """Whether a function is one that Numba compiles, or a call compiles one."""
+    made = node.decorator_list if isinstance(node, ast.FunctionDef) else [node]
+    return any(isinstance(part, ast.Name) and part.id == "njit" for each in made for part in ast.walk(each))
+
+
+def test_compiled_loops_call_nothing_of_another_file() -> None:
+    """Numba's cache looks at the file of a loop alone: what it calls elsewhere could change, and the loop would not.
+
+    SplitMix64 is a formula with published numbers, which tests/queries/test_walks.py holds.
+    """
+    elsewhere, modules = set(), 0
+    for name, source in _sources().items():
+        tree = ast.parse(source)
+        compiled = [
+            node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.Call) and _is_compiled(node)
+        ]
+        if name == "blockhole.compiled" or not compiled:
+            continue
+        modules += 1
+        imported = {
+            alias.asname or alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("blockhole")
+            for alias in node.names
+        } - {"njit", "prange", "FAST"}
+        for node in compiled:
+            parts = node.body if isinstance(node, ast.FunctionDef) else [node]
+            elsewhere |= {
+                f"{name}: {part.id}"
+                for each in parts
+                for part in ast.walk(each)
+                if isinstance(part, ast.Name) and part.id in imported
+            }
+    assert modules >= 4
+    assert elsewhere == {"blockhole.training.kernels.loops: split_mix"}

@@ -23,7 +23,7 @@ FUNCTIONS: dict[str, Callable[..., object]] = {
     if inspect.isfunction(getattr(blockhole, name))
 }  # fmt: skip
 OPENED = {"Run.open": Run.open, "Engine.open": Engine.open}
-IN_IDS = {"encode_known", "evidence", "proposed", "composed_shares", "value"}
+IN_IDS = {"answers", "encode_known", "evidence", "proposed", "composed_shares", "value"}
 """Methods that other modules of the package ask in ids, which nobody types."""
 METHODS = [
     name
@@ -46,6 +46,7 @@ GOOD: dict[str, Any] = {
 }
 """What the other arguments are meanwhile, where a function needs them."""
 BAD: dict[str, tuple[object, ...]] = {
+    "min_support": ("3", 2.5, True, -1, 0, None),
     "top": ("3", 2.5, True, -1, 0, None),
     "offset": ("3", 2.5, True, -1, None),
     "seed": (-1, 1.5, "0", None),
@@ -64,6 +65,7 @@ BAD: dict[str, tuple[object, ...]] = {
     "types": ("2p", 3, [2]),
     "limit": ("3", 2.5, True, 0),
     "count": ("3", 2.5, True, 0, None),
+    "keep": ("0.5", True, 0.0, 3, None),
     "max_answers": ("3", 2.5, True, 0, None),
     "literals": (3, 2.5, True, b"bytes", object()),
     "learning_rate": ("0.1", True),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from blockhole.answering.export import export
     from blockhole.answering.predicting import predict
     from blockhole.answering.proofs import explain
+    from blockhole.answering.rules import rules
     from blockhole.data.dataset import answers_from_facts as answers
     from blockhole.data.dataset import load, sample_queries
     from blockhole.errors import BlockholeError
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from blockhole.files.writers import write_graph
     from blockhole.fitting import train
     from blockhole.measuring import compare, evaluate
+    from blockhole.runs.compressing import compress_run as compress
     from blockhole.runs.merging import merge_runs as merge
     from blockhole.runs.run import Run
     from blockhole.tuning import tune
@@ -46,6 +48,7 @@ __all__ = [
     "calibrate",
     "check",
     "compare",
+    "compress",
     "evaluate",
     "explain",
     "export",
@@ -55,6 +58,7 @@ __all__ = [
     "predict",
     "read_graph",
     "read_split",
+    "rules",
     "sample_queries",
     "sparql",
     "train",
@@ -73,6 +77,7 @@ _HOMES = {
     "calibrate": "blockhole.answering.calibrating.calibrate",
     "check": "blockhole.answering.engine.check",
     "compare": "blockhole.measuring.compare",
+    "compress": "blockhole.runs.compressing.compress_run",
     "evaluate": "blockhole.measuring.evaluate",
     "explain": "blockhole.answering.proofs.explain",
     "export": "blockhole.answering.export.export",
@@ -82,6 +87,7 @@ _HOMES = {
     "predict": "blockhole.answering.predicting.predict",
     "read_graph": "blockhole.files.readers.read_graph",
     "read_split": "blockhole.files.readers.read_split",
+    "rules": "blockhole.answering.rules.rules",
     "sample_queries": "blockhole.data.dataset.sample_queries",
     "sparql": "blockhole.answering.engine.sparql",
     "train": "blockhole.fitting.train",

@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from blockhole.data.catalogue import catalogue
 from blockhole.data.dataset import DataSet
 from blockhole.data.edge_split import split_edges
-from blockhole.errors import note
+from blockhole.errors import counted, note
 from blockhole.runs.config import Settings, TrainConfig, overlay, read_preset, validate
+from blockhole.training.batches import TOGETHER
 
 SMALL: Final = 2000
 """Entities of a graph, at most, for which several ways to train can be tried in seconds."""
@@ -35,8 +36,19 @@ STEPS: Final = 1000
 BATCH: Final = 512
 """Positives of a step, where a way says nothing else."""
 ADAM_RATE: Final = 0.01
-LARGE_STEPS: Final = 10_000
-"""The same on larger graphs: some minutes on two cores."""
+MEMBERS: Final = 4
+"""Models that are trained side by side on small graphs, where what one learns by chance the others do not: their sum
+makes held-out facts likelier on every graph tried. The look has one of each way."""
+
+LARGE_STEPS: Final = 12_000
+"""Optimizer steps on larger graphs, at most."""
+BUDGET: Final = 2400
+"""Core seconds that these may take by estimate: twenty minutes on two cores."""
+CORE: Final = 50e9
+"""Multiplications and additions a second of the core that is meant. No machine is measured, so that one graph is
+trained in one way on all of them."""
+FEWEST_EPOCHS: Final = 20
+"""Epochs that must fit into the budget before something dearer is taken."""
 
 MANY_RELATIONS: Final = 500
 """Relations beyond which predicting them costs more than all else, and nothing tells them apart but a few facts."""
@@ -83,6 +95,15 @@ _BLOCKS: Final[Settings] = {
 }
 """The same in blocks, which have more to learn by heart."""
 
+_FAME: Final[Settings] = {
+    "model": {"entity_scale": 0.01},
+    "loss": {"relation_weight": 0.0},
+    "penalty": {"dura": 0.2},
+    "training": {"on": "base"},
+}
+"""Where little more than the fame of entities can be learned: from near zero, what most facts have in common grows
+first, and the penalty keeps the rest small."""
+
 WAYS: Final = (
     Way("edges and as many walks", {"penalty": {"dura": 0.05}}),
     Way("edges and as many walks under a light penalty", {"penalty": {"dura": 0.02}}),
@@ -91,6 +112,7 @@ WAYS: Final = (
     Way("edges", {"penalty": {"dura": 0.05}, "training": {"on": "base"}}),
     Way("edges under a light penalty", {"penalty": {"dura": 0.02}, "training": {"on": "base"}}),
     Way("edges under a heavy penalty", {"penalty": {"dura": 0.15}, "training": {"on": "base"}}),
+    Way("edges from near zero under a heavy penalty", _FAME),
 )
 """In the order in which they are preferred: a later one must be better by more than chance explains. Those with walks
 come first, since what is learned from them answers longer paths."""
@@ -151,7 +173,7 @@ def look(data: DataSet, asked: Settings, judge: Callable[[DataSet, TrainConfig],
         judged[way.name] = judge(seen, _for_look(way, seen, asked))
         if _clearly_better(judged[way.name].likelihood, judged[best.name].likelihood):
             best = way
-    settings = _settings(best, data, asked)
+    settings = with_members(_settings(best, data, asked), asked)
     reached = judged[best.name]
     settings["choice"] = (
         f"{best.name}: held-out facts have a likelihood of {np.exp(reached.likelihood.mean()):.1%} and an MRR of "
@@ -168,6 +190,29 @@ def look(data: DataSet, asked: Settings, judge: Callable[[DataSet, TrainConfig],
     return paced(validate(settings), data)
 
 
+def with_members(settings: Settings, asked: Settings) -> Settings:
+    """The settings for `MEMBERS` models side by side, if a model can be so divided and its size was not asked for.
+
+    What their sum averages out, the cubic penalty need not hold down: half of it is enough.
+    """
+    sized = {"blocks", "block_size", "dim"} & asked.get("model", {}).keys()
+    if sized or "members" in asked.get("training", {}) or not _divides(validate(settings)):
+        return settings
+    model = dict(settings["model"])
+    key = "block_size" if "block_size" in model else "dim"
+    model[key] *= MEMBERS
+    several: Settings = {"model": model, "training": {"members": MEMBERS}}
+    if "n3" in settings.get("penalty", {}) and "n3" not in asked.get("penalty", {}):
+        several["penalty"] = {"n3": settings["penalty"]["n3"] / 2}
+    return overlay(settings, several)
+
+
+def _divides(config: TrainConfig) -> bool:
+    """Whether members can share the model and the loss of a way."""
+    geometry, loss = config.model.block_geometry, config.loss
+    return geometry is not None and geometry.freqs > 1 and loss.kind != "logistic" and not loss.corrupted_paths
+
+
 def open_ways(data: DataSet, asked: Settings) -> list[Way]:
     """The ways that are still different, and possible, with what was `asked` over them."""
     on = _fitted(COMMON, asked)["training"].get("on")
@@ -181,28 +226,106 @@ def open_ways(data: DataSet, asked: Settings) -> list[Way]:
 def without_look(data: DataSet, asked: Settings) -> TrainConfig:
     """What is trained without a look: on graphs too large for one, and where several processes would each take one.
 
-    Edges and as many walks of two and three hops, which cost the edges nothing (FB15k-237 .363 instead of .364, WN18RR
-    .480 instead of .483); the fewer facts fix an entity, the heavier the penalty, and many relations are told apart by
-    predicting them too.
+    The fewer facts fix an entity, the heavier the penalty, and many relations are told apart by predicting them too. On
+    larger graphs the first of `_PLANS` is taken of which enough epochs fit into the budget.
     """
     split = data.split
     few_facts, many_relations = len(split.train) < 5 * len(split.entities), 50 <= len(split.relations) <= MANY_RELATIONS
-    large = len(split.entities) > SMALL
-    settings: Settings = {
+    common: Settings = {
         "penalty": {"dura": 0.1 if few_facts else 0.05},
         "loss": {"relation_weight": 1.0 if many_relations else 0.0},
-        "training": {"steps": STEPS},
     }
-    if large:
-        settings["loss"] |= {"kind": "sampled_softmax", "negatives": 1024}
-        settings["training"] = {"batch_size": 1024, "steps": LARGE_STEPS, "threads": None}
-        settings["early_stop"] = {"metric": "mrr"}  # of so many rivals few are facts that are missing
-    settings = _fitted(overlay(COMMON, settings), asked)
-    edges = settings["training"].get("on") == "base"
-    settings["choice"] = f"{'edges' if edges else 'edges and as many walks'}, by the size of the graph"
+    if len(split.entities) <= SMALL:
+        settings = _fitted(overlay(COMMON, overlay(common, {"training": {"steps": STEPS}})), asked)
+        settings["choice"] = f"{_named(settings)}, by the size of the graph"
+    else:
+        settings = _affordable(data, overlay(overlay(COMMON, common), _LARGE), asked)
     if len(split.valid) < FEWEST_HELD_OUT:
         settings = overlay(overlay(settings, {"early_stop": {"metric": None}}), asked)
     return paced(validate(settings), data)
+
+
+_LARGE: Final[Settings] = {
+    "training": {"batch_size": 1024, "threads": None},
+    "early_stop": {"metric": "mrr"},  # of so many rivals few are facts that are missing
+}
+_ALL_ENTITIES: Final[Settings] = {
+    "model": {"blocks": 2, "block_size": 64},
+    "loss": {"kind": "softmax"},
+    "optimizer": {"learning_rate": 0.1},
+    "training": {"share_queries": True, "average_epochs": 4},
+}
+"""Against all entities small steps do, and a lighter penalty where there are facts enough."""
+_PLANS: Final[tuple[Settings, ...]] = (
+    _ALL_ENTITIES,
+    overlay(_ALL_ENTITIES, {"training": {"on": "base"}}),
+    {"loss": {"kind": "sampled_softmax", "negatives": 1024}},
+    {"loss": {"kind": "sampled_softmax", "negatives": 1024}, "training": {"on": "base"}},
+)
+"""What larger graphs are trained on and contrasted with, the best first: all entities or a sample, with walks or
+edges alone. Walks cost edges nothing but time (FB15k-237 .363 instead of .364, WN18RR .480 instead of .483)."""
+
+
+def _affordable(data: DataSet, common: Settings, asked: Settings) -> Settings:
+    """The settings of the first plan that the budget allows, else of the last, for as many steps as it allows."""
+    for plan in _PLANS:
+        lighter = plan["loss"]["kind"] == "softmax" and common["penalty"]["dura"] < 0.1
+        planned = overlay(common, overlay(plan, {"penalty": {"dura": 0.03}}) if lighter else plan)
+        settings = _fitted(planned, asked)
+        config = validate(settings)
+        seconds = core_seconds(config, data)
+        if FEWEST_EPOCHS * seconds <= BUDGET:
+            break
+    steps_an_epoch = -(-_positives_of(config, data) // config.training.batch_size)
+    steps = min(LARGE_STEPS, max(1, int(BUDGET / seconds * steps_an_epoch)))
+    settings = overlay({"training": {"steps": steps}}, settings)
+    training = validate(settings).training
+    epochs = training.epochs or -(-training.steps // steps_an_epoch)
+    rivals = {
+        "softmax": "all entities",
+        "sampled_softmax": f"{counted(config.loss.negatives, 'entity', 'entities')} at a time",
+    }
+    against = f" against {rivals[config.loss.kind]}" if config.loss.kind in rivals else ""
+    minutes = max(1, round(epochs * seconds / 120))
+    settings["choice"] = (
+        f"{_named(settings)}{against}, by the size of the graph: {counted(epochs, 'epoch')} at most, "
+        f"some {counted(minutes, 'minute')} on two cores"
+    )
+    return settings
+
+
+def core_seconds(config: TrainConfig, data: DataSet) -> float:
+    """How long a core is estimated to take for an epoch: three products of every query vector with its rivals.
+
+    These are the scores and two gradients, of 2 · rivals · width operations each; an edge and each relation that it
+    might have had count as much, with the width of a relation.
+    """
+    split, loss, geometry = data.split, config.loss, config.model.block_geometry
+    width, relation_width = (config.model.dimension,) * 2
+    if geometry is not None:
+        width, relation_width = geometry.entity_width, geometry.relation_width
+    edges, queries = 2 * len(split.train), _positives_of(config, data)
+    rivals = len(split.entities) if loss.kind == "softmax" else loss.negatives
+    if config.training.share_queries and loss.kind == "softmax":
+        queries += _bunches(split.train) - edges
+    relations = edges * 2 * len(split.relations) * relation_width if loss.relation_weight else 0
+    return 6 * (queries * rivals * width + relations) / CORE
+
+
+def _bunches(train: NDArray[np.int32]) -> int:
+    """How many queries are scored for edges in both directions, where up to `TOGETHER` of them share one."""
+    pairs = (train[:, end].astype(np.int64) << 32 | train[:, 1] for end in (0, 2))
+    return sum(int((-(-np.unique(pair, return_counts=True)[1] // TOGETHER)).sum()) for pair in pairs)
+
+
+def _positives_of(config: TrainConfig, data: DataSet) -> int:
+    """Positives of an epoch on edges in both directions and, where these are asked for, walks."""
+    training, facts = config.training, len(data.split.train)
+    return 2 * facts + (training.walks_per_edge * facts if training.on == "paths" else 0)
+
+
+def _named(settings: Settings) -> str:
+    return "edges" if settings["training"].get("on") == "base" else "edges and as many walks"
 
 
 def paced(config: TrainConfig, data: DataSet) -> TrainConfig:
@@ -212,9 +335,8 @@ def paced(config: TrainConfig, data: DataSet) -> TrainConfig:
     """
     if "every" in config.early_stop.model_fields_set:
         return config
-    training, edges = config.training, 2 * len(data.split.train)
-    positives = edges + (training.walks_per_edge * len(data.split.train) if training.on == "paths" else 0)
-    epochs = training.epochs or -(-training.steps // max(1, -(-positives // training.batch_size)))
+    training = config.training
+    epochs = training.epochs or -(-training.steps // max(1, -(-_positives_of(config, data) // training.batch_size)))
     return config.model_copy(
         update={"early_stop": config.early_stop.model_copy(update={"every": max(1, epochs // VALIDATIONS)})}
     )

@@ -123,7 +123,7 @@ def train(
             going_on = folder is not None and (resume or workers.has_begun(folder)) and is_run(folder)
             if folder is not None and going_on:
                 chosen = resumed_config(folder, gather(preset=preset, file=config, overrides=overrides))
-                given = _data_set(data, chosen)
+                given = data_as_set(data, chosen)
             else:
                 if folder is not None:
                     check_free(folder)
@@ -324,7 +324,7 @@ def _chosen(
     A preset or a file of settings says it all, as do data with paths, and graphs that are read from disk.
     """
     chosen = validate(gather(preset=preset or "fast", file=config, overrides=overrides))
-    given = _data_set(data, chosen)
+    given = data_as_set(data, chosen)
     asked, own = gather(file=config, overrides=overrides), own_preset(given)
     if can_look(given) and (named := preset or config) is not None:
         note(f"no look at the graph: {named} says how to train; leave it out, and a look chooses what you do not set")
@@ -344,7 +344,8 @@ def lasting_name(data: str | Path) -> str:
     return str(data) if str(data) in catalogue() else str(Path(data).absolute())
 
 
-def _data_set(data: Data | None, config: TrainConfig) -> DataSet:
+def data_as_set(data: Data | None, config: TrainConfig) -> DataSet:
+    """The data that a run with these settings trains on: read by its columns and literals, with words where asked."""
     given = config.data if data is None else data
     if given is None:
         raise ConfigError("there is no data to train on; name a data set or a file with --data.")
@@ -383,16 +384,15 @@ def _positives(
         )
     # A sample that a batch shares can be of one type only where all of the batch ask for the same.
     by_relation = LOSSES[loss.kind].objects == "shared" and loss.typed_share > 0
+    grouping = {"by_last_relation": by_relation, "by_query": training.share_queries}
     if training.on == "paths" and training.walks == "fresh":
-        return FreshWalks(
-            graph, seed, reverse, batch_size, device, by_last_relation=by_relation, lengths=lengths, per_edge=per_edge
-        )
+        return FreshWalks(graph, seed, reverse, batch_size, device, lengths=lengths, per_edge=per_edge, **grouping)
     queries = data.paths("train") if training.on == "paths" else PathQueries.from_triples(data.split.train)
     if training.on == "paths" and training.walks == "added":
         queries = PathQueries.concatenate([queries, added_walks(graph, training)])
     paths = with_reversed(PathTensors.of(queries, device), reverse, len(data.split.relations))
     corruptions = known.of(paths, loss, graph) if loss.corrupts_once else None
-    return StoredPositives(paths, seed, batch_size, by_last_relation=by_relation, corruptions=corruptions)
+    return StoredPositives(paths, seed, batch_size, corruptions=corruptions, **grouping)
 
 
 def _settled(config: TrainConfig, positives: int, entities: int) -> TrainConfig:

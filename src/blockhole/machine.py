@@ -45,6 +45,14 @@ def peak_bytes() -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
+def memory_bytes() -> int:
+    """The memory of the machine; where the system does not say, as if without end."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return sys.maxsize
+
+
 def explain_out_of_memory(failure: Exception, *, training: bool = True) -> str | None:
     """What to do about an exception of NumPy, or of torch on a CPU or a GPU, for want of memory; absent for others."""
     # torch.OutOfMemoryError by its name: torch need not be loaded to ask this. On a CPU torch has no class of its own.

@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
 
 from blockhole.choosing import COMMON, SMALL, STEPS, paced
-from blockhole.data.dataset import DataSet, check_facts, load
-from blockhole.data.words import with_names
+from blockhole.data.dataset import DataSet
 from blockhole.errors import (
     BlockholeError,
     BlockholeWarning,
@@ -37,7 +36,8 @@ from blockhole.errors import (
     quoted,
 )
 from blockhole.evaluation.plots import check_drawing, draw_search
-from blockhole.fitting import Data, fit, lasting_name
+from blockhole.files.columns import ColumnNames, Literals, Reading
+from blockhole.fitting import Data, data_as_set, fit, lasting_name
 from blockhole.runs.config import Settings, gather, known_keys, nested, overlay, parse_assignment, validate
 from blockhole.runs.writer import sole_writer
 from blockhole.saving import parse_json, write_file
@@ -177,17 +177,19 @@ def tune(
     preset: str | None = None,
     config: Path | str | None = None,
     settings: Mapping[str, Any] | None = None,
+    columns: ColumnNames | None = None,
+    literals: Literals | None = None,
     seed: Seed = 0,
     say: Callable[[str], None] | None = None,
 ) -> Tuned:
     """Search settings for `data` by the MRR of its validation facts, and keep the search in the folder `out`.
 
-    `search` lists what is searched, as KEY=LOW..HIGH, KEY=LOW..HIGH:log or KEY=A,B,C (without it `DEFAULT_SEARCH`);
-    all else comes from `preset`, the file `config` and `settings`, as in `train`, and where these are silent from what
-    `train` does by itself. Trials that fall behind the median of the others are stopped. The search ends after `trials`
-    trials in all, or after so many `seconds`: the trial under way then counts for nothing. The same call goes on with a
-    search, with more trials too. `workers` processes search at a time, each on one thread. `say` gets a line for each
-    trial.
+    `search` lists what is searched, as KEY=LOW..HIGH, KEY=LOW..HIGH:log or KEY=A,B,C (without it `DEFAULT_SEARCH`); all
+    else comes from `preset`, the file `config` and `settings`, as in `train`, and where these are silent from what
+    `train` does by itself; `columns` and `literals` are as in `load`. Trials that fall behind the median of the others
+    are stopped. The search ends after `trials` trials in all, or after so many `seconds`: the trial under way then
+    counts for nothing. The same call goes on with a search, with more trials too. `workers` processes search at a time,
+    each on one thread. `say` gets a line for each trial.
     """
     _need_optuna()
     told = say or (lambda line: None)
@@ -195,9 +197,12 @@ def tune(
         raise ConfigError(
             "several workers read the data each for itself: name a data set or a path, or take one worker."
         )
-    check_facts("data", data)
-    asked = validate(gather(preset=preset, file=config, overrides=settings))
-    loaded = _load(data, asked.names, asked.texts)
+    reading, settings = Reading.of(columns, literals), dict(settings or {})
+    if columns is not None:
+        settings["columns"] = reading.columns
+    if literals is not None:
+        settings["literals"] = reading.literals
+    loaded = data_as_set(data, validate(gather(preset=preset, file=config, overrides=settings)))
     if not len(loaded.split.valid):
         raise ConfigError(
             f"{loaded.name} has no validation facts to search by; "
@@ -212,12 +217,6 @@ def tune(
         tuned = plan.report(loaded, seconds)
     draw_search(plan.folder, tuned.trials, tuned.importances)
     return tuned
-
-
-def _load(data: Data, names: bool, texts: str | None) -> DataSet:
-    """The data that trials are trained on."""
-    loaded = load(data)
-    return with_names(loaded, texts) if names or texts else loaded
 
 
 def _need_optuna() -> None:
@@ -350,7 +349,7 @@ class SettingsSearch:
 
         if deadline is not None and time.time() >= deadline:
             return None
-        study = self.study(self.seed * 1000 + number + len(self._ended(self.study())))
+        study = self.study(self.sampler_seed(number, len(self._ended(self.study()))))
         trial = study.ask()
         settings = self.base
         for span in self.spans:
@@ -375,6 +374,10 @@ class SettingsSearch:
         study.tell(trial, figure)
         best = max(each.value for each in self._ended(study) if each.value is not None)
         return f"trial {trial.number + 1}: MRR {figure:.4f}, best {best:.4f}"
+
+    def sampler_seed(self, number: int, ended: int) -> int:
+        """The seed of a trial of process `number` after `ended` trials: another for each, or two would try the same."""
+        return self.seed * 1000 + number * 1_000_000 + ended
 
     def report(self, data: DataSet, seconds: float | None) -> Tuned:
         """Write the best settings and the report, and return what was found."""
@@ -482,7 +485,7 @@ def _search(search: SettingsSearch, trials: int, number: int, deadline: float | 
     """Try so many trials; a line for each."""
     _need_optuna()
     assert search.data is not None
-    data = _load(search.data, search.base.get("names", False), search.base.get("texts"))
+    data = data_as_set(search.data, validate(search.base))
     lines: list[str] = []
     for _ in range(trials):
         line = search.try_one(data, number, deadline)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import exp, log, log1p
+from math import exp, log, log1p, sqrt
 
 import numpy as np
 
@@ -103,15 +103,31 @@ class Oracle:
         more, as_many = sum(count > own for count in counts), sum(count >= own for count in counts)
         return (more + 0.25) / (as_many + 0.25) if (more + 2) / (as_many + 2) < 0.05 else 1.0
 
+    def leaving(self, r: int, of: Node | None = None) -> np.ndarray:
+        """ω of every entity as a witness that r leaves from, 1 where the query names it: [E]."""
+        named, inverse = self._named(of), self.graph.inverse(r)
+        return np.array([1.0 if h in named else sqrt(self._kind(h, inverse)) for h in range(self.E)])
+
+    def _named(self, node: Node | None) -> set[int]:
+        """The entities that a query names where a part of it stands."""
+        match node:
+            case Anchor(entity):
+                return {self.graph.entities.id(entity)}
+            case Union(parts) | Intersection(parts):
+                return set[int]().union(*map(self._named, parts))
+            case _:
+                return set()
+
     def value(self, node: Node) -> np.ndarray:
         """The probability of every entity as an answer, without what composed vectors add: [E]."""
         match node:
             case Anchor(entity):
                 value: np.ndarray = np.eye(self.E)[self.graph.entities.id(entity)]
             case Projection(of, hop):
-                start = self.value(of)
+                start, relation = self.value(of), self.graph.relation_id(hop.relation, hop.inverse)
+                start = start * self.leaving(relation, of)
                 start = np.where(start >= PLAUSIBLE, start, 0.0)
-                value = (start[:, None] * self.hop(self.graph.relation_id(hop.relation, hop.inverse))).max(axis=0)
+                value = (start[:, None] * self.hop(relation)).max(axis=0)
             case Negation(of):
                 value = 1 - self.value(of)
             case Intersection(parts):

@@ -53,6 +53,37 @@ def test_a_logistic_curve_is_recovered() -> None:
     assert intercept == pytest.approx(-1.5, abs=0.1)
 
 
+@pytest.mark.parametrize("label", [True, False])
+def test_labels_that_are_all_alike_leave_finite_numbers(label: bool) -> None:
+    features = np.random.default_rng(3).normal(size=(50, 1))
+    weights, intercept = fit_logistic(features, np.full(50, label), (0,))
+    assert np.isfinite([*weights, intercept]).all()
+    assert (intercept > 5) == label
+
+
+@pytest.mark.parametrize(
+    ("field", "least", "most"),
+    [
+        ("scale", 1e-9, None), ("kind", 0.0, 1.0), ("facts", 1, None), ("missing", 1.0, None), ("brier", 0.0, None),
+        ("sampling_error", 0.0, None),
+    ],
+)  # fmt: skip
+def test_numbers_of_a_calibration_keep_to_their_bounds(field: str, least: float, most: float | None) -> None:
+    own = calibration_by_hand().calibration.model_dump()
+    for fits in (least, least if most is None else most):
+        assert getattr(Calibration.model_validate(own | {field: fits}), field) == fits
+    for wrong in (least - 1, 0 if field == "scale" else least - 1, *(() if most is None else (most + 0.01,))):
+        with pytest.raises(ValueError, match=field):
+            Calibration.model_validate(own | {field: wrong})
+
+
+def test_paths_take_the_curve_of_their_length_or_of_the_longest() -> None:
+    own = calibration_by_hand().calibration
+    curves = {hops: ChainCurve(witness=hops, share=1.0, intercept=0.0) for hops in (2, 3)}
+    calibration = own.model_copy(update={"chains": curves})
+    assert [calibration.chain(hops) for hops in (1, 2, 3, 4, 9)] == [None, *(curves[each] for each in (2, 3, 3, 3))]
+
+
 def test_weights_are_not_less_than_they_may_be() -> None:
     rng = np.random.default_rng(2)
     feature = rng.normal(size=(5000, 1))

@@ -6,7 +6,6 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -20,17 +19,9 @@ from blockhole.errors import ConfigError, ExportError, QueryError, UnknownName
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
 from tests.answering.toys import SIZES, best_by_composed_vector, make_engine, make_model
-from tests.postgres import postgres
 
 QUERIES = ("e1/r0", "e2/r0/^r1", "e3/r2/r2/r1")
 PROGRAM = "import sys; from blockhole.cli.main import main; main(sys.argv[1:])"
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a real PostgreSQL with pgvector."""
-    with postgres(tmp_path_factory.mktemp("pg")) as address:
-        yield address
 
 
 @pytest.mark.parametrize("partitions", [1, 3])

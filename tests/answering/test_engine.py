@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blockhole.answering.answers import Status
-from blockhole.answering.engine import Engine, Question, Verdict, ask
+from blockhole.answering.engine import Engine, Question, Verdict, ask, check, in_order, sparql
 from blockhole.answering.search import Candidates
 from blockhole.data.dataset import load
 from blockhole.errors import (
@@ -31,7 +32,7 @@ from blockhole.queries.language import parse
 from blockhole.queries.paths import PathQueries
 from blockhole.queries.walks import sample_walks
 from blockhole.runs.run import Run
-from tests.answering.toys import make_engine
+from tests.answering.toys import calibration_by_hand, make_engine
 
 
 def test_what_is_known_is_certain_unless_a_negation_may_refute_it() -> None:
@@ -209,3 +210,135 @@ def test_a_trained_run_answers_what_it_has_learned(clockwork: Path) -> None:
     assert (answers[0].entity, answers[0].status) == ("number 5", "known")
     assert {answer.status for answer in answers[1:]} == {"predicted"}
     assert ask(clockwork, '"number 3"/next/next', top=5) == answers
+
+
+class _Proposing:
+    """An index that proposes what it is told to, and has room left over, which libraries fill with -1."""
+
+    def __init__(self, found: list[list[int]]) -> None:
+        self.found = found
+        self.allowed: np.ndarray | None = None
+
+    def shortlists(self, vectors: np.ndarray, count: int, allowed: np.ndarray | None) -> np.ndarray:
+        self.allowed = allowed
+        return np.array(self.found)
+
+
+def test_an_index_proposes_where_there_are_very_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, _ = make_engine(E=30, facts=60)
+    index = _Proposing([[7, 3, -1], [3, 0, -1]])
+    monkeypatch.setattr(engine, "approximate", index)
+    monkeypatch.setattr("blockhole.answering.engine.MANY", 30)
+    sources, columns = np.array([1, 2]), np.arange(30)
+    assert engine.proposed(sources, 0, None) is None
+    assert engine.proposed(sources, 0, columns) is columns
+    monkeypatch.setattr("blockhole.answering.engine.MANY", 29)
+    for each in (None, columns):
+        proposed = engine.proposed(sources, 0, each)
+        assert proposed is not None
+        assert proposed.tolist() == [0, 3, 7]
+        assert (index.allowed is None) == (each is None)
+    everyone = {answer.entity for answer in engine.ask("e1/r0", only="predicted", candidates="all", top=30)}
+    assert everyone == {"e0", "e3", "e7"} - {answer.entity for answer in engine.ask("e1/r0", only="known", top=30)}
+
+
+@given(
+    values=st.lists(st.sampled_from([0.1, 0.25, 0.5, 1.0]), max_size=12),
+    offset=st.integers(0, 5),
+    top=st.integers(1, 5),
+)
+def test_a_part_of_a_list_is_that_of_the_whole(values: list[float], offset: int, top: int) -> None:
+    engine, _ = make_engine(E=30, facts=0)
+    entities = np.arange(len(values))[::-1] + 5
+    whole = sorted(zip(entities.tolist(), values, strict=True), key=lambda pair: (-pair[1], f"e{pair[0]}"))
+    part = slice(offset, offset + top)
+    assert in_order(entities, np.array(values), part, engine.graph.entities) == whole[part]
+
+
+def test_a_damaged_calibration_is_said_and_answers_have_shares(clockwork: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(clockwork, tmp_path / "run")
+    (run / "calibration.json").write_text("{}")
+    with pytest.warns(
+        BlockholeWarning, match=r"calibration\.json .*calibrate .*, or answers will have no probabilities"
+    ):
+        engine = Engine.open(run)
+    assert [answer.probability for answer in engine.ask('"number 3"/next', top=1)] == [None, None]
+    with pytest.raises(RunError, match=r"calibration\.json .*blockhole calibrate"):
+        Engine.open(run, calibrated=True)
+    with pytest.raises(RunError, match=r"calibration\.json .*blockhole calibrate"):
+        check(run, '"number 3"/next', "number 5")
+    assert check(run, '"number 3"/next', "number 4") == Verdict(True, 1.0, "known")
+
+
+@pytest.mark.parametrize(
+    ("files", "remedy"),
+    [
+        (["train.tsv"], "blockhole data split"),
+        (["train.tsv", "test.tsv"], "blockhole data split"),
+        (["train.tsv", "valid.tsv"], "blockhole calibrate"),
+        (["other.tsv"], "blockhole calibrate"),
+        ([], "blockhole calibrate"),
+    ],
+)
+def test_who_has_no_validation_facts_is_told_to_set_some_aside(
+    clockwork: Path, tmp_path: Path, files: list[str], remedy: str
+) -> None:
+    data = tmp_path / "data"
+    for name in files:
+        data.mkdir(exist_ok=True)
+        (data / name).touch()
+    run = shutil.copytree(clockwork, tmp_path / "run")
+    (run / "calibration.json").unlink()
+    opened = Run.open(run)
+    opened.config = opened.config.model_copy(update={"data": str(data)})
+    assert remedy in Engine.opened(opened).lacking
+    if files:
+        opened.config = opened.config.model_copy(update={"data": str(data / files[0])})
+        assert "blockhole data split" in Engine.opened(opened).lacking
+
+
+@pytest.mark.parametrize("wrong", [0.0, -0.5, 1.001])
+def test_a_least_probability_is_above_0_and_at_most_1(wrong: float) -> None:
+    engine, _ = make_engine()
+    with pytest.raises(ConfigError, match=rf"^threshold must be a probability above 0, at most 1, not {wrong:g}\.$"):
+        sparql(engine, "ASK { ?s ?p ?o }", threshold=wrong)
+    assert sparql(engine, "SELECT ?o { <e1> <r0> ?o }", threshold=1.0) is not None
+
+
+def test_arguments_of_every_door_are_looked_at() -> None:
+    engine, _ = make_engine()
+    for call, named in (
+        (lambda: ask(engine, None), "query"),  # type: ignore[arg-type]
+        (lambda: engine.ask("e1/r0", top="3"), "top"),  # type: ignore[arg-type]
+        (lambda: engine.ask("e1/r0", offset=-1), "offset"),
+        (lambda: engine.ask_many(["e1/r0"], only="some"), "only"),  # type: ignore[arg-type]
+        (lambda: engine.check("e1/r0", 3), "entity"),  # type: ignore[arg-type]
+        (lambda: engine.sparql(3), "query"),  # type: ignore[arg-type]
+        (lambda: engine.composed_scores(3), "query"),  # type: ignore[arg-type]
+        (lambda: engine.query_vector(None), "query"),  # type: ignore[arg-type]
+        (lambda: engine.encode(3), "query"),  # type: ignore[arg-type]
+        (lambda: Engine.open(3), "run"),  # type: ignore[arg-type]
+        (lambda: Engine(3, engine.graph), "vectors"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(ConfigError, match=rf"^{named}\b"):
+            call()
+
+
+def test_a_verdict_holds_for_what_is_known_and_for_what_is_as_likely_as_not() -> None:
+    hesitant, _ = make_engine(E=12, facts=18)
+    engine, seen = Engine(hesitant.vectors, hesitant.graph, calibration_by_hand(intercept=3.0)), set()
+    for source, relation in itertools.product(range(12), range(3)):
+        for entity in range(12):
+            verdict = engine.check(f"e{source}/r{relation}", f"e{entity}")
+            assert verdict.holds == (verdict.status == "known" or verdict.probability >= 0.5)
+            seen.add((verdict.status, verdict.holds))
+    assert seen == {("known", True), ("predicted", True), ("predicted", False)}
+
+
+def test_composed_vectors_count_for_paths_of_several_hops_in_calibrated_runs() -> None:
+    for calibrated, chains in ((True, True), (True, False), (False, True)):
+        engine, _ = make_engine(calibrated=calibrated, chains=chains)
+        for query, hops in (("e1/r0", 1), ("e1/r0/r1", 2), ("e1/r0/r1/r2", 3), ("(e1/r0 & e2/r1)/r2", 0)):
+            plan = engine.encode(query).plan
+            found = engine.evidence(plan, len(plan.steps) - 1, None)
+            assert (found is not None) == (calibrated and chains and hops > 1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ from blockhole.models.catalogue import ModelSettings, name_of
 from blockhole.models.contract import Model
 from blockhole.models.distmult import DistMult
 from tests.answering.toys import best_by_composed_vector, make_engine
-from tests.postgres import postgres
 
 QUERIES = ("e1/r0", "e2/r0/^r1", "e3/r2/r2/r1")
 
@@ -80,13 +78,6 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="is a folder; name a file to write"):
         export_file(make_engine()[0], "npz", tmp_path)
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a real PostgreSQL with pgvector."""
-    with postgres(tmp_path_factory.mktemp("pg")) as address:
-        yield address
 
 
 def _rows(server: str, text: str, **values: object) -> list[Any]:

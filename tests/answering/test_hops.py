@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from blockhole.answering.hops import Hops, Normalisers
+from blockhole.answering.hops import Hops, Normalisers, log_room_of, log_self_of
+from blockhole.errors import RunError
 from blockhole.machine import _openblas, one_blas_thread
 from tests.answering.oracle import Oracle
 from tests.answering.toys import make_engine
@@ -36,6 +38,94 @@ def test_a_count_that_nobody_passes_leaves_no_room() -> None:
     assert fathers[10:60] == pytest.approx(np.log(0.25 / 50.25))
     assert (fathers[:10] == 0).all()
     assert (hops.log_room(0) == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("more", "as_many", "room"),
+    [(0, 38, 1.0), (0, 39, 0.25 / 39.25), (1, 58, 1.0), (1, 59, 1.25 / 59.25), (0, 1, 1.0), (5, 5, 1.0)],
+)
+def test_a_count_is_a_limit_where_fewer_than_a_twentieth_pass_it(more: int, as_many: int, room: float) -> None:
+    """Two entities that have more are added: 2 of 40 and 3 of 60 are a twentieth, 2 of 41 and 3 of 61 are fewer."""
+    assert log_room_of(np.array([more]), np.array([as_many]))[0] == pytest.approx(np.log(room))
+
+
+@pytest.mark.parametrize(
+    ("loops", "facts", "alone"),
+    [(0, 0, 1.0), (0, 1, 0.25 / 1.25), (1, 20, 1.0), (1, 21, 1.25 / 21.25), (2, 40, 1.0), (9, 10, 1.0)],
+)
+def test_hops_to_oneself_are_rare_where_fewer_than_a_twentieth_are(loops: int, facts: int, alone: float) -> None:
+    assert log_self_of(np.array([loops]), np.array([facts]))[0] == pytest.approx(np.log(alone))
+
+
+@pytest.mark.parametrize("name", ["blockhole", "hole", "simple", "transe"])
+def test_how_much_is_computed_at_once_does_not_matter(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many parts as there can be, of which the last is a smaller one."""
+    found: list[NDArray[np.floating]] = []
+    for sizes in ({}, {"_CACHED": 9, "_TOGETHER": -1, "_WALKED": 4, "_AT_ONCE": 61}):
+        for constant, size in sizes.items():
+            monkeypatch.setattr(f"blockhole.answering.hops.{constant}", size)
+        engine, _ = make_engine(name, E=30, facts=90)
+        hops, sources = engine.hops, np.arange(11)
+        for relation in range(6):
+            for targets in (None, engine.known.candidates(relation)):
+                columns = hops.columns(relation, targets)
+                found += [hops.values(sources, columns), *(each.T for each in hops.products(sources, columns))]
+            found.append(hops.normalisers.of(relation))
+            found += [hops.normalisers.sums(np.arange(asked), relation, 12) for asked in (11, 30)]  # either side walks
+        found.append(hops.composed(engine.vectors.query(3, [1]), 0.7)[None])
+    half = len(found) // 2
+    for one, other in zip(found[:half], found[half:], strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-5, atol=1e-6)
+    exact = 0.7 * engine.vectors.query(3, [1]) @ engine.candidates.astype(np.float64).T
+    np.testing.assert_allclose(found[-1], exact, rtol=1e-4, atol=1e-6)
+
+
+def test_a_model_that_has_diverged_is_refused_in_a_sentence() -> None:
+    """And without a warning of NumPy's, which would be an error here."""
+    engine, _ = make_engine()
+    engine.vectors.entity[:] = 1e38
+    engine.vectors.entity[::2] *= -1
+    with pytest.raises(RunError, match="scores for this query"):
+        engine.ask("e1/r0", candidates="all")
+
+
+def test_a_sum_runs_over_as_many_entities_as_it_can_afford() -> None:
+    engine, _ = make_engine(E=3000, facts=10, calibrated=False)
+    normalisers, each = Normalisers(engine.vectors, engine.candidates, engine.known, 1.0), engine.vectors.width + 64
+    affordable = {entities: normalisers.affordable(7, 7 * each * entities) for entities in (1, 128, 129, 1023, 1025)}
+    assert affordable == {1: 128, 128: 128, 129: 129, 1023: 1023, 1025: 1024}
+    assert normalisers.affordable(7, 7 * each * 3000) == 3000  # all of them, exactly
+    assert normalisers.affordable(7, 7 * each * 3000 - 1) == 1024
+    assert normalisers.affordable(0, 3000) == 3000
+
+
+def test_a_sample_is_half_of_objects_and_stands_for_everyone() -> None:
+    engine, _ = make_engine(E=200, facts=300, calibrated=False)
+    normalisers = Normalisers(engine.vectors, engine.candidates, engine.known, 1.0)
+    for relation in range(6):
+        objects = engine.known.candidates(relation)
+        for size, drawn in ((41, 20), (160, min(80, len(objects)))):
+            chosen, left = normalisers.sample(relation, size)
+            assert len(np.unique(chosen)) == len(chosen) == size
+            assert np.isin(chosen, objects).tolist() == [True] * drawn + [False] * (size - drawn)
+            weights = [len(objects) / drawn] * drawn + [(200 - len(objects)) / (size - drawn)] * (size - drawn)
+            np.testing.assert_allclose(np.exp(left), weights, rtol=1e-5)
+        chosen, left = normalisers.sample(relation, 200)
+        assert chosen.tolist() == list(range(200))
+        assert not left.any()
+
+
+def test_kinds_are_those_of_the_formula() -> None:
+    engine, model = make_engine(E=25, facts=14)
+    oracle = Oracle(engine, model, "all")
+    for relation in range(6):
+        expected = np.array([oracle._kind(entity, relation) for entity in range(25)])
+        np.testing.assert_allclose(np.exp(engine.hops.log_kind(relation)), expected, rtol=1e-5)
+        typed, alike = engine.hops.kinds(relation)
+        assert typed.tolist() == (expected == 1).tolist()
+        assert alike.tolist() == ((expected >= 0.01) & (expected < 1)).tolist()
+        assert alike.any()
+        assert not (typed | alike).all()
 
 
 @settings(max_examples=25)

@@ -8,9 +8,12 @@ from typing import Literal
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import blockhole
 from blockhole.answering import predicting
+from blockhole.answering.calibration import Curve
 from blockhole.answering.engine import Engine
 from blockhole.answering.hops import Columns, Hops, Ids, Table
 from blockhole.answering.known import KnownFacts
@@ -114,6 +117,62 @@ def test_log_odds_are_shifted_to_a_total() -> None:
     for total in (1.5, 40.0, 480.0):
         shifted = logit + predicting._shift_to(logit, total)
         assert (1 / (1 + np.exp(-shifted))).sum() == pytest.approx(total, rel=1e-6)
+
+
+def test_no_relation_is_said_to_be_missing_all_its_pairs() -> None:
+    """Where every pair is a validation fact, probabilities stop short of that."""
+    engine, _ = make_engine(E=60, R=2, facts=100)
+    found = predicting.Found(np.linspace(-3, 3, 100), np.arange(100) % 60, np.zeros(100, np.int64), np.arange(100) // 2)
+    valid = np.column_stack([found.source, found.relation, found.target]).astype(np.int32)
+    refitted = predicting._refitted(found, 1 / (1 + np.exp(-found.odds)), valid, engine)
+    assert refitted.sum() == pytest.approx(95, rel=1e-3)
+    assert (np.diff(refitted) >= 0).all()
+
+
+CURVES = [None, Curve(low=-4.0, low_slope=1.5, slope=1.2, top_slope=0.7, intercept=1.0)]
+
+
+@pytest.mark.parametrize("curve", CURVES)
+def test_log_odds_are_those_of_the_curve_and_can_be_undone(curve: Curve | None) -> None:
+    """On both sides of either bend, for objects that a relation takes and for those that are new to it."""
+    share = np.linspace(-9, 1, 81)
+    for kind in (0.0, -0.5, -3.0):
+        kinds = np.full(81, kind, dtype=np.float32)
+        odds = predicting.log_odds_of(curve, share, kinds)
+        said = predicting.probability_of(curve, odds)
+        expected = np.exp(share + kind) if curve is None else curve.probability(np.exp(share).astype(np.float32), kinds)
+        np.testing.assert_allclose(said, np.minimum(expected, 0.9999), rtol=1e-4)
+        undone = [predicting._log_share_for(curve, each, np.array([kind], dtype=np.float32))[0] for each in odds]
+        np.testing.assert_allclose(undone, share, atol=1e-5)
+
+
+@given(
+    parts=st.lists(st.lists(st.integers(0, 30), max_size=20), max_size=8),
+    top=st.integers(1, 12),
+)
+def test_the_best_so_far_are_those_of_a_whole_list(parts: list[list[int]], top: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(predicting, "_AT_ONCE", 12)
+        best, rows, kept = predicting._Best(top), [], 0
+        for part in parts:
+            odds = [value for value in part if value > best.least]
+            numbers = np.arange(kept, kept + len(odds))
+            kept += len(odds)
+            best.add(predicting.Found(np.array(odds, dtype=float), numbers, numbers % 3, numbers))
+            rows += part
+            if len(rows) >= top:
+                assert best.least <= sorted(rows, reverse=True)[top - 1]
+            else:
+                assert best.least == -np.inf
+        assert best.sorted().odds.tolist() == sorted(rows, reverse=True)[:top]
+
+
+def test_progress_is_told_after_each_relation_of_each_pass() -> None:
+    engine, _ = make_engine(facts=80)
+    for candidates, passes in (("typed", 2), ("all", 3)):
+        told: list[tuple[int, int]] = []
+        predict(engine, top=3, candidates=candidates, progress=lambda done, of, told=told: told.append((done, of)))  # type: ignore[arg-type, misc]
+        assert told == [(done, 3 * passes) for done in range(1, 3 * passes + 1)]
 
 
 def test_one_relation_and_a_least_probability() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blockhole.answering.engine import Engine
-from blockhole.answering.proofs import ProofNode, explain, to_dot
+from blockhole.answering.proofs import Exclusion, Explanation, Proof, ProofNode, explain, in_words, to_dot
 from blockhole.answering.search import PLAUSIBLE, Deadline
 from blockhole.errors import ConfigError, OutOfTime, RunError, UnknownName
 from blockhole.queries.language import Anchor, Intersection, Negation, Node, Projection, Query, Union
@@ -29,10 +29,9 @@ def _every_proof(oracle: Oracle, node: Node, entity: int) -> list[float]:
         case Anchor(name):
             return [1.0] if oracle.graph.entities.id(name) == entity else []
         case Projection(of, hop):
-            table = oracle.hop(oracle.graph.relation_id(hop.relation, hop.inverse))
-            found = [
-                part * table[h, entity] for h in range(ENTITIES) for part in _every_proof(oracle, of, h) if part > 0
-            ]
+            relation = oracle.graph.relation_id(hop.relation, hop.inverse)
+            led = oracle.leaving(relation, of) * oracle.hop(relation)[:, entity]
+            found = [part * led[h] for h in range(ENTITIES) for part in _every_proof(oracle, of, h) if part > 0]
             return [each for each in found if each >= PLAUSIBLE]
         case Union(parts):
             return [each for part in parts for each in _every_proof(oracle, part, entity)]
@@ -91,7 +90,10 @@ def _product(engine: Engine, node: ProofNode) -> float:
         return float(value)
     verdict = engine.check(f"{node.parts[0].entity}/{node.relation}", node.entity)
     assert verdict.status == node.status
-    assert verdict.probability == pytest.approx(node.probability, rel=1e-4)
+    relation = engine.encode(f"{node.parts[0].entity}/{node.relation}").plan.ids[-1]
+    leaving = engine.hops.leaving(relation)[engine.graph.entities.id(node.parts[0].entity)]  # as a witness, not by name
+    said = verdict.probability
+    assert node.probability in (pytest.approx(said, rel=1e-4), pytest.approx(said * leaving, rel=1e-4))
     return float(value * node.probability)
 
 
@@ -114,6 +116,46 @@ def test_a_counterproof_says_why_an_answer_may_be_excluded() -> None:
     assert excluded.probability == pytest.approx(engine.check("e2/r0", answer.entity).probability)
     assert excluded.counterproof is not None
     assert excluded.counterproof.parts[0].entity == "e2"
+
+
+def _hop(relation: str, probability: float) -> ProofNode:
+    start = ProofNode("a", None, "known", 1.0, (), ())
+    return ProofNode('"b"', relation, "known" if probability == 1 else "predicted", probability, (start,), ())
+
+
+def test_a_proof_in_words_and_as_a_drawing() -> None:
+    excluded = (Exclusion(0.125, _hop("t", 0.125)), Exclusion(0.0, None))
+    both = ProofNode('"b"', None, "known", 1.0, (_hop("r", 0.25), _hop("^s", 1.0)), excluded)
+    assert in_words(both) == (
+        '(a → r (0.250) → "b") & (a → ^s → "b") & (not (0.125: a → t (0.125) → "b")) & (not (0.000))'
+    )
+    proofs = (Proof(0.21875, both), Proof(0.5, _hop("u", 0.5)))
+    assert to_dot(Explanation("q", '"b"', 0.6, "predicted", proofs)).splitlines() == [
+        "digraph proofs {",
+        "  rankdir=LR;",
+        "  node [shape=box, style=rounded];",
+        '  subgraph cluster_1 { label="0.219";',
+        '  n0 [label="\\"b\\""];',
+        '  n1 [label="\\"b\\""];',
+        '  n2 [label="a"];',
+        '  n2 -> n1 [label="r 0.250", style=dashed];',
+        '  n1 -> n0 [label="and", style=solid];',
+        '  n3 [label="\\"b\\""];',
+        '  n4 [label="a"];',
+        '  n4 -> n3 [label="^s", style=solid];',
+        '  n3 -> n0 [label="and", style=solid];',
+        '  n5 [label="\\"b\\""];',
+        '  n6 [label="a"];',
+        '  n6 -> n5 [label="t 0.125", style=dashed];',
+        '  n5 -> n0 [label="not: 0.125", style=dotted];',
+        "  }",
+        '  subgraph cluster_2 { label="0.500";',
+        '  n7 [label="\\"b\\""];',
+        '  n8 [label="a"];',
+        '  n8 -> n7 [label="u 0.500", style=dashed];',
+        "  }",
+        "}",
+    ]
 
 
 def test_graphviz_reads_the_drawing() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from blockhole.answering.engine import Engine
+from blockhole.answering.engine import Engine, in_order
 from blockhole.answering.hops import Columns, Hops
 from blockhole.answering.search import PLAUSIBLE, Candidates, Deadline, nth_largest
 from blockhole.errors import OutOfTime, QueryTooCostly
@@ -72,7 +72,8 @@ def test_a_composed_vector_raises_the_best_witness(seed: int, source: int, path:
     oracle = Oracle(engine, model, "all")
     value = np.eye(ENTITIES)[source]
     for length in range(1, len(path) + 1):
-        start = np.where(value >= PLAUSIBLE, value, 0.0)
+        start = value if length == 1 else value * oracle.leaving(path[length - 1])
+        start = np.where(start >= PLAUSIBLE, start, 0.0)
         value = (start[:, None] * oracle.hop(path[length - 1])).max(axis=0)
         if length > 1:
             shares = engine.composed_shares(source, path[:length])
@@ -171,6 +172,17 @@ def test_ties_go_by_name() -> None:
     ranked = [answer.entity for answer in alone.ask("e1/r0", top=ENTITIES, candidates="all")]
     places = [ranked.index(name) for name in ("e10", "e3", "e7")]
     assert places == list(range(places[0], places[0] + 3))
+
+
+def test_thousands_of_ties_go_by_name() -> None:
+    names = [f"ä{i * 7919 % 2000:04d}" if i % 3 else f"Z{i}" for i in range(2000)]
+    values = np.where(np.arange(2000) % 5 == 0, 0.25, 0.75)
+    values[17] = 0.9
+    expected = sorted(zip(range(2000), values.tolist(), strict=True), key=lambda pair: (-pair[1], names[pair[0]]))
+    for part in (slice(0, 10), slice(100, 120), slice(1590, 1620)):
+        assert in_order(np.arange(2000), values, part, Vocabulary(names)) == expected[part]
+    alike = in_order(np.arange(2000), np.ones(2000), slice(0, 3), Vocabulary(names))
+    assert [names[entity] for entity, _ in alike] == sorted(names)[:3]
 
 
 def _without_facts(engine: Engine) -> KnowledgeGraph:

@@ -44,6 +44,8 @@ def _by_loops(oracle: Oracle, tree: Tree) -> np.ndarray:
         return np.array([float(e == of) for e in range(E)])
     if kind == "hop":
         start, hop = _by_loops(oracle, of), oracle.hop(tree[2])
+        if of[0] != "entity":
+            start = start * oracle.leaving(tree[2])
         return np.array([max(start[h] * hop[h, o] if start[h] >= 1e-3 else 0.0 for h in range(E)) for o in range(E)])
     if kind == "not":
         return 1 - _by_loops(oracle, of)

@@ -218,7 +218,7 @@ def test_explain_gives_proofs(blockhole: Command, run: Path) -> None:
     assert (result["probability"], result["status"]) == (1.0, "known")
     (proof,) = result["proofs"]
     assert proof["probability"] == 1.0
-    assert set(proof["tree"]) == {"entity", "relation", "status", "probability", "parts", "excluded"}
+    assert set(proof["tree"]) == {"entity", "relation", "status", "probability", "rule", "parts", "excluded"}
     assert (proof["tree"]["entity"], proof["tree"]["parts"][0]["entity"]) == ("number 5", "number 4")
     shown = blockhole("explain", run, query, "number 5", "--top", 1).out
     expected = "1.000  number 3 → next → number 4 → next → number 5"

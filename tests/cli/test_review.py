@@ -93,3 +93,59 @@ def test_accepted_facts_are_known_at_once(clockwork: Path, tmp_path: Path, ran: 
     listed = {(fact["source"], fact["relation"], fact["target"]) for fact in json.loads(out)["facts"]}
     assert (first[0].source, first[0].relation, first[0].target) not in listed
     assert (first[1].source, first[1].relation, first[1].target) in listed
+
+
+def test_rules_are_printed_and_written(family_run: Path, tmp_path: Path, ran: Ran) -> None:
+    given = blockhole.rules(family_run, top=3, max_length=2)
+    status, out, _ = ran("rules", family_run, "--top", 3, "--max-length", 2, "--json")
+    assert (status, json.loads(out)) == (0, {"run": str(family_run), "count": 3, "rules": given.to_dicts()})
+    status, out, _ = ran("rules", family_run, "--top", 3, "--max-length", 2)
+    assert status == 0
+    assert out.splitlines()[0].split() == ["rule", "support", "confidence", "pca", "valid", "similarity"]
+    assert [line.split("  ")[0] for line in out.splitlines()[1:]] == [str(rule) for rule in given]
+    file = tmp_path / "rules.parquet"
+    status, out, _ = ran("rules", family_run, "--top", 3, "--max-length", 2, "--out", file)
+    assert (status, out) == (0, f"3 rules written to {file}\n")
+    assert len(pl.read_parquet(file)) == 3
+    status, out, _ = ran("rules", family_run, "--head", "spouseOf", "--min-support", 100_000)
+    assert (status, out) == (0, "no rules; --min-support 2 lets rarer ones in\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--head", "uncleOf"), "unknown relation 'uncleOf'"),
+        (("--max-length", 4), "bodies of 4 relations"),
+        (("--out", "rules.txt"), "a list is written as .parquet"),
+    ],
+)
+def test_rules_that_cannot_be_had(options: tuple[object, ...], said: str, family_run: Path, ran: Ran) -> None:
+    status, _, err = ran("rules", family_run, *options)
+    assert status == 1
+    assert said in err
+
+
+def test_answers_with_the_rules_behind_them(family_run: Path, ran: Ran) -> None:
+    asked = ("ask", family_run, "William/^fatherOf", "--only", "predicted", "--top", 1, "--reasons", "rules")
+    status, out, _ = ran(*asked)
+    assert status == 0
+    assert "⇒ fatherOf, right in" in out
+    status, out, _ = ran(*asked, "--json")
+    report = json.loads(out)
+    ((entity, rules),) = report["reasons"].items()
+    assert entity == report["answers"][0]["entity"]
+    assert rules[0]["facts"]
+    status, out, _ = ran("explain", family_run, "William/^fatherOf", entity, "--top", 1)
+    assert f"       by {rules[0]['rule']}, right in" in out
+
+
+def test_a_run_is_compressed(family_run: Path, tmp_path: Path, ran: Ran) -> None:
+    status, out, err = ran("compress", family_run, "--out", tmp_path / "half", "--keep", 0.25)
+    assert status == 0
+    kept, of = (int(number.replace(",", "")) for number in (out.split()[1], out.split()[3]))
+    assert kept == of // 4
+    assert "blockhole calibrate" in err
+    status, out, _ = ran("compress", family_run, "--out", tmp_path / "third", "--json")
+    assert json.loads(out)["kept"] == of // 2
+    status, _, err = ran("compress", family_run, "--out", tmp_path / "none", "--keep", 0)
+    assert (status, err) == (1, "error: keep must be a share above 0, at most 1, not 0.\n")

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from blockhole.data.dataset import DataSet
-from blockhole.data.words import Words, count_words, with_names, with_words, without_words, words_of
+from blockhole.data.words import Words, count_words, read_texts, with_names, with_words, without_words, words_of
 from blockhole.errors import DataError, MalformedFile
-from blockhole.files.texts import read_texts
 from blockhole.graph.knowledge_graph import SplitGraph
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.queries.path_sets import PATH_PARTS, PathSplits

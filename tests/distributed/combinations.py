@@ -60,6 +60,13 @@ def _options() -> dict[str, dict[str, Any]]:
         "rare targets": {"loss__rare_weight": 0.1, **full},
         "rare targets, sampled": {"loss__rare_weight": 0.1, **sampled},
         "relation prediction": {"loss__relation_weight": 0.5, **full},
+        "members, relation prediction": {
+            "training__members": 2,
+            "model__block_size": 4,
+            "loss__relation_weight": 0.5,
+            **full,
+        },
+        "members, sampled": {"training__members": 2, "model__block_size": 4, **sampled},
         "penalties": {"penalty__l2": 0.01, "penalty__n3": 0.01, "penalty__dura": 0.01, **sampled},
         "penalty of moving back": {"penalty__dura": 0.01, "penalty__dura_back": 0.01, **full},
         "row-wise Adagrad": {"optimizer__kind": "rowwise_adagrad", **sampled},

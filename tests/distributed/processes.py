@@ -15,15 +15,17 @@ from functools import cache
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 
-# What trainings import late is imported here once: it would take each of a hundred children two seconds of processor.
-import numba  # noqa: F401
-import scipy.optimize  # noqa: F401
-import torch._dynamo  # noqa: F401
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 
 def start_group(processes: int, work: Callable[[], None]) -> list[int]:
     """Fork processes that see what torchrun would tell them, and let each do `work`; their process ids."""
+    # What trainings import late is imported here once: it would take each of a hundred children two seconds of
+    # processor. Workers that run the tests import this module too, and need none of it.
+    import numba  # noqa: F401
+    import scipy.optimize  # noqa: F401
+    import torch._dynamo  # noqa: F401
+
     keeper = _store_keeper()
     keeper.send(None)
     port = keeper.recv()

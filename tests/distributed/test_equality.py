@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from tests.distributed.combinations import COMBINATIONS, batches
 from tests.distributed.equality_worker import ALONE, MESHES, initial_model
 from tests.distributed.scripts import run_script
+from tests.sweep import WHOLE
 
 pytestmark = pytest.mark.slow
 
@@ -20,7 +21,7 @@ Found = dict[str, dict[str, NDArray[np.float64]]]
 def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
     """Losses, weights and optimizer states of every mesh, by combination and name."""
     folder = tmp_path_factory.mktemp("equality")
-    run_script("equality_worker", folder, within=600)
+    run_script("equality_worker", folder, within=3600 if WHOLE else 600)
     return {name: dict(np.load(folder / f"{name}.npz")) for name in (ALONE, *MESHES)}
 
 

@@ -38,9 +38,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one_core: None) -> P
 
 
 @pytest.fixture
-def database(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def database(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A real PostgreSQL with pgvector, at the address that the guides keep in KG."""
-    with postgres(tmp_path_factory.mktemp("pg")) as address:
+    with postgres() as address:
         monkeypatch.setenv("KG", address)
         yield
 

@@ -10,6 +10,9 @@ from blockhole.errors import ConfigError
 from blockhole.models.catalogue import ModelSettings, build_model
 from experiments.declared import TABLES, TableName, find_experiments, read_declaration
 
+EDGES = ("completion", "queries", "rules")
+"""Tables of models that are trained on edges."""
+
 
 @pytest.mark.parametrize("table", TABLES)
 def test_every_declared_experiment_has_valid_settings(table: TableName) -> None:
@@ -37,7 +40,11 @@ def test_columns_are_the_models_they_are_named_after() -> None:
             assert shape == size, experiment.name
         assert (
             experiment.config.training.on
-            == ("base" if "edges" in experiment.column or experiment.table in ("completion", "queries") else "paths")
+            == (
+                "base"
+                if "edges" in experiment.column or experiment.table in ("completion", "queries", "rules")
+                else "paths"
+            )
             or name == "best"
         ), experiment.name
 

@@ -154,7 +154,7 @@ def test_queries_need_scipy_which_is_said_before_a_training(
 ) -> None:
     monkeypatch.setattr("experiments.runner.find_spec", lambda name: None)
     chosen = find_experiments([f"queries/{queried_town}/edges"], seeds=[0], overrides=OVERRIDES)
-    with pytest.raises(EvaluationError, match=r"by calibrated probabilities, which SciPy fits; install it\.$"):
+    with pytest.raises(EvaluationError, match=r"the table queries needs SciPy, for curves"):
         Runner(Material(), tmp_path, "cpu", Commit(None, None), lambda line: None, threads=1).run(chosen)
     assert trained == []
 

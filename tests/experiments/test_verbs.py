@@ -46,7 +46,7 @@ def test_ranking_gives_every_part_with_its_seeds(laboratory: Command, town: Path
 
     total = laboratory("results", "--json").json()
     assert total["ranking"] == found["ranking"]
-    assert set(total) == {"ranking", "classification", "order", "completion", "triples", "queries", "time"}
+    assert set(total) == {"ranking", "classification", "order", "completion", "triples", "queries", "rules", "time"}
 
 
 def test_set_replaces_no_record(laboratory: Command, town: Path) -> None:
@@ -241,4 +241,4 @@ def test_results_are_written_as_a_document(laboratory: Command, town: Path) -> N
     assert "missing" in text
     shown = re.sub(r"\s+", " ", laboratory("results").out)
     assert "town: P@10, per cent" in shown
-    assert f"{RECORDS} has no records of classification, order, completion, triples, queries, time." in shown
+    assert f"{RECORDS} has no records of classification, order, completion, triples, queries, rules, time." in shown

@@ -14,7 +14,6 @@ from blockhole.data.dataset import load
 from blockhole.data.words import WORD, Words, words_of
 from blockhole.errors import DataError
 from blockhole.fitting import fit
-from blockhole.models.word_rows import lean_on_words
 from blockhole.queries.path_sets import PATH_PARTS
 from blockhole.runs.config import TrainConfig
 from experiments import material
@@ -22,6 +21,7 @@ from experiments.declared import Experiment
 from experiments.material import Material
 from experiments.records import Commit, Record, read_record
 from experiments.runner import Runner, measure
+from experiments.word_rows import lean_on_words
 
 SETTINGS = {
     "data": "family",

@@ -389,7 +389,7 @@ def _text_tables(folder: Path) -> list[tuple[str, bytes]]:
 
 
 def _read_texts(path: Path) -> None:
-    from blockhole.files.texts import read_texts
+    from blockhole.data.words import read_texts
 
     read_texts(path)
 

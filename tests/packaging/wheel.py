@@ -27,6 +27,7 @@ EXTRAS = {
     "sparql": ("rdflib",),
     "serve": ("fastapi", "httptools", "prometheus_client", "rapidfuzz", "uvicorn", "uvloop"),
     "mcp": ("mcp",),
+    "map": ("openTSNE", "sklearn"),
 }
 """The modules that each extra of pyproject.toml brings."""
 
@@ -138,8 +139,9 @@ def install(wheel: Path, folder: Path) -> None:
     subprocess.run([*pip, "install", "--no-deps", "--no-index", str(wheel)], check=True, timeout=600)
     mine = Path(sysconfig.get_path("purelib", vars={"base": str(folder)}))
     # A line of a .pth file is a folder to search after ours; .pth files in that folder, such as the one that leads to
-    # this tree, are not read.
-    (mine / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
+    # this tree, are not read. An environment may lie over another.
+    folders = dict.fromkeys([sysconfig.get_path("purelib"), *(each for each in sys.path if each.endswith("-packages"))])
+    (mine / "dependencies.pth").write_text("\n".join(folders) + "\n", encoding="utf-8")
     _take_compiled_loops(mine)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from blockhole.graph.knowledge_graph import KnowledgeGraph, edges_by_relation
 from blockhole.queries.answer_loops import Edges, asks_targets, grows_less, is_sparse
-from blockhole.queries.exact import _flat, answer_sets, answers
+from blockhole.queries.exact import answer_sets, answers, flat_edges
 from blockhole.queries.paths import PathQueries
 from tests.queries.graphs import make_graph, random_queries
 
@@ -27,7 +27,7 @@ def people(count: int = 100) -> KnowledgeGraph:
 
 
 def flat(graph: KnowledgeGraph) -> Edges:
-    return _flat(graph, edges_by_relation(graph))
+    return flat_edges(graph, edges_by_relation(graph))
 
 
 # Sources, targets and edges of each relation.

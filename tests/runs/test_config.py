@@ -174,6 +174,14 @@ BAD: list[tuple[dict[str, Any], str]] = [
         {"model.name": "transe", "model.dim": 4, "penalty.dura_back": 0.1},
         "penalty.dura_back needs one of the models blockhole, complex, distmult, rescal, not transe.",
     ),
+    (
+        {"model.name": "transe", "model.dim": 4, "penalty.rules": 0.1},
+        "penalty.rules needs one of the models blockhole, complex, distmult, rescal, not transe.",
+    ),
+    (
+        {"model.name": "distmult", "model.dim": 4, "penalty.l1_product": 0.1},
+        "penalty.l1_product needs imaginary parts, those of blockhole or complex, not distmult.",
+    ),
 ]
 
 

@@ -6,8 +6,9 @@ import io
 
 import pyoxigraph as ox
 import pytest
+from rdflib import RDF, Graph, Literal, URIRef
 
-from blockhole.answering.sparql.results import Solution, Solutions, Statements, Truth, written
+from blockhole.answering.sparql.results import Solution, Solutions, Statement, Statements, Truth, written
 from blockhole.errors import ConfigError
 from tests.sparql.worlds import EXAMPLE, rdf_engine
 
@@ -71,21 +72,38 @@ def test_constructed_triples_have_their_probability() -> None:
     kinds = {
         "turtle": ox.RdfFormat.TURTLE, "ntriples": ox.RdfFormat.N_TRIPLES,
         "rdfxml": ox.RdfFormat.RDF_XML, "jsonld": ox.RdfFormat.JSON_LD,
+        "turtle-1.2": ox.RdfFormat.TURTLE, "ntriples-1.2": ox.RdfFormat.N_TRIPLES,
     }  # fmt: skip
     predicted = sum(each.status == "predicted" for each in made)
     for form, kind in kinds.items():
         store = ox.Store()
         for quad in ox.parse(written(made, form), format=kind):
             store.add(quad)
-        assert len(store) == len(made) + 5 * predicted
+        assert len(store) == len(made) + (2 if form.endswith("-1.2") else 5) * predicted
         probabilities = store.query("SELECT ?p { ?s <urn:blockhole-answers:probability> ?p }")
         assert sorted(float(row["p"].value) for row in probabilities) == pytest.approx(  # type: ignore[union-attr]
             sorted(each.probability for each in made if each.status == "predicted"), rel=1e-5
         )
 
 
+def test_triples_of_rdf_1_2_are_about_the_triple_itself_and_those_of_1_1_are_for_every_reader() -> None:
+    made = Statements((Statement("<urn:a>", "<urn:r>", '"1"', 0.75, "predicted"),), {}, True)
+    about = next(
+        quad for quad in ox.parse(written(made, "turtle-1.2"), format=ox.RdfFormat.TURTLE) if "reifies" in str(quad)
+    )
+    assert str(about.object) == '<urn:a> <urn:r> "1"'
+    for form, name in (("turtle", "turtle"), ("ntriples", "nt"), ("rdfxml", "xml")):
+        graph = Graph().parse(data=written(made, form), format=name)
+        (statement,) = graph.subjects(RDF.type, RDF.Statement)
+        assert (graph.value(statement, RDF.subject), graph.value(statement, RDF.object)) == (
+            URIRef("urn:a"),
+            Literal("1"),
+        )
+        assert float(str(graph.value(statement, URIRef("urn:blockhole-answers:probability")))) == 0.75
+
+
 def test_formats_that_do_not_fit() -> None:
     with pytest.raises(ConfigError, match="results are written as json, xml, csv or tsv, not as turtle"):
         written(ROWS, "turtle")
-    with pytest.raises(ConfigError, match="triples are written as turtle, ntriples, rdfxml or jsonld, not as csv"):
+    with pytest.raises(ConfigError, match=r"triples are written as turtle, ntriples, .* or ntriples-1\.2, not as csv"):
         written(Statements((), {}, True), "csv")

@@ -21,7 +21,7 @@ from blockhole.graph.knowledge_graph import KnowledgeGraph, SplitGraph
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.models.catalogue import ModelSettings, build_model
 from blockhole.queries.path_sets import build_paths
-from blockhole.runs.config import TrainConfig, flatten, gather
+from blockhole.runs.config import TrainConfig, flatten, gather, validate
 from experiments.graphs import generate
 
 EDGES = next(way for way in WAYS if way.name == "edges")
@@ -58,7 +58,7 @@ class Judge:
         ({"model.name": "transe"}, len(WAYS)),
         ({"training.on": "base"}, EDGES_ONLY),
         ({"model.name": "simple"}, EDGES_ONLY),  # which has no paths
-        ({"penalty.dura": 0.1}, 4),  # walks, edges, and edges under the cubic penalty too, in blocks or not
+        ({"penalty.dura": 0.1}, 5),  # walks, edges, from near zero, and under the cubic penalty, in blocks or not
         ({"penalty.dura": 0.1, "penalty.n3": 0.0, "training.on": "paths"}, 1),
     ],
 )
@@ -162,16 +162,63 @@ def test_training_takes_what_the_look_chose_and_keeps_the_sentence(
     assert np.array_equal(again.model.entity.detach().numpy(), run.model.entity.detach().numpy())
 
 
-def test_larger_graphs_are_trained_by_their_size_without_a_look() -> None:
+def large_graph(entities: int, facts: int, relations: int = 1) -> DataSet:
     draw = np.random.default_rng(0)
-    facts = draw.integers(2001, size=(300, 3)).astype(np.int32) % np.array([2001, 1, 2001], dtype=np.int32)
-    names, relations = Vocabulary([f"e{i}" for i in range(2001)]), Vocabulary(["r"], "relation")
-    large = DataSet("large", SplitGraph(names, relations, train=facts))
-    judge = Judge({})
-    chosen = look(large, {}, judge)
+    drawn = (draw.integers(high, size=facts, dtype=np.int32) for high in (entities, relations, entities))
+    names, kinds = Vocabulary([f"e{i}" for i in range(entities)]), Vocabulary([f"r{i}" for i in range(relations)])
+    return DataSet("large", SplitGraph(names, kinds, train=np.stack(list(drawn), axis=1)))
+
+
+@pytest.mark.parametrize(
+    ("graph", "chosen"),
+    [
+        ((2001, 300), ("softmax", "paths", 0.1, 0.0)),
+        ((10_000, 160_000, 60), ("softmax", "base", 0.03, 1.0)),
+        ((60_000, 200_000), ("sampled_softmax", "paths", 0.1, 0.0)),
+        ((60_000, 4_000_000), ("sampled_softmax", "base", 0.05, 0.0)),
+    ],
+)
+def test_larger_graphs_are_trained_by_what_their_size_lets_the_budget_pay_for(
+    graph: tuple[int, ...], chosen: tuple[str, str, float, float]
+) -> None:
+    judge, data = Judge({}), large_graph(*graph)
+    config = look(data, {}, judge)
     assert not judge.seen
-    assert (chosen.loss.kind, chosen.penalty.dura, chosen.loss.relation_weight) == ("sampled_softmax", 0.1, 0.0)
-    assert (chosen.training.on, chosen.training.walks_per_edge, chosen.early_stop.metric) == ("paths", 1, None)
+    assert (config.loss.kind, config.training.on, config.penalty.dura, config.loss.relation_weight) == chosen
+    assert config.training.share_queries == (config.loss.kind == "softmax")
+    assert config.early_stop.metric is None  # there is nothing to stop by
+    assert config.choice is not None
+    assert "on two cores" in config.choice
+    asked = look(data, gather(overrides={"loss.kind": "softmax", "training.epochs": 3}), judge)
+    assert (asked.loss.kind, asked.training.epochs) == ("softmax", 3)
+    assert "3 epochs at most" in str(asked.choice)
+
+
+def test_the_estimate_counts_operations() -> None:
+    config = validate(
+        {"model": {"blocks": 1, "block_size": 4}, "loss": {"kind": "softmax"}, "training": {"on": "base"}}
+    )
+    data = large_graph(100, 40)
+    assert choosing.core_seconds(config, data) == pytest.approx(6 * 80 * 100 * 8 / choosing.CORE)
+    facts = np.zeros((40, 3), dtype=np.int32)
+    facts[:, 2] = np.arange(40)
+    star = DataSet("star", replace(data.split, train=facts))
+    shared = config.model_copy(update={"training": config.training.model_copy(update={"share_queries": True})})
+    # Forty answers to one question are three bunches of at most sixteen; backwards each asks for itself.
+    assert choosing.core_seconds(shared, star) == pytest.approx(6 * 43 * 100 * 8 / choosing.CORE)
+
+
+def test_small_graphs_are_trained_by_several_members_unless_a_size_is_asked_for(dense: DataSet) -> None:
+    several = look(dense, {}, Judge({}))
+    assert (several.training.members, several.model.block_size) == (4, 128)
+    for settings in ({"model.dim": 50}, {"model.name": "transe"}, {"training.members": 1}, {"loss.kind": "logistic"}):
+        assert look(dense, gather(overrides=settings), Judge({})).training.members == 1
+    cubic = {WAYS[2].name: np.full(100, -1.0)}
+    assert look(dense, {}, Judge(cubic)).penalty.n3 == 0.01
+    assert look(dense, gather(overrides={"penalty.n3": 0.03}), Judge({})).penalty.n3 == 0.03
+    judge = Judge({})
+    assert look(dense, gather(overrides={"model.name": "complex"}), judge).model.dim == 512
+    assert {config.training.members for _, config in judge.seen} == {1}
 
 
 def test_facts_that_are_missing_move_ranks_and_leave_likelihoods_alone() -> None:

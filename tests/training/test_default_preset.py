@@ -35,9 +35,13 @@ def test_graphs_of_few_facts_are_trained_on_edges_and_as_many_walks() -> None:
     assert small.choice == "edges and as many walks, by the size of the graph"
 
 
-def test_large_graphs_have_a_sample_of_rivals() -> None:
+def test_larger_graphs_say_how_long_they_take() -> None:
     run = train(chain(2001), settings=SHORT)
-    assert (run.config.loss.kind, run.config.training.walks) == ("sampled_softmax", "fresh")
+    assert (run.config.loss.kind, run.config.training.walks) == ("softmax", "fresh")
+    assert run.config.choice == (
+        "edges and as many walks against all entities, by the size of the graph: 1 epoch at most, "
+        "some 1 minute on two cores"
+    )
 
 
 @pytest.mark.parametrize("settings", [{"loss.rare_weight": 0.5}, {"loss.kind": "logistic"}])

@@ -10,14 +10,17 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from blockhole.errors import ConfigError
 from blockhole.models.bilinear import BlockBilinear
 from blockhole.models.contract import Model
+from blockhole.models.merging import merge_models
 from blockhole.queries.exact import answers
 from blockhole.runs.config import TrainConfig
 from blockhole.training.batches import Batch
 from blockhole.training.negatives import Negatives, NegativeSampler
-from blockhole.training.objective import Objective
+from blockhole.training.objective import Objective, PathRules, rule_distance
 from blockhole.training.steppers import AutogradStepper
+from tests.queries.graphs import make_graph
 
 from .worlds import config, random_queries, random_split, tiny_model
 
@@ -46,12 +49,14 @@ LOSSES: dict[str, dict[str, Any]] = {
     "sampled, not corrected": {"loss__kind": "sampled_softmax", "loss__negatives": 5, "loss__correct_sample": False},
     "sampled, typed": {"loss__kind": "sampled_softmax", "loss__negatives": 5, "loss__typed_share": 0.5},
 }
+NO_BLOCKS = {"model__blocks": None, "model__block_size": None}
 PENALTIES: dict[str, dict[str, Any]] = {
     "l2": {"penalty__l2": 0.3},
     "n3": {"penalty__n3": 0.3},
     "dura": {"penalty__dura": 0.3},
     "dura, back": {"penalty__dura": 0.3, "penalty__dura_back": 0.2},
     "all": {"penalty__l2": 0.1, "penalty__n3": 0.2, "penalty__dura": 0.3},
+    "sparse": {"penalty__l1_product": 0.3, "penalty__l1_blocks": 0.2},
 }
 
 
@@ -135,6 +140,12 @@ def brute_force_penalty(model: Model, batch: Batch, settings: TrainConfig) -> Te
         total = total + (weights.dura or 0.0) * sum(x.square().sum() for x in [*ends, query])
         if isinstance(model, BlockBilinear):
             total = total + weights.dura_back * brute_force_back(model, batch, row).square().sum()
+            b, m = model.geometry.blocks, model.geometry.freqs
+            for relation in relations:
+                blocks = relation.view(model.geometry.parts, b, b, m)
+                if complex_numbers:
+                    total = total + weights.l1_product * (blocks[0] * blocks[1]).abs().sum()
+                total = total + weights.l1_blocks * sum(blocks[:, i, j].norm() for i in range(b) for j in range(b))
     return total / len(batch.source)
 
 
@@ -172,6 +183,48 @@ def test_every_penalty_equals_brute_force(penalty: str, name: str, inverses: str
     full = Objective(model, settings.loss, settings.penalty)
     arguments = (batch.source, batch.path, batch.target, negatives)
     torch.testing.assert_close(full(*arguments) - plain(*arguments), brute_force_penalty(model, batch, settings))
+
+
+@pytest.mark.parametrize("inverses", ["own", "tied"])
+@pytest.mark.parametrize("name", ["blockhole", "complex", "distmult", "rescal"])
+def test_rules_draw_a_head_towards_the_product_of_its_body(name: str, inverses: str) -> None:
+    """The distance and its gradient, against matrices read off the hops of unit vectors."""
+    model = tiny_model(SPLIT, name, inverses)
+    rules = PathRules(
+        (torch.tensor([[1]]), torch.tensor([[0, 3], [3, 0]])),
+        (torch.tensor([0]), torch.tensor([1, 1])),
+        (torch.tensor([0.5]), torch.tensor([1.0, 0.25])),
+    )
+    units = torch.eye(model.entity.shape[1], dtype=model.entity.dtype)
+
+    def matrix(*path: int) -> Tensor:
+        moved = units
+        for relation in path:
+            moved = model.hop(moved, torch.full((len(units),), relation))
+        return moved
+
+    # Real matrices of complex numbers hold each number twice.
+    parts = 2 if name in ("blockhole", "complex") else 1
+    expected = 0.5 * (matrix(0) - matrix(1)).square().sum() / parts
+    expected = expected + (matrix(1) - matrix(0, 3)).square().sum() / parts
+    expected = (expected + 0.25 * (matrix(1) - matrix(3, 0)).square().sum() / parts) / 3
+    ours = rule_distance(model, rules)
+    torch.testing.assert_close(ours, expected)
+    gradients = (torch.autograd.grad(each, model.relation)[0] for each in (ours, expected))
+    torch.testing.assert_close(*gradients)
+
+
+def test_rules_of_a_graph_are_those_it_follows() -> None:
+    who = np.arange(40)
+    first = np.stack([who, np.zeros(40), (who + 1) % 40], axis=1)
+    twice = np.stack([who, np.ones(40), (who + 2) % 40], axis=1)
+    graph = make_graph(np.concatenate([first, twice]), 40, 2)
+    rules = PathRules.of(graph, torch.device("cpu"))
+    found = {(tuple(body), int(head)) for body, head in zip(rules.body[1].tolist(), rules.head[1], strict=True)}
+    assert ((0, 0), 1) in found
+    assert ((1, 2), 0) in found  # two steps on and one back
+    assert len(rules.head[0]) == 0
+    assert all((weight == 1.0).all() for weight in rules.weight)
 
 
 @pytest.mark.parametrize("loss", ["logistic, corrupted paths", "softmax", "softmax, masked", "sampled"])
@@ -228,6 +281,51 @@ def test_a_sample_of_all_entities_is_the_full_softmax() -> None:
             Objective(model, settings.loss, settings.penalty)(batch.source, batch.path, batch.target, negatives)
         )
     torch.testing.assert_close(losses[0], losses[1])
+
+
+@pytest.mark.parametrize("rare", [1.0, 0.3])
+def test_edges_that_share_a_query_have_the_loss_and_gradients_they_have_apart(rare: float) -> None:
+    settings = config(loss__kind="softmax", loss__relation_weight=0.5, loss__rare_weight=rare, penalty__dura=0.1)
+    shared = settings.model_copy(update={"training": settings.training.model_copy(update={"share_queries": True})})
+    asked = torch.tensor([0, 0, 0, 1, 1, 0])  # runs of equal queries, and one that comes back
+    batch = Batch(asked, torch.tensor([[1], [1], [1], [1], [0], [1]]), torch.arange(6), epoch=0, index=0)
+    apart, together = tiny_model(SPLIT), tiny_model(SPLIT)
+    losses = [AutogradStepper(*pair, GRAPH).step(batch) for pair in ((apart, settings), (together, shared))]
+    torch.testing.assert_close(*losses)
+    assert_same(apart, together)
+
+
+@pytest.mark.parametrize("share", [False, True])
+@pytest.mark.parametrize("kind", ["softmax", "sampled_softmax"])
+@pytest.mark.parametrize("name", ["blockhole", "complex", "distmult"])
+def test_members_are_trained_as_if_each_were_alone(name: str, kind: str, share: bool) -> None:
+    settings = config(loss__kind=kind, loss__relation_weight=0.5, penalty__dura=0.1, training__share_queries=share)
+    alone = [tiny_model(SPLIT, name, seed=seed) for seed in (1, 2)]
+    together = merge_models(alone)
+    both = settings.model_copy(update={"training": settings.training.model_copy(update={"members": 2})})
+    losses = [AutogradStepper(model, settings, GRAPH).step(batch_of(1)) for model in alone]
+    loss = AutogradStepper(together, both, GRAPH).step(batch_of(1))
+    torch.testing.assert_close(loss, torch.stack(losses).mean())
+    for parameter, value in merge_models(alone).state_dict().items():
+        torch.testing.assert_close(together.state_dict()[parameter], value, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (
+            {"model__name": "transe", **NO_BLOCKS},
+            "training.members needs one of the models blockhole, complex and distmult",
+        ),
+        ({"loss__kind": "logistic"}, "training.members needs"),
+        ({"loss__corrupted_paths": 1}, "training.members needs"),
+        ({"model__name": "rescal", **NO_BLOCKS}, "must divide the block size"),
+        ({"model__name": "blockhole", "model__blocks": 2, "model__block_size": 5}, "must divide the block size"),
+    ],
+)
+def test_members_that_a_model_cannot_have(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        config(**{"loss__kind": "softmax", "training__members": 2, **settings})
 
 
 def test_unused_rows_do_not_move() -> None:

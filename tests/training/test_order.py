@@ -15,7 +15,7 @@ from blockhole.queries.paths import PathQueries
 from blockhole.queries.walks import sample_walks
 from blockhole.runs.config import TrainingConfig
 from blockhole.training import positives as positives_module
-from blockhole.training.batches import EpochOrder, EpochPlan, PathTensors, Plan
+from blockhole.training.batches import TOGETHER, EpochOrder, EpochPlan, PathTensors, Plan
 from blockhole.training.positives import (
     FreshWalks,
     Reverse,
@@ -78,6 +78,23 @@ def test_an_epoch_holds_every_positive_once_in_batches_of_one_length(
 def test_batches_of_one_length_differ_by_one_at_most() -> None:
     plan = EpochOrder(mixed_queries([21]), 10, seed=0, device=CPU).plan(0)
     assert sorted(plan.size(index) for index in range(len(plan))) == [7, 7, 7]
+
+
+def test_edges_of_one_query_stand_together_in_bunches_and_none_is_lost() -> None:
+    rng = np.random.default_rng(0)
+    source, relation = rng.integers(4, size=300, dtype=np.int32), rng.integers(2, size=300, dtype=np.int32)
+    edges = PathQueries(source, relation[:, None], np.ones(300, dtype=np.int32), np.arange(300, dtype=np.int32))
+
+    def targets(epoch: int) -> list[int]:
+        plan = EpochOrder(edges, 50, 0, CPU, by_query=True).plan(epoch)
+        return [target for index in range(len(plan)) for target in plan.batch(index).target.tolist()]
+
+    asked = (2 * source + relation)[targets(0)]
+    bunches = sum(-(-int(count) // TOGETHER) for count in np.bincount(asked))
+    assert sorted(targets(0)) == list(range(300))
+    # A cut between batches may part a bunch.
+    assert 1 + np.count_nonzero(np.diff(asked)) <= bunches + 5
+    assert targets(0) == targets(0) != targets(1)
 
 
 def test_the_order_is_a_function_of_seed_and_epoch() -> None:

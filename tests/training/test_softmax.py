@@ -34,7 +34,7 @@ def _oracle(query: Tensor, candidates: Tensor, target: Tensor, weight: Tensor | 
 @pytest.mark.parametrize("chunk_logits", [1, 100, 10_000])
 def test_chunked_softmax_equals_cross_entropy(chunk_logits: int, weighted: bool) -> None:
     problem = _problem(batch=23, entities=41, width=10, weighted=weighted)
-    for ours, theirs in zip(chunked_softmax(*problem, chunk_logits), _oracle(*problem), strict=True):
+    for ours, theirs in zip(chunked_softmax(*problem, chunk_logits=chunk_logits), _oracle(*problem), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
 
 

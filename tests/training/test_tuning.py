@@ -12,7 +12,7 @@ import blockhole
 from blockhole.data.dataset import DataSet
 from blockhole.errors import BlockholeError, ConfigError, RunError
 from blockhole.files.writers import write_split
-from blockhole.tuning import Span, Tuned, tune
+from blockhole.tuning import SettingsSearch, Span, Tuned, tune
 from experiments.graphs import generate
 
 pytest.importorskip("optuna")
@@ -62,8 +62,34 @@ def test_the_same_call_goes_on_and_a_finished_search_says_so(tuned: Tuned, folde
     more = tune(folder / "dense", tuned.folder, search=SPACE, trials=5, settings=SHORT, workers=2)
     assert [trial["number"] for trial in more.trials] == [1, 2, 3, 4, 5]
     assert more.trials[:3] == tuned.trials
+    assert len({json.dumps(trial["settings"]) for trial in more.trials}) == 5
     with pytest.raises(ConfigError, match=r"holds a search of other settings or data; name a new folder\.$"):
         tune(folder / "dense", tuned.folder, search=SPACE[:1], trials=9, settings=SHORT)
+
+
+def test_columns_and_literals_are_read_as_train_reads_them(folder: Path, tmp_path: Path) -> None:
+    split = generate("dense").split
+    for name, facts in (("train", split.train), ("valid", split.valid), ("test", split.test)):
+        rows = [f"{split.relations[r]},{split.entities[o]},{split.entities[s]}" for s, r, o in facts.tolist()]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["what,whom,who", *rows]))
+    with pytest.raises(BlockholeError, match="--columns"):
+        tune(tmp_path, tmp_path / "search", trials=1, settings=SHORT)
+    columns = "who,what,whom"
+    found = tune(
+        tmp_path, tmp_path / "search", columns=columns, literals="drop", search=SPACE, trials=1, settings=SHORT
+    )
+    same = tune(folder / "dense", tmp_path / "other", search=SPACE, trials=1, settings=SHORT)
+    assert len(found.trials) == len(same.trials) == 1
+    kept = json.loads(found.config.read_text(encoding="utf-8"))
+    assert (kept["columns"], kept["literals"]) == (["who", "what", "whom"], "drop")
+    run = blockhole.train(config=found.config, epochs=1, threads=1, device="cpu")
+    assert len(run.graph) == len(split.train)
+
+
+def test_processes_that_search_together_never_draw_from_the_same_seed(tmp_path: Path) -> None:
+    search = SettingsSearch(tmp_path, None, (), {}, seed=3)
+    seeds = [search.sampler_seed(number, ended) for number in range(8) for ended in range(100)]
+    assert len(set(seeds)) == len(seeds)
 
 
 def test_a_budget_too_short_for_one_trial_is_one_sentence(folder: Path, tmp_path: Path) -> None:

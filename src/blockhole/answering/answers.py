@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Literal, final, overload
+from typing import TYPE_CHECKING, ClassVar, Literal, final
 
 from blockhole.errors import MissingExtra
+from blockhole.files.tables import Listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,32 +30,18 @@ class Answer:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Answers(Sequence[Answer]):
+class Answers(Listed[Answer]):
     """Answers to `query`: known ones, of which there are `known_count` in all, and then predicted ones; best first.
 
     Where the query has a `negation`, known answers are those that no known fact refutes, each with the probability that
     no missing one does.
     """
 
+    _rows: ClassVar = "ranked"
     query: str
     ranked: tuple[Answer, ...]
     known_count: int
     negation: bool = False
-
-    def __len__(self) -> int:
-        return len(self.ranked)
-
-    def __iter__(self) -> Iterator[Answer]:
-        return iter(self.ranked)
-
-    @overload
-    def __getitem__(self, index: int) -> Answer: ...
-    @overload
-    def __getitem__(self, index: slice) -> Answers: ...
-    def __getitem__(self, index: int | slice) -> Answer | Answers:
-        if isinstance(index, slice):
-            return Answers(self.query, self.ranked[index], self.known_count, self.negation)
-        return self.ranked[index]
 
     def to_dicts(self) -> list[dict[str, str | float | None]]:
         """One dictionary an answer: entity, score, probability, status."""

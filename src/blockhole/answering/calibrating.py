@@ -554,15 +554,16 @@ def _unfinished_chains(known: KnownFacts, truth: KnownFacts, length: int, seed: 
     They are those of random walks that never go straight back. The end of the walk itself need not be missing: paths
     with many missing answers would be drawn more often, and all others look more probable than they are.
     """
-    found: dict[tuple[int, ...], Chain] = {}
+    found: list[Chain] = []
     walks = sample_walks(truth.graph, _TRIED * _WALKS, (length, length), seed)
-    for source, path in zip(walks.source.tolist(), walks.path.tolist(), strict=True):
+    # A small graph has few paths, and walks take each of them many times.
+    for source, *path in dict.fromkeys(map(tuple, np.column_stack([walks.source, walks.path]).tolist())):
         turns = any(truth.graph.inverse(before) == after for before, after in pairwise(path))
         if not turns and len(truth.answers(source, path)) > len(known.answers(source, path)):
-            found[source, *path] = (source, path)
+            found.append((source, path))
             if len(found) == _WALKS:
                 break
-    return list(found.values())
+    return found
 
 
 _TRIED = 100

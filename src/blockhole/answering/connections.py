@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, final, overload
+from typing import ClassVar, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +14,7 @@ from blockhole.answering.engine import Engine, open_engine
 from blockhole.answering.search import UNLIMITED, Deadline
 from blockhole.answering.vectors import Floats, norms
 from blockhole.errors import ConfigError, Count, checked
+from blockhole.files.tables import Listed
 from blockhole.queries.language import Hop, encode_entity
 from blockhole.queries.plans import Plan
 from blockhole.runs.run import Run
@@ -38,22 +38,13 @@ class Connection:
 
 @final
 @dataclass(frozen=True, slots=True)
-class PathsReport(Sequence[Connection]):
+class PathsReport(Listed[Connection]):
     """The relation paths that connect two entities, whose names are those of the graph, however they were asked for."""
 
+    _rows: ClassVar = "paths"
     source: str
     target: str
     paths: tuple[Connection, ...]
-
-    def __len__(self) -> int:
-        return len(self.paths)
-
-    @overload
-    def __getitem__(self, index: int) -> Connection: ...
-    @overload
-    def __getitem__(self, index: slice) -> PathsReport: ...
-    def __getitem__(self, index: int | slice) -> Connection | PathsReport:
-        return replace(self, paths=self.paths[index]) if isinstance(index, slice) else self.paths[index]
 
 
 @checked

@@ -27,7 +27,7 @@ from blockhole.evaluation.ranking import Ranks
 from blockhole.models.contract import full_float32
 from blockhole.queries.answer_masks import EdgesOnDevice
 from blockhole.queries.missing import NO_PROOF
-from blockhole.queries.plans import Both, Either, Follow, Start, Steps, chain_to
+from blockhole.queries.plans import Both, Either, Follow, Start, Steps, chain_to, named_slots
 from blockhole.queries.query_sets import steps_of_type
 
 if TYPE_CHECKING:
@@ -83,7 +83,11 @@ class DeviceSweep:
                     own = torch.zeros(len(ids), self._size, dtype=torch.float64, device=self.device)
                     own.scatter_(1, self._ids(ids[:, slot])[:, None], 1.0)
                 case Follow(of, slot):
-                    own = self._follow(found[of], self._ids(ids[:, slot]))
+                    relation = self._ids(ids[:, slot])
+                    witnesses = found[of]
+                    if not isinstance(steps[of], Start):
+                        witnesses = witnesses * self._leaving(relation, self._ids(ids[:, named_slots(steps, of)]))
+                    own = self._follow(witnesses, relation)
                     path = chain_to(steps, place)
                     curve = self._chain_curve(len(path) - 1)
                     if curve is not None and known is not None:
@@ -116,8 +120,13 @@ class DeviceSweep:
                 found += [np.split(each.cpu().numpy(), places) for each in (entity, values[query, entity])]
             yield from map(Settled._make, zip(*found, strict=True))
 
+    def _leaving(self, relation: Tensor, named: Tensor) -> Tensor:
+        """ω of every entity along the relation of each query, which has named some: [q], [q, n] → [q, E]."""
+        distinct, which = torch.unique(relation, return_inverse=True)
+        return self._hold("leaving", distinct.tolist(), self._engine.hops.leaving)[which].scatter_(1, named, 1.0)
+
     def _follow(self, before: Tensor, relation: Tensor) -> Tensor:
-        """max over h of q(h) · p(h, r, o), by facts and by the rows of every plausible h: [q, E], [q] → [q, E]."""
+        """max over witnesses h of what each counts times p(h, r, o), by facts and by rows: [q, E], [q] → [q, E]."""
         start = torch.where(before >= PLAUSIBLE, before, 0.0)
         query, witness = start.nonzero(as_tuple=True)
         weight = start[query, witness]
@@ -300,7 +309,7 @@ class DeviceSweep:
         sums: NDArray[np.float32] = torch.cat(found).cpu().numpy()
         return sums
 
-    def _hold(self, what: str, relations: list[int], make: Callable[[int], NDArray[np.float32]]) -> Tensor:
+    def _hold(self, what: str, relations: list[int], make: Callable[[int], NDArray[np.floating]]) -> Tensor:
         """A number of every entity that hops of each relation are computed with, copied to the device once: [U, E]."""
         for relation in relations:
             if (what, relation) not in self._held:

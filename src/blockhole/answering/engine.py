@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from blockhole.answering.answers import Answer, Answers, Status
 from blockhole.answering.calibration import ONE_PART, Calibrated, Calibration, Parts, load_calibration
-from blockhole.answering.hops import KIND, Hops, Ids
+from blockhole.answering.hops import KIND, LANES, Columns, Hops, Ids
 from blockhole.answering.index import MANY, LoadedIndex, load_index
 from blockhole.answering.known import KnownFacts
 from blockhole.answering.search import UNLIMITED, Candidates, Deadline, Evidence, Search, Settled, Wanted, nth_largest
@@ -43,9 +43,16 @@ if TYPE_CHECKING:
     import torch
 
     from blockhole.answering.device import DeviceSweep
+    from blockhole.answering.rules import RuleReasons
 
 from blockhole.answering.sparql.results import Solutions, Statements, Truth
 
+_ONE_HOP = Plan.of_chain(0, [0]).steps
+_LEAST = np.finfo(np.float32).smallest_subnormal
+_TOGETHER = 2**20
+"""Numbers in the rows of questions that are answered together."""
+_EQUALS = 512
+"""Answers of one value that are put in order by comparing their names; of more, the first are found by number."""
 _PROPOSED = 256
 """Entities that an approximate index proposes for one hop."""
 
@@ -55,6 +62,11 @@ class Encoded(NamedTuple):
 
     query: Query
     plan: Plan
+
+    @property
+    def is_hop(self) -> bool:
+        """Whether it is one hop from an entity."""
+        return self.plan.steps == _ONE_HOP
 
 
 @final
@@ -103,7 +115,8 @@ def ask(
 def check(run: Engine | Run | Path | str, query: str | Query, entity: str) -> Verdict:
     """Whether `entity` answers the query, as check("runs/family", "William/^fatherOf", "Charles").
 
-    Where facts do not make it one, the run must be calibrated: such a verdict is a probability.
+    Any entity may, so the probability is that of ask(…, candidates="all"). Where facts do not make it an answer, the
+    run must be calibrated: such a verdict is a probability.
     """
     return open_engine(run, quietly=True).check(query, entity)
 
@@ -170,6 +183,7 @@ class Engine:
             curve, kind = calibration.hop, calibration.kind
         self.hops = Hops(vectors, self.candidates, self.known, scale, curve, table, kind)
         self._sweeps: dict[tuple[str, Candidates], DeviceSweep] = {}
+        self.reasons: RuleReasons | None = None  # made by the first explanation that asks for a rule
 
     def __repr__(self) -> str:
         return f"Engine({counted(self.graph.num_entities, 'entity', 'entities')}, {counted(len(self.graph), 'fact')})"
@@ -303,26 +317,54 @@ class Engine:
         """The answers to any number of questions, which may all differ, in order."""
         for question in questions:
             check_top(question.top)
-        encoded = [self.encode(question.query) for question in questions]
-        return [self._answer(question, each) for question, each in zip(questions, encoded, strict=True)]
+        return self.answers([(question, self.encode(question.query)) for question in questions])
 
-    def _answer(self, question: Question, encoded: Encoded) -> Answers:
+    def answers(self, asked: Sequence[tuple[Question, Encoded]]) -> list[Answers]:
+        """The same for questions that have been checked and encoded."""
+        settled: dict[int, Settled] = {}
+        together: dict[tuple[int, Candidates], list[int]] = {}
+        for place, (question, each) in enumerate(asked):
+            relation = each.plan.ids[-1]
+            if each.is_hop and question.only != "known" and not self._is_proposed(relation, question):
+                together.setdefault((relation, question.candidates), []).append(place)
+            else:
+                settled[place] = self._settled(question, each)
+        for (relation, candidates), places in together.items():
+            columns = self.hops.typed_columns(relation) if candidates == "typed" else self.hops.columns(relation)
+            size = max(LANES, _TOGETHER // max(len(columns), 1) // LANES * LANES)
+            for first in range(0, len(places), size):
+                part = places[first : first + size]
+                wanted = [(asked[place][0], asked[place][1].plan.ids[0]) for place in part]
+                settled |= zip(part, self._hops_settled(wanted, columns), strict=True)
+        return [self._listed(question, each.query, settled[place]) for place, (question, each) in enumerate(asked)]
+
+    def _hops_settled(self, wanted: Sequence[tuple[Question, int]], columns: Columns) -> Iterator[Settled]:
+        """What `Search` settles of single hops along one relation from some entities, all by one product."""
+        sources = np.array([source for _, source in wanted])
+        rows = self.hops.values(sources, columns) if len(columns) else np.zeros((len(wanted), 0), dtype=np.float32)
+        for (question, source), row in zip(wanted, rows, strict=True):
+            question.deadline.check()
+            known = self.known.objects(source, columns.relation)
+            row[known if columns.entities is None else columns.entities.searchsorted(known)] = 0.0
+            best = np.flatnonzero(row >= max(nth_largest(row, question.offset + question.top), _LEAST))
+            predicted = best if columns.entities is None else columns.entities[best]
+            yield Settled(known, np.ones(len(known)), predicted, row[best].astype(np.float64))
+
+    def _settled(self, question: Question, encoded: Encoded) -> Settled:
+        """The known answers, and those predicted ones that may be among those asked for."""
         parsed, plan = encoded
         known = self.known.plan_answers(plan)
         certain = not parsed.has_negation  # else a missing fact may refute what is known
-        value = np.zeros(self.graph.num_entities)
-        value[known] = 1.0
-        among = np.ones(len(value), dtype=bool)
+        if certain and question.only == "known":
+            return Settled(known, np.ones(len(known)), known[:0], np.zeros(0))
+        among = np.ones(self.graph.num_entities, dtype=bool)
         among[known] = False
-        if question.only != "known" or not certain:
-            top = 0 if question.only == "known" else question.offset + question.top
-            each = known[:0] if certain or question.only == "predicted" else known
-            search = Search(self, plan, question.candidates, question.deadline)
-            value = np.where(among, 0.0, value) if certain else np.zeros(len(value))
-            low = search.settle(Wanted(among, top, each)).low
-            value = np.maximum(value, low)
+        top = 0 if question.only == "known" else question.offset + question.top
+        each = known[:0] if certain or question.only == "predicted" else known
+        search = Search(self, plan, question.candidates, question.deadline, known if certain else None)
+        value = search.settle(Wanted(among, top, each)).low
         predicted = np.flatnonzero(among & (value > 0))
-        return self._listed(question, parsed, Settled(known, value[known], predicted, value[predicted]))
+        return Settled(known, np.ones(len(known)) if certain else value[known], predicted, value[predicted])
 
     def _listed(self, question: Question, parsed: Query, settled: Settled) -> Answers:
         """The part of either list that a question asks for, by value, equal ones by name."""
@@ -407,6 +449,13 @@ class Engine:
         share = self.composed_shares(path[0], path[1:], curve.parts) if curve.share else nothing
         return Evidence(share if columns is None else share[columns], curve, columns)
 
+    def _is_proposed(self, relation: int, question: Question) -> bool:
+        """Whether an index proposes what a hop leads to."""
+        count = self.graph.num_entities
+        if question.candidates == "typed":
+            count = len(self.known.candidates(relation))
+        return self.approximate is not None and count > MANY
+
     def proposed(self, sources: Ids, relation: int, columns: Ids | None) -> Ids | None:
         """What a hop from `sources` is computed for: `columns`, or where these are very many, those an index proposes.
 
@@ -447,7 +496,13 @@ class Engine:
 def in_order(entities: Ids, value: Floats, part: slice, names: Vocabulary) -> list[tuple[int, float]]:
     """A part of some entities and their values, in order of these, equal ones in order of their names."""
     if len(entities) > part.stop:
-        reach = np.flatnonzero(value >= nth_largest(value, part.stop))
+        least = value[0] if (value == value[0]).all() else nth_largest(value, part.stop)
+        reach = np.flatnonzero(value >= least)
+        if len(reach) > part.stop + _EQUALS:
+            above, equal = reach[value[reach] > least], reach[value[reach] == least]
+            left = part.stop - len(above)
+            first = np.argpartition(names.alphabetical[entities[equal]], left)[:left]
+            reach = np.concatenate([above, equal[first]])
         entities, value = entities[reach], value[reach]
     pairs = zip(entities.tolist(), value.tolist(), strict=True)
     return sorted(pairs, key=lambda pair: (-pair[1], names[pair[0]]))[part]

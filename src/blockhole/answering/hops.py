@@ -9,22 +9,23 @@ itself. Then
     x = ½ (n_f f + n_b b) η_s η_o σ + 1 / 10 E
 
 and the curve of `calibration` makes a probability p(s, r, o) of x and of κ_o, which says whether o is of a kind that r
-takes; a fact has p = 1. Read backwards, (o, r⁻¹, s) has the same x and another κ: what a question starts from is taken
-to be of the right kind. `calibrating` fits α, κ and the curve.
+takes; a fact has p = 1. Read backwards, (o, r⁻¹, s) has the same x and another κ: what a question names is taken to be
+of the right kind. A witness, which it does not name, counts ω, the square root of its κ as a subject of r.
+`calibrating` fits α, κ and the curve.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from blockhole.answering.vectors import WALKED, diverged
 from blockhole.answering.vectors import Floats as Floats
 from blockhole.answering.vectors import Table as Table
-from blockhole.answering.vectors import diverged
 from blockhole.machine import one_blas_thread
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ _TOGETHER = 2**23
 """Numbers of candidates that are put together once for all rows of a relation: 32 MiB."""
 _AT_ONCE = 2**24
 """Scores in memory together."""
+_KEPT = 2**25
+"""Numbers of typed candidates that stay put together for later questions: 128 MiB."""
 
 
 @final
@@ -256,6 +259,7 @@ class Hops:
         self._known = known
         self._kind = kind
         self._kinds: dict[int, Table] = {}
+        self._leaving: dict[int, Floats] = {}
         self.scale = scale
         self.curve = curve
         self._candidates = candidates
@@ -263,6 +267,7 @@ class Hops:
         self._counts: dict[int, Table] = {}
         self._selves: dict[int, float] = {}
         self._room: dict[int, Table] = {}
+        self._typed: dict[int, Columns] = {}
 
     def known_counts(self, relation: int) -> Table:
         """log max(n, 1) for the number n of known objects of (s, r), every s: [E]."""
@@ -320,6 +325,21 @@ class Hops:
             self._kinds[relation] = kind
         return self._kinds[relation]
 
+    def leaving(self, relation: int, named: Sequence[int] = ()) -> Floats:
+        """ω of every s: how much it counts as a witness that r leaves from, 1 where the query has `named` it; [E].
+
+        It is √κ, with the κ that s has as an object of r⁻¹: 1 where r leaves s in the graph. The share of a hop from s
+        tells its kind too, and κ itself, which says what the odds of an object are, would count that twice.
+        """
+        if relation not in self._leaving:
+            kind = self.log_kind(self._known.graph.inverse(relation))
+            self._leaving[relation] = np.exp(0.5 * kind.astype(np.float64))
+        own = self._leaving[relation]
+        if named:
+            own = own.copy()
+            own[list(named)] = 1.0
+        return own
+
     def kinds(self, relation: int) -> tuple[Mask, Mask]:
         """Which entities r takes in the graph, and which are like them though it does not: [E], [E]."""
         typed = np.zeros(self._vectors.num_entities, dtype=bool)
@@ -345,6 +365,20 @@ class Hops:
         return Columns(
             relation, inverse, targets, table, behind, self.log_room(inverse)[index], self.log_kind(relation)[index]
         )
+
+    def typed_columns(self, relation: int) -> Columns:
+        """The columns of T(r), kept for the next question while there is room."""
+        columns = self._typed.get(relation)
+        if columns is None:
+            columns = self.columns(relation, self._known.candidates(relation))
+            size = 0 if columns.table is None else columns.table.size
+            while (
+                self._typed
+                and size + sum(each.table.size for each in self._typed.values() if each.table is not None) > _KEPT
+            ):
+                self._typed.pop(next(iter(self._typed)), None)  # the one that was put together first
+            self._typed[relation] = columns
+        return columns
 
     def values(self, sources: Ids, columns: Columns) -> Table:
         """p of the hop from each source to each column, facts as if they were none: [S, C].
@@ -407,7 +441,7 @@ class Hops:
         """α φ(s, r, o) and α φ(o, r⁻¹, s): [S, C], [S, C]."""
         count = len(sources)
         padded = np.concatenate([sources, np.repeat(sources[-1:], -count % LANES)])
-        lanes = [self._lane(padded[first : first + LANES], columns) for first in range(0, count, LANES)]
+        lanes = list(self._lanes(padded, columns))
         forward, backward = (np.empty((count, len(columns)), dtype=np.float32) for _ in range(2))
         with one_blas_thread():  # products so small are over before other threads would have begun
             for own, part in self._parts(columns):
@@ -441,6 +475,21 @@ class Hops:
             else:
                 assert columns.entities is not None
                 yield own, self._candidates.take(columns.entities[own], axis=0)
+
+    def _lanes(self, sources: Ids, columns: Columns) -> Iterator[tuple[Table, Table | None]]:
+        """What `_lane` gives for each eight of the sources; many are walked together, as far as no bit changes."""
+        model = self._vectors.model
+        together = WALKED // self._vectors.entity.shape[1] // LANES * LANES or LANES
+        if not (model.tied or model.linear_in_relations):
+            together = LANES  # scores behind are products too, whose last bits depend on how wide they are
+        for first in range(0, len(sources), together):
+            part = sources[first : first + together]
+            vectors, behind = self._lane(part, columns)
+            ahead, back = vectors[:, : len(part)], vectors[:, len(part) :]
+            for place in range(0, len(part), LANES):
+                own = slice(place, place + LANES)
+                lane = ahead[:, own] if not back.shape[1] else np.concatenate([ahead[:, own], back[:, own]], axis=1)
+                yield np.ascontiguousarray(lane), None if behind is None else behind[own]
 
     def _lane(self, sources: Ids, columns: Columns) -> tuple[Table, Table | None]:
         """What a table of candidates is multiplied with for the scores of a lane ahead, and then behind: [width, ·].

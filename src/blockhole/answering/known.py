@@ -58,6 +58,15 @@ class KnownFacts:
         """The edges of a relation from `sources`, which ascend: their sources and their targets; [F], [F]."""
         return edges_from(self.edges, sources, relation)
 
+    def objects(self, source: int, relation: int) -> NDArray[np.int32]:
+        """⟦s/r⟧, ascending."""
+        edges = self.edges
+        first, last = edges.relation_start[relation : relation + 2]
+        group = first + edges.group_source[first:last].searchsorted(source)
+        if group == last or edges.group_source[group] != source:
+            return edges.target[:0]
+        return edges.target[edges.edge_start[group] : edges.edge_start[group + 1]]
+
     def facts_of(self, sources: NDArray[np.integer], relation: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The facts of a relation from distinct `sources`: the place of each source, and the object; [F], [F]."""
         place = np.full(self.graph.num_entities, -1, dtype=np.int64)
@@ -149,11 +158,16 @@ def neighbourhood(
 
 
 class NextRelation(NamedTuple):
-    """A relation in the space of 2R; `known` if facts lead on over it, `entities` how many have a fact of it."""
+    """A relation in the space of 2R; `facts` of it lead on, and `entities` of the whole graph have a fact of it."""
 
     relation: int
-    known: bool
+    facts: int
     entities: int
+
+    @property
+    def known(self) -> bool:
+        """Whether facts lead on over it."""
+        return self.facts > 0
 
 
 @final
@@ -170,12 +184,8 @@ class NextRelations:
 
     def after(self, plan: Plan) -> list[NextRelation]:
         """What makes sense after a query or its source, known ones first and then those that most entities have."""
-        known = self._leaving(self._known.plan_answers(plan))
-        sensible = self._sensible(plan)
-        sensible[known] = True
-        is_known = np.zeros(len(sensible), dtype=bool)
-        is_known[known] = True
-        return self._ordered(np.flatnonzero(sensible), is_known)
+        facts = self._facts_leaving(self._known.plan_answers(plan))
+        return self._ordered(np.flatnonzero(self._sensible(plan) | (facts > 0)), facts)
 
     def _sensible(self, plan: Plan) -> NDArray[np.bool_]:
         """The relations that leave an entity of the kind of a query's answers: [2R]."""
@@ -197,12 +207,22 @@ class NextRelations:
     def anywhere(self) -> list[NextRelation]:
         """Every relation and every inverse."""
         count = 2 * self._graph.num_relations
-        return self._ordered(np.arange(count), np.zeros(count, dtype=bool))
+        return self._ordered(np.arange(count), np.zeros(count, dtype=np.int64))
 
-    def _ordered(self, relations: NDArray[np.intp], known: NDArray[np.bool_]) -> list[NextRelation]:
+    def _ordered(self, relations: NDArray[np.intp], facts: NDArray[np.int64]) -> list[NextRelation]:
         entities = self._known.kind_sizes[relations]
-        order = np.lexsort((relations, -entities, ~known[relations]))
-        return [NextRelation(int(relations[i]), bool(known[relations[i]]), int(entities[i])) for i in order]
+        order = np.lexsort((relations, -entities, facts[relations] == 0))
+        return [NextRelation(int(relations[i]), int(facts[relations[i]]), int(entities[i])) for i in order]
+
+    def _facts_leaving(self, entities: NDArray[np.int32]) -> NDArray[np.int64]:
+        """How many facts of each relation leave `entities`: [2R]."""
+        adjacency = self._graph.adjacency
+        among = np.zeros(self._graph.num_entities, dtype=bool)
+        among[entities] = True
+        groups = np.repeat(among, np.diff(adjacency.group_start))
+        sizes = np.diff(adjacency.edge_start)[groups]
+        counts = np.bincount(adjacency.group_relation[groups], sizes, minlength=2 * self._graph.num_relations)
+        return counts.astype(np.int64)
 
     def _leaving(self, entities: NDArray[np.int32]) -> NDArray[np.int32]:
         """The relations that leave one of `entities`, ascending."""

@@ -101,7 +101,7 @@ def predict(
     engine.require_calibration(unless=min_probability is None)
     relations = named_relations(engine, relation)
     decided = decisions_in(reviewed, engine.graph)
-    split = _split(engine, run, data)
+    split = held_out(engine, run, data, _UNSEEN)
     fitting = split is not None and len(split.valid) > 0 and engine.calibrated is not None
     passes = (_TYPED, _LIKE, _OTHERS)[: 2 if candidates == "typed" else 3]
     found: list[Found] = []
@@ -127,23 +127,27 @@ def predict(
     return _listed(engine, whole.take(order), probability[order])
 
 
-def _split(engine: Engine, run: Engine | Run | Path | str, data: DataSet | Path | str | None) -> SplitGraph | None:
-    """The data behind an engine, in its ids; None where there is none to be had."""
+def held_out(
+    engine: Engine, run: Engine | Run | Path | str, data: DataSet | Path | str | None, otherwise: str
+) -> SplitGraph | None:
+    """The data behind an engine, in its ids; None where there is none to be had, of which `otherwise` is said."""
     try:
         loaded = _loaded(run, data)
     except DataError as failure:
         if data is not None:
             raise
         warnings.warn(
-            "facts that were held out may be listed, and probabilities are those of questions, too high for a list of "
-            f"all pairs, since the data of the run cannot be read: {failure}",
-            BlockholeWarning,
-            stacklevel=3,
+            f"{otherwise}, since the data of the run cannot be read: {failure}", BlockholeWarning, stacklevel=3
         )
         return None
     return loaded and align(loaded.split, engine.graph.entities, engine.graph.relations, loaded.name).split(
         loaded.split
     )
+
+
+_UNSEEN = (
+    "facts that were held out may be listed, and probabilities are those of questions, too high for a list of all pairs"
+)
 
 
 def _loaded(run: Engine | Run | Path | str, data: DataSet | Path | str | None) -> DataSet | None:

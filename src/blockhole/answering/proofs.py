@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple, final
 
@@ -12,7 +13,8 @@ import numpy as np
 
 from blockhole.answering.answers import Status
 from blockhole.answering.engine import Encoded, Engine, open_engine
-from blockhole.answering.search import PLAUSIBLE, UNLIMITED, Deadline, Search, Wanted
+from blockhole.answering.rules import RuleReason, rule_reasons
+from blockhole.answering.search import PLAUSIBLE, UNLIMITED, Deadline, Search, Wanted, leaving_of
 from blockhole.errors import Count, checked
 from blockhole.queries.language import Hop, Query, encode_entity
 from blockhole.queries.plans import Both, Either, Follow, Plan, Start
@@ -27,7 +29,7 @@ class ProofNode:
     Where the part is a hop, `relation`, as queries write it, leads to the entity from that of the only node in
     `parts`; it is known or predicted, and `probability` is that of the hop. Elsewhere `relation` is None: without
     `parts` the entity is named by the query, with several it answers all of them. `excluded` says of each part that is
-    negated how probable it is all the same.
+    negated how probable it is all the same. `rule` is what a predicted hop follows from, where a rule fits.
     """
 
     entity: str
@@ -36,6 +38,7 @@ class ProofNode:
     probability: float
     parts: tuple[ProofNode, ...]
     excluded: tuple[Exclusion, ...]
+    rule: RuleReason | None = None
 
 
 @final
@@ -142,22 +145,25 @@ class _Prover:
             case Start(slot):
                 return [_Found(1.0, place, entity, 1.0, (), ())] if self._plan.ids[slot] == entity else []
             case Follow(of, slot):
-                return self._by_hop(place, of, self._plan.ids[slot], entity, top)
+                return self._by_hop(place, of, slot, entity, top)
             case Either(of):
                 either = [proof for part in of for proof in self.proofs(part, entity, top)]
                 return sorted(either, key=lambda proof: -proof.probability)[:top]
             case Both(keep, drop):
                 return self._joined(place, keep, drop, entity, top)
 
-    def _by_hop(self, place: int, of: int, relation: int, entity: int, top: int) -> list[_Found]:
+    def _by_hop(self, place: int, of: int, slot: int, entity: int, top: int) -> list[_Found]:
         """Proofs by way of each witness; one that cannot be among the best is not looked into.
 
         No proof of the step before at h is more probable than the upper bound of that step's value at h.
         """
-        engine, bound = self._engine, self._search.bounds[of].high
+        engine, bound, relation = self._engine, self._search.bounds[of].high, self._plan.ids[slot]
         inverse = engine.graph.inverse(relation)
         hop = engine.hops.into(entity, relation).astype(np.float64)
         hop[engine.known.targets(np.array([entity]), inverse)] = 1.0
+        leaving = leaving_of(engine, self._plan, Follow(of, slot))
+        leaving = np.ones_like(hop) if leaving is None else leaving
+        bound = bound * leaving
         most = np.where(bound >= PLAUSIBLE, bound * hop, 0.0)
         witnesses = np.flatnonzero(most >= PLAUSIBLE)
         found: list[_Found] = []
@@ -165,9 +171,10 @@ class _Prover:
             if len(found) >= top and found[top - 1].probability >= most[witness]:
                 break
             for part in self.proofs(of, witness, top):
-                probability = part.probability * float(hop[witness])
+                probability = float(part.probability * leaving[witness] * hop[witness])
                 if probability >= PLAUSIBLE:
-                    found.append(_Found(probability, place, entity, float(hop[witness]), (part,), ()))
+                    own = float(leaving[witness] * hop[witness])
+                    found.append(_Found(probability, place, entity, own, (part,), ()))
             found = sorted(found, key=lambda proof: -proof.probability)[:top]
         return found
 
@@ -197,7 +204,13 @@ class _Prover:
     def named(self, proof: _Found) -> ProofNode:
         """A proof in names."""
         step, graph = self._plan.steps[proof.step], self._engine.graph
-        relation = str(Hop(*graph.relation_name(self._plan.ids[step.slot]))) if isinstance(step, Follow) else None
+        relation, rule = None, None
+        if isinstance(step, Follow):
+            hop = self._plan.ids[step.slot]
+            relation = str(Hop(*graph.relation_name(hop)))
+            if proof.hop < 1.0:
+                self._deadline.check()
+                rule = rule_reasons(self._engine).find(proof.parts[0].entity, hop, proof.entity)
         return ProofNode(
             entity=graph.entities[proof.entity],
             relation=relation,
@@ -208,6 +221,7 @@ class _Prover:
                 Exclusion(probability, None if counter is None else self.named(counter))
                 for probability, counter in proof.excluded
             ),
+            rule=rule,
         )
 
 
@@ -233,6 +247,14 @@ def _best_products(lists: list[list[_Found]], top: int) -> Iterator[tuple[float,
                 heappush(heap, (-product(further), further))
 
 
+def rules_behind(node: ProofNode) -> Iterator[RuleReason]:
+    """The rules that the predicted hops of a proof follow from, in the order of the hops."""
+    for part in node.parts:
+        yield from rules_behind(part)
+    if node.rule is not None:
+        yield node.rule
+
+
 # As a drawing
 
 
@@ -251,26 +273,26 @@ def in_words(node: ProofNode) -> str:
 def to_dot(explanation: Explanation) -> str:
     """The proofs as a graph in the language of Graphviz: facts in solid lines, predictions dashed."""
     lines = ["digraph proofs {", "  rankdir=LR;", "  node [shape=box, style=rounded];"]
-    names: dict[tuple[int, int], str] = {}
+    numbers = count()
 
-    def add(node: ProofNode, number: int) -> str:
-        own = names[number, id(node)] = f"n{len(names)}"
+    def add(node: ProofNode) -> str:
+        own = f"n{next(numbers)}"
         lines.append(f"  {own} [label={_quoted(node.entity)}];")
         for part in node.parts:
             label = node.relation or "and"
             if node.relation is not None and node.status == "predicted":
                 label += f" {node.probability:.3f}"
             style = "dashed" if node.relation is not None and node.status == "predicted" else "solid"
-            lines.append(f"  {add(part, number)} -> {own} [label={_quoted(label)}, style={style}];")
+            lines.append(f"  {add(part)} -> {own} [label={_quoted(label)}, style={style}];")
         for each in node.excluded:
             if each.counterproof is not None:
                 label = _quoted(f"not: {each.probability:.3f}")
-                lines.append(f"  {add(each.counterproof, number)} -> {own} [label={label}, style=dotted];")
+                lines.append(f"  {add(each.counterproof)} -> {own} [label={label}, style=dotted];")
         return own
 
     for number, proof in enumerate(explanation.proofs, start=1):
         lines.append(f"  subgraph cluster_{number} {{ label={_quoted(f'{proof.probability:.3f}')};")
-        add(proof.tree, number)
+        add(proof.tree)
         lines.append("  }")
     return "\n".join([*lines, "}"]) + "\n"
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from blockhole.answering.known import KnownFacts
 from blockhole.errors import shortened
+from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.queries.language import Hop, write_name
 from blockhole.queries.paths import PathQueries
 
@@ -71,8 +73,8 @@ def _best(
 
 def _connecting(known: KnownFacts, relation: int, source: int, target: int) -> dict[RelationPath, int | None]:
     """The paths of one hop and of two between a pair, and an entity that each leads over."""
-    hop, reached = _edges_of(known, source)
-    back, before = _edges_of(known, target)
+    hop, reached = _edges_of(known.graph, source)
+    back, before = _edges_of(known.graph, target)
     direct = hop[reached == target].tolist()
     found: dict[RelationPath, int | None] = {(each,): None for each in direct if each != relation}
     order = np.argsort(reached, kind="stable")
@@ -91,9 +93,43 @@ def _connecting(known: KnownFacts, relation: int, source: int, target: int) -> d
     return found
 
 
-def _edges_of(known: KnownFacts, entity: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+_BETWEEN = 256
+"""Entities next to a source that are looked at for paths of three hops: those with the fewest edges."""
+
+
+def connecting_bodies(graph: KnowledgeGraph, source: int, target: int) -> dict[RelationPath, tuple[int, ...]]:
+    """The paths of one to three hops from source to target that meet no entity twice, and what each leads over."""
+    found: dict[RelationPath, tuple[int, ...]] = {}
+    if source == target:
+        return found
+    hop, reached = _edges_of(graph, source)
+    back, before = _edges_of(graph, target)
+    keep, left = (reached != source), (before != target) & (before != source)
+    hop, reached, back, before = hop[keep], reached[keep], back[left], before[left]
+    found |= {(each,): () for each in hop[reached == target].tolist()}
+    hop, reached = hop[reached != target], reached[reached != target]
+    last: dict[int, list[int]] = {}
+    for relation, entity in zip(back.tolist(), before.tolist(), strict=True):
+        last.setdefault(entity, []).append(graph.inverse(relation))
+    first: dict[int, list[int]] = {}
+    for relation, entity in zip(hop.tolist(), reached.tolist(), strict=True):
+        first.setdefault(entity, []).append(relation)
+    for entity in first.keys() & last.keys():
+        for path in product(first[entity], last[entity]):
+            found.setdefault(path, (entity,))
+    size = np.diff(graph.adjacency.group_start)
+    for entity in sorted(first, key=lambda each: (size[each], each))[:_BETWEEN]:
+        middle, then = _edges_of(graph, entity)
+        among = np.flatnonzero(np.isin(then, before) & (then != entity))
+        for relation, other in zip(middle[among].tolist(), then[among].tolist(), strict=True):
+            for begin, end in product(first[entity], last[other]):
+                found.setdefault((begin, relation, end), (entity, other))
+    return found
+
+
+def _edges_of(graph: KnowledgeGraph, entity: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """The edges that leave an entity: their relations and targets; at most so many."""
-    adjacency = known.graph.adjacency
+    adjacency = graph.adjacency
     groups = slice(adjacency.group_start[entity], adjacency.group_start[entity + 1])
     starts = adjacency.edge_start[groups.start : groups.stop + 1]
     if len(starts) < 2:

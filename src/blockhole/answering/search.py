@@ -3,14 +3,15 @@
 The value of a step at an entity follows from those of earlier steps and from the probabilities p of hops:
 
     an entity e              1 at e, 0 elsewhere
-    q/r at o                 max over h of q(h) · p(h, r, o), the best witness, and where q/r is a path, what its
-                             composed vector adds: evidence may raise the probability, and never lowers it
+    q/r at o                 max over h of q(h) · ω(h) · p(h, r, o), the best witness, and where q/r is a path, what
+                             its composed vector adds: evidence may raise the probability, and never lowers it
     q1 & q2 & !q3            q1 · q2 · (1 - q3)
     q1 | q2                  1 - (1 - q1)(1 - q2)
 
-A witness less probable than `PLAUSIBLE` is none. The row of a hop, p(h, r, ·), is computed when h is opened, the
+ω(h) doubts that r leaves h at all (`hops.Hops.leaving`); it is 1 where the query names h. A witness of less than
+`PLAUSIBLE`, ω counted, is none. The row of a hop, p(h, r, ·), is computed when h is opened, the
 most probable h first. A step keeps two numbers for every entity, a value that is certain and one that it cannot pass,
-since a hop's probability is at most 1: an h that is not opened cannot add more than q(h). The search ends when no
+since a hop's probability is at most 1: an h that is not opened cannot add more than q(h) ω(h). The search ends when no
 entity can still enter the answers asked for, or change its value among them, and then these are exact.
 """
 
@@ -25,13 +26,14 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from blockhole.answering.hops import SURE, Columns, Floats, Ids, Table
+from blockhole.answering.hops import SURE, Columns, Floats, Ids, Mask, Table
 from blockhole.errors import Cancelled, OutOfTime, QueryTooCostly
-from blockhole.queries.plans import Both, Either, Follow, Plan, Start, Step
+from blockhole.queries.plans import Both, Either, Follow, Plan, Start, Step, named_slots
 
 if TYPE_CHECKING:
     from blockhole.answering.calibration import ChainCurve
     from blockhole.answering.engine import Engine
+    from blockhole.answering.known import KnownFacts
 
 Candidates = Literal["typed", "all"]
 """What a hop can lead to: the entities that its relation takes in the graph, or every one."""
@@ -40,6 +42,8 @@ PLAUSIBLE = 1e-3
 """An entity less probable than this is no witness of anything."""
 _FIRST, _MOST = 8, 64
 """Rows that are opened together: a few at first, more as a search goes on."""
+_TOGETHER = 2**18
+"""Numbers in rows that are opened together, where rows are so short that there may be more of these."""
 _BLOCK = 4096
 _NUMBERS = 2**26
 """Numbers in the rows that one search may hold: 256 MiB."""
@@ -112,26 +116,38 @@ class Settled(NamedTuple):
 class Search:
     """One query's steps, the rows that were opened for them, and what follows."""
 
-    def __init__(self, engine: Engine, plan: Plan, candidates: Candidates, deadline: Deadline) -> None:
+    def __init__(
+        self, engine: Engine, plan: Plan, candidates: Candidates, deadline: Deadline, known: Ids | None = None
+    ) -> None:
+        """`known` answers, where they are given, are not looked for: the query's last hops then lead to others only."""
         self._engine = engine
         self._plan = plan
         self._deadline = deadline
         self._numbers = 0
         self._size = _FIRST
         self._follows: dict[int, _Follows] = {}
+        useful = {} if known is None else _useful(engine.known, plan, candidates, known)
         for place, step in enumerate(plan.steps):
             if isinstance(step, Follow):
                 relation = plan.ids[step.slot]
-                columns = engine.known.candidates(relation) if candidates == "typed" else None
+                every: Ids | None = engine.known.candidates(relation) if candidates == "typed" else None
+                columns = every
+                if place in useful:
+                    # One row is computed as fast for three times the columns, if these are put together already.
+                    share = 1 / 3 if isinstance(plan.steps[step.of], Start) else 3 / 4
+                    columns = _fewer(columns, useful[place], share)
                 evidence = engine.evidence(plan, place, columns)
-                self._follows[place] = _Follows(engine, relation, columns, evidence)
+                follows = _Follows(engine, relation, columns, evidence, leaving_of(engine, plan, step))
+                follows.typed = columns is every is not None
+                self._follows[place] = follows
         self.bounds: list[Bounds] = []
 
     def settle(self, wanted: Wanted) -> Bounds:
         """The bounds of the query's answers, which are equal for all that is wanted."""
         if wanted.top and not self.bounds:
             self._open_named()
-        self._evaluate(0)
+        if not self.bounds:
+            self._evaluate(0)
         while self._unsettled(wanted):
             self._deadline.check()
             changed = self._refine(len(self._plan.steps) - 1)
@@ -187,7 +203,8 @@ class Search:
             return next((changed for changed in changes if changed is not None), None)
         if not isinstance(step, Follow):
             return None
-        follows, before = self._follows[place], self.bounds[step.of]
+        follows = self._follows[place]
+        before = follows.witnesses(self.bounds[step.of])
         best = follows.unopened(before.high, self._size)
         if len(best) and before.low[best[0]] == before.high[best[0]]:
             best = best[before.low[best] == before.high[best]]
@@ -197,7 +214,7 @@ class Search:
                     "the query has too many plausible entities on the way to its answers; ask for fewer answers, "
                     "or narrow it down by a further condition before its last hop."
                 )
-            self._size = min(2 * self._size, _MOST)
+            self._size = min(2 * self._size, max(_MOST, _TOGETHER // max(follows.width, 1)))
             return place
         return self._refine(step.of)
 
@@ -210,37 +227,64 @@ class Search:
 class _Follows:
     """The hop of one step: the entities that were opened, and the rows of their probabilities."""
 
-    def __init__(self, engine: Engine, relation: int, targets: Ids | None, evidence: Evidence | None) -> None:
+    def __init__(
+        self, engine: Engine, relation: int, targets: Ids | None, evidence: Evidence | None, leaving: Floats | None
+    ) -> None:
         self._engine = engine
         self._relation = relation
         self._targets = targets
         self._evidence = evidence
+        self._leaving = leaving
+        self._witnesses: tuple[Bounds, Bounds] | None = None
         self._is_open = np.zeros(engine.graph.num_entities, dtype=bool)
         self._opened: list[tuple[Ids, Columns, Table]] = []
         self._columns: Columns | None = None
         self._low, self._high = _Kept(), _Kept()
+        self._before: tuple[Floats, Ids, tuple[Ids, Ids]] | None = None
+        self.typed = False
+
+    @property
+    def width(self) -> int:
+        """How many numbers a row has."""
+        return self._engine.graph.num_entities if self._targets is None else len(self._targets)
+
+    def witnesses(self, before: Bounds) -> Bounds:
+        """What entities count as witnesses, of the bounds of the step before; the same while those are the same."""
+        if self._witnesses is None or any(old is not new for old, new in zip(self._witnesses[0], before, strict=True)):
+            self._witnesses = before, weighed(before, self._leaving)
+        return self._witnesses[1]
 
     def unopened(self, high: Floats, count: int) -> Ids:
         """The `count` most probable entities that are plausible and not opened, best first, ties by id."""
         left = np.flatnonzero((high >= PLAUSIBLE) & ~self._is_open)
         if len(left) > count:
+            sure: Ids = left[high[left] == 1.0]  # there may be thousands, and they need no order
+            if len(sure) >= count:
+                return sure[:count]
             left = left[high[left] >= nth_largest(high[left], count)]
         return left[np.argsort(-high[left], kind="stable")][:count]
 
     def open(self, entities: Ids) -> int:
         """Compute the rows of entities; how many numbers these have."""
+        self._is_open[entities] = True
+        if not self.width:
+            return 0
         proposed = self._engine.proposed(entities, self._relation, self._targets)
         if self._columns is None or proposed is not self._targets:
-            self._columns = self._engine.hops.columns(self._relation, proposed)
+            hops, relation = self._engine.hops, self._relation
+            kept = self.typed and proposed is self._targets
+            self._columns = hops.typed_columns(relation) if kept else hops.columns(relation, proposed)
         rows = self._engine.hops.values(entities, self._columns)
-        self._is_open[entities] = True
         self._opened.append((entities, self._columns, rows))
         return rows.size
 
     def bounds(self, before: Bounds) -> Bounds:
         """The bounds of the step, of those of the step that the hop starts at."""
-        plausible = np.flatnonzero(before.high >= PLAUSIBLE)
-        facts = self._engine.known.edges_from(plausible, self._relation)
+        before = self.witnesses(before)
+        if self._before is None or self._before[0] is not before.high:
+            sources = np.flatnonzero(before.high >= PLAUSIBLE)
+            self._before = before.high, sources, self._engine.known.edges_from(sources, self._relation)
+        _, plausible, facts = self._before
         low = self._low.update(before.low, facts, self._opened)
         high = low if before.high is before.low else self._high.update(before.high, facts, self._opened)
         left = before.high[plausible[~self._is_open[plausible]]].max(initial=0.0)
@@ -252,6 +296,53 @@ class _Follows:
             raised = self._evidence.raised(low)
             return Bounds(raised, raised if high is low else self._evidence.raised(high))
         return Bounds(low, high)
+
+
+def _useful(known: KnownFacts, plan: Plan, candidates: Candidates, answers: Ids) -> dict[int, Mask]:
+    """Where the last hops of a query can lead to further answers: by step, [E]; none that another step starts at.
+
+    What is in all of several sets is among what each of their hops can lead to.
+    """
+
+    def within(place: int) -> Mask:
+        """Where a step can have a value: [E]."""
+        inside = np.zeros(known.graph.num_entities, dtype=bool)
+        match plan.steps[place]:
+            case Start(slot):
+                inside[plan.ids[slot]] = True
+            case Follow(_, slot):
+                inside[known.candidates(plan.ids[slot]) if candidates == "typed" else slice(None)] = True
+            case Both(keep, _):
+                inside = np.logical_and.reduce([within(each) for each in keep])
+            case Either(of):
+                inside = np.logical_or.reduce([within(each) for each in of])
+        return inside
+
+    found: dict[int, Mask] = {}
+    started_at = {step.of for step in plan.steps if isinstance(step, Follow)}
+
+    def narrow(place: int, wanted: Mask) -> None:
+        step = plan.steps[place]
+        if isinstance(step, Follow):
+            found[place] = wanted | found.get(place, False)
+        elif isinstance(step, Both):
+            wanted = wanted & within(place)
+        for each in parts_of(step) if isinstance(step, Both | Either) else ():
+            narrow(each, wanted)
+
+    unknown = np.ones(known.graph.num_entities, dtype=bool)
+    unknown[answers] = False
+    narrow(len(plan.steps) - 1, unknown)
+    return {place: wanted for place, wanted in found.items() if place not in started_at}
+
+
+def _fewer(columns: Ids | None, wanted: Mask, share: float) -> Ids | None:
+    """The columns that are wanted where they are less than a share of all, which are put together already."""
+    every = np.arange(len(wanted)) if columns is None else columns
+    few = every[wanted[every]]
+    if len(few) == 1:  # a product of two vectors, whose last bits depend on where they lie
+        few = np.union1d(few, every[~wanted[every]][:1])
+    return few if len(few) < share * len(every) else columns
 
 
 @final
@@ -315,6 +406,22 @@ class Evidence:
         said = self._curve.probability(own[there], self._share[there])
         raised[there if self._allowed is None else self._allowed[there]] = np.maximum(own[there], said)
         return raised
+
+
+def leaving_of(engine: Engine, plan: Plan, step: Follow) -> Floats | None:
+    """ω of the entities that a hop of a query starts at, [E]; nothing where it names the one that there is."""
+    if isinstance(plan.steps[step.of], Start):
+        return None
+    named = [plan.ids[slot] for slot in named_slots(plan.steps, step.of)]
+    return engine.hops.leaving(plan.ids[step.slot], named)
+
+
+def weighed(before: Bounds, leaving: Floats | None) -> Bounds:
+    """Bounds times ω: [E]."""
+    if leaving is None:
+        return before
+    low = before.low * leaving
+    return Bounds(low, low if before.high is before.low else before.high * leaving)
 
 
 def combined(step: Start | Both | Either, ids: Sequence[int], earlier: Sequence[Bounds], num_entities: int) -> Bounds:

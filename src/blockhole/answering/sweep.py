@@ -18,7 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockhole.answering.hops import SURE, Columns, Ids, Table
-from blockhole.answering.search import PLAUSIBLE, Best, Bounds, Candidates, Evidence, combined, parts_of
+from blockhole.answering.search import (
+    PLAUSIBLE,
+    Best,
+    Bounds,
+    Candidates,
+    Evidence,
+    combined,
+    leaving_of,
+    parts_of,
+    weighed,
+)
 from blockhole.compiled import available_threads, over_rows
 from blockhole.queries.plans import Follow, Plan, Steps
 from blockhole.queries.query_sets import QuerySet
@@ -113,7 +123,10 @@ class Sweep:
         for query, (plan, before) in queries.items():
             evidence = self._engine.evidence(plan, place, targets)
             own = None if sought is None else sought[query]
-            hops[query] = _Hop(before, facts, targets, evidence, own, most)
+            step = plan.steps[place]
+            assert isinstance(step, Follow)
+            witnesses = weighed(before, leaving_of(self._engine, plan, step))
+            hops[query] = _Hop(witnesses, facts, targets, evidence, own, most)
         self._open(relation, targets, list(hops.values()))
         return {query: hop.bounds() for query, hop in hops.items()}
 

@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 Table = NDArray[np.float32]
 
 _LANES = 8
-_NUMBERS = 2**15
+WALKED = 2**15
 """Rows are walked in whole multiples of 8, and never so many that torch would share them out among threads: the vector
 instructions for complex products round what is left over at an end otherwise than what is not (HolE shows it)."""
 _ROWS = 2**14
@@ -159,7 +159,7 @@ class Vectors:
 
     def queries(self, queries: PathQueries) -> Floats:
         """The vectors of path queries: [N, width] float64, each the same bit for bit whatever others come with it."""
-        size = max(_LANES, _NUMBERS // self.entity.shape[1] // _LANES * _LANES)
+        size = max(_LANES, WALKED // self.entity.shape[1] // _LANES * _LANES)
         parts = [
             self._queries(queries, first, min(first + size, len(queries))) for first in range(0, len(queries), size)
         ]

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from blockhole.answering.answers import Answers, Status
     from blockhole.answering.engine import Engine
     from blockhole.answering.proofs import Explanation
+    from blockhole.answering.rules import RuleReason
     from blockhole.answering.search import Candidates
     from blockhole.answering.sparql.results import Solutions
 
@@ -68,6 +69,10 @@ def ask(
     ] = None,
     columns: ColumnsOption = None,
     names: NamesOption = "full",
+    reasons: Annotated[
+        Literal["rules"] | None,
+        typer.Option(help="rules: why each predicted answer is one, by the rules behind its best proof."),
+    ] = None,
     json: JsonFlag = False,
 ) -> None:
     """Print the answers to a query: those that follow from facts, then the best that the model predicts.
@@ -89,6 +94,7 @@ def ask(
     refuse_idle("--offset", given=offset > 0, use="one QUERY", used=query is not None)
     printed = query is not None and out is None
     refuse_idle("--names", given=names != "full", use="printed answers to one QUERY", used=printed)
+    refuse_idle("--reasons", given=reasons is not None, use="printed answers to one QUERY", used=printed)
     from blockhole.answering.engine import check_top
     from blockhole.answering.query_files import check_answers_file, read_queries
 
@@ -108,7 +114,7 @@ def ask(
         alone = partial(engine.ask, query, top=top, candidates=candidates, only=only, offset=offset)
         _write_answers(lambda: [alone()], out, json)
     elif query is not None:
-        _answer(engine, query, top, candidates, only, offset, names, json)
+        _answer(engine, query, top, candidates, only, offset, names, reasons is not None, json)
     else:
         from blockhole.cli.prompt import open_prompt
 
@@ -123,17 +129,33 @@ def _answer(
     only: Status | None,
     offset: int,
     names: Literal["full", "short", "label"],
+    reasons: bool,
     json: bool,
 ) -> None:
     from blockhole.answering.answers import AnswersReport
 
     began = perf_counter()
     answers = engine.ask(query, top=top, candidates=candidates, only=only, offset=offset)
+    rules = _rules_of(engine, answers) if reasons else {}
     seconds = perf_counter() - began
     if json:
-        print_json(asdict(AnswersReport.of(answers, seconds)))
+        report = asdict(AnswersReport.of(answers, seconds))
+        if reasons:
+            report["reasons"] = {entity: [asdict(rule) for rule in own] for entity, own in rules.items()}
+        print_json(report)
     else:
         print_answers(answers, shown_names(engine.graph, names))
+        for entity, own in rules.items():
+            stdout().print(f"{entity}: " + ("; ".join(map(str, own)) or "no rule, the model alone"))
+
+
+def _rules_of(engine: Engine, answers: Answers) -> dict[str, list[RuleReason]]:
+    """The rules behind the best proof of each predicted answer."""
+    from blockhole.answering.proofs import explain, rules_behind
+
+    predicted = [answer.entity for answer in answers if answer.status == "predicted"]
+    found = {entity: explain(engine, answers.query, entity, top=1).proofs for entity in predicted}
+    return {entity: [rule for proof in proofs for rule in rules_behind(proof.tree)] for entity, proofs in found.items()}
 
 
 def _write_answers(ask: Callable[[], list[Answers]], out: Path, json: bool) -> None:
@@ -159,7 +181,10 @@ def check(
     entity: Annotated[str, typer.Argument(help="The answer to check, such as Beatrice.")],
     json: JsonFlag = False,
 ) -> None:
-    """Say yes if the entity is known to answer the query, or if the model finds that more likely than not."""
+    """Say yes if the entity is known to answer the query, or if the model finds that more likely than not.
+
+    Any entity can be checked; the probability is that of `ask --candidates all`.
+    """
     verdict = blockhole.check(run, query, entity)
     if json:
         print_json(asdict(verdict))
@@ -178,8 +203,9 @@ def explain(
 ) -> None:
     """Print the best proofs of an answer: an entity for every step of the query, each hop known or predicted.
 
-    A proof is as probable as its hops together. The answer is at least as probable as its best proof: for a path, the
-    model's composed vector may know more than any one way.
+    Below a proof stand the rules that its predicted hops follow from, each with the share of known cases in which it is
+    right and the facts that fire it. A proof is as probable as its hops together. The answer is at least as probable as
+    its best proof: for a path, the model's composed vector may know more than any one way.
     """
     explanation = blockhole.explain(run, query, entity, top=top)
     if dot:
@@ -193,12 +219,14 @@ def explain(
 
 
 def _print_proofs(explanation: Explanation) -> None:
-    from blockhole.answering.proofs import in_words
+    from blockhole.answering.proofs import in_words, rules_behind
 
     said = f"{explanation.entity}: {explanation.status}, probability {explanation.probability:.3f}"
     stdout().print(said if explanation.proofs else f"{said}; no proof is plausible")
     for proof in explanation.proofs:
         stdout().print(f"{proof.probability:.3f}  {in_words(proof.tree)}")
+        for rule in rules_behind(proof.tree):
+            stdout().print(f"       by {rule}")
 
 
 @app.command(short_help="Which relation paths connect two entities.")
@@ -264,9 +292,14 @@ def sparql(
     run: RunArgument,
     query: Annotated[str, typer.Argument(help="A query, a file that holds one, or - for standard input.")],
     format: Annotated[
-        Literal["table", "json", "xml", "csv", "tsv", "turtle", "ntriples", "rdfxml", "jsonld"] | None,
+        Literal[
+            "table", "json", "xml", "csv", "tsv", "turtle", "ntriples", "rdfxml", "jsonld", "turtle-1.2", "ntriples-1.2"
+        ]
+        | None,
         typer.Option(
-            "--format", help="table, json, xml, csv or tsv; for CONSTRUCT turtle, ntriples, rdfxml or jsonld."
+            "--format",
+            help="table, json, xml, csv or tsv; for CONSTRUCT turtle, ntriples, rdfxml, jsonld, turtle-1.2 or "
+            "ntriples-1.2.",
         ),
     ] = None,
     known: Annotated[bool, typer.Option("--known", help="Only what facts say, as any SPARQL engine has it.")] = False,

@@ -1,4 +1,4 @@
-"""`blockhole predict` and `audit`: facts that are missing and facts that may be wrong, as lists to review."""
+"""`blockhole predict`, `audit` and `rules`: what is missing, what may be wrong, what facts follow."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from blockhole.errors import counted
 
 if TYPE_CHECKING:
     from blockhole.answering.engine import Engine
+    from blockhole.answering.rules import RuleList
     from blockhole.data.reviews import FactList
 
 app = typer.Typer(add_completion=False)
@@ -128,3 +129,61 @@ def _give(run: Path, listed: FactList, out: Path | None, json: bool) -> None:
             table.add_row(fact.source, fact.relation, fact.target, f"{fact.score:.3g}", fact.reason)
         print_whole(table)
         stderr().print("--out FILE writes a list to review")
+
+
+@app.command(short_help="The rules that facts follow, such as brotherOf/fatherOf ⇒ uncleOf.")
+def rules(
+    run: RunArgument,
+    head: Annotated[str | None, typer.Option(metavar="R", help="Only rules for this relation (default: all).")] = None,
+    max_length: Annotated[int, typer.Option(help="Relations of the longest body, 1 to 3.")] = 3,
+    top: Annotated[
+        int | None,
+        typer.Option(min=1, help=f"How many rules (default: {_WRITTEN:,} to a file, {_PRINTED} without --out)."),
+    ] = None,
+    min_support: Annotated[int, typer.Option(min=1, help="Leave out rules with less support.")] = 10,
+    redundant: Annotated[
+        bool, typer.Option("--redundant", help="Also list rules that are not better than a part of them.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the rules here: .parquet, .csv, .tsv or .jsonl.")
+    ] = None,
+    json: JsonFlag = False,
+) -> None:
+    """List rules body ⇒ head, those with the highest PCA confidence first.
+
+    The model proposes bodies whose matrices multiply to one like the head's; the facts of the run decide. support
+    counts pairs that body and head both say, confidence is their share of what the body says, and PCA confidence their
+    share of what it says about subjects that have the head. valid is the same share over validation facts.
+    """
+    from blockhole.cli.progress import working_bar
+
+    _check_out(out)
+    with working_bar("counting") as bar:
+        found = blockhole.rules(
+            run, head=head, max_length=max_length, top=top or (_PRINTED if out is None else _WRITTEN),
+            min_support=min_support, redundant=redundant, progress=bar,
+        )  # fmt: skip
+    if out is not None:
+        found.write(out)
+    if json:
+        place = {} if out is None else {"out": str(out)}
+        print_json({"run": str(run), **place, "count": len(found), "rules": found.to_dicts() if out is None else []})
+    elif out is not None:
+        stdout().print(f"{counted(len(found), 'rule')} written to {out}")
+    else:
+        _print_rules(found)
+
+
+def _print_rules(found: RuleList) -> None:
+    if not len(found):
+        stdout().print("no rules; --min-support 2 lets rarer ones in")
+        return
+    numbers = ("support", "confidence", "pca", "valid", "similarity")
+    table = plain_table("rule", *numbers, right=numbers)
+    for rule in found:
+        valid = "–" if rule.valid_confidence is None else f"{rule.valid_confidence:.3f}"
+        table.add_row(
+            str(rule), f"{rule.support:,}", f"{rule.confidence:.3f}", f"{rule.pca_confidence:.3f}", valid,
+            f"{rule.similarity:.3f}",
+        )  # fmt: skip
+    print_whole(table)

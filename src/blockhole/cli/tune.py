@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 import blockhole
+from blockhole.cli.options import ColumnsOption, LiteralsOption
 from blockhole.cli.output import JsonFlag, plain_table, print_json, print_whole, stderr
 from blockhole.errors import counted
 
@@ -40,6 +41,8 @@ def tune(
             "--set", metavar="KEY=VALUE", help="Any setting that is not searched, such as training.steps=500."
         ),
     ] = None,
+    columns: ColumnsOption = None,
+    literals: LiteralsOption = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the search.")] = 0,
     json: JsonFlag = False,
 ) -> None:
@@ -60,6 +63,8 @@ def tune(
         preset=preset,
         config=config,
         settings=dict(parse_assignment(text) for text in assign or ()),
+        columns=columns,
+        literals=literals,
         seed=seed,
         say=console.print,
     )

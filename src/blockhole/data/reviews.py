@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, final, overload
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from blockhole.errors import ConfigError, DataError, MalformedFile, checked
 from blockhole.files.columns import COLUMNS
 from blockhole.files.readers import read_facts
-from blockhole.files.tables import check_table, write_rows
+from blockhole.files.tables import Listed, check_table, write_rows
 from blockhole.graph.knowledge_graph import KnowledgeGraph, SplitGraph
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.saving import parse_json, replacing
@@ -45,20 +45,11 @@ class ListedFact:
 
 @final
 @dataclass(frozen=True, slots=True)
-class FactList(Sequence[ListedFact]):
+class FactList(Listed[ListedFact]):
     """Facts in the order in which they deserve a look."""
 
+    _rows: ClassVar = "facts"
     facts: tuple[ListedFact, ...]
-
-    def __len__(self) -> int:
-        return len(self.facts)
-
-    @overload
-    def __getitem__(self, index: int) -> ListedFact: ...
-    @overload
-    def __getitem__(self, index: slice) -> FactList: ...
-    def __getitem__(self, index: int | slice) -> ListedFact | FactList:
-        return FactList(self.facts[index]) if isinstance(index, slice) else self.facts[index]
 
     @property
     def value(self) -> str:

@@ -11,9 +11,9 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, final
+from typing import IO, TYPE_CHECKING, Any, ClassVar, Self, TypeVar, final, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -514,6 +514,31 @@ def _body(path: Path, pattern: str, wanted: str) -> tuple[NDArray[np.int64], pl.
 
 
 # Rows that are no facts: answers, and lists to review.
+
+Row = TypeVar("Row")
+
+
+class Listed(Sequence[Row]):
+    """A data class that is the list of rows in its field `_rows`, and whose parts are such lists too."""
+
+    __slots__ = ()
+    _rows: ClassVar[str]
+
+    def __len__(self) -> int:
+        return len(getattr(self, self._rows))
+
+    @overload
+    def __getitem__(self, index: int) -> Row: ...
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+    def __getitem__(self, index: int | slice) -> Row | Self:
+        found: Row = getattr(self, self._rows)[index]
+        if not isinstance(index, slice):
+            return found
+        whole: Any = self  # a data class, as all lists of rows are
+        part: Self = replace(whole, **{self._rows: found})
+        return part
+
 
 ROW_FILES = (".parquet", ".csv", ".tsv", ".jsonl", ".arrow")
 """What rows are written as: the suffixes of files."""

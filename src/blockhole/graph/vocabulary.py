@@ -47,6 +47,13 @@ class Vocabulary:
         """All names, in id order."""
         return self._names
 
+    @cached_property
+    def alphabetical(self) -> NDArray[np.int32]:
+        """The place of each name among all names in order: [N]."""
+        places = np.empty(len(self), dtype=np.int32)
+        places[self.column().arg_sort().to_numpy()] = np.arange(len(self))  # by UTF-8, which is in order of characters
+        return places
+
     def column(self) -> pl.Series:
         """All names, in id order, as a column."""
         import polars as pl

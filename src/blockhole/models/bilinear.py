@@ -61,21 +61,25 @@ class BlockBilinear(Model, ABC):
         blocks = vector.reshape(len(vector), *self.geometry.entity_shape)
         return fourier_hop(blocks, self.operator(relation)).flatten(1)
 
-    def score_relations(self, source: Tensor, target: Tensor) -> Tensor:
+    def score_relations(self, source: Tensor, target: Tensor, members: int = 1) -> Tensor:
         """φ = Re Σ W_r[i, j, f] · G[i, j, f] for every r, with G = s ō: outer products by frequency."""
         ids = torch.arange(2 * self.num_relations, device=self.entity.device)
-        return self._outer(source, target) @ self.operator(ids).flatten(1).T
+        outer, operator = self._outer(source, target), self.operator(ids)
+        if members == 1:
+            return (outer.flatten(1) @ operator.flatten(1).T)[None]
+        shares = zip(outer.chunk(members, dim=-1), operator.chunk(members, dim=-1), strict=True)
+        return torch.stack([own.flatten(1) @ matrix.flatten(1).T for own, matrix in shares])
 
     def _outer(self, source: Tensor, target: Tensor) -> Tensor:
-        """The vector whose inner product with a flattened W_r is φ(s, r, o): [batch], [batch] → [batch, part·b·b·m]."""
+        """G, whose inner product with W_r is φ(s, r, o): [batch], [batch] → [batch, part, block i, block j, freq]."""
         s, o = (rows(self.entity, ids).view(len(ids), *self.geometry.entity_shape) for ids in (source, target))
         s, o = s[:, :, :, None, :], o[:, :, None, :, :]
         # Plain products: torch.einsum makes a tiny matrix product of each row and frequency, and takes most of a step.
         if self.geometry.parts == 1:
-            return (s * o).flatten(1)
+            return s * o
         # s ō = (s.re o.re + s.im o.im) + i (s.im o.re - s.re o.im); Re(W·G) takes the imaginary part negative.
         (s_re, s_im), (o_re, o_im) = s.unbind(dim=1), o.unbind(dim=1)
-        return torch.stack((s_re * o_re + s_im * o_im, s_re * o_im - s_im * o_re), dim=1).flatten(1)
+        return torch.stack((s_re * o_re + s_im * o_im, s_re * o_im - s_im * o_re), dim=1)
 
     def retrace(self, target: Tensor, path: Tensor) -> Tensor:
         """W_{r1} … W_{rk} ē_o, conjugated: target [batch], path [batch, hop] → [batch, width]."""

@@ -135,17 +135,17 @@ class BlockArrays(ArrayModel):
     def __init__(self, geometry: BlockGeometry, relation: NDArray[np.floating], num_relations: int, tied: bool) -> None:
         self.tied = tied
         self._geometry = geometry
-        self._num_relations = num_relations
+        self.num_relations = num_relations
         self._matrices = relation.reshape(len(relation), *geometry.relation_shape)
 
     def operators(self, relation: Ids) -> Floats:
         """W_r of each id, tied inverses included: [N] → [N, part, block i, block j, freq]; one for all that agree."""
         if len(relation) and (relation == relation[0]).all():
             relation = relation[:1]
-        matrix: Floats = self._matrices[relation % self._num_relations if self.tied else relation].astype(np.float64)
+        matrix: Floats = self._matrices[relation % self.num_relations if self.tied else relation].astype(np.float64)
         if not self.tied:
             return matrix
-        return np.where((relation >= self._num_relations)[:, None, None, None, None], _adjoint(matrix), matrix)
+        return np.where((relation >= self.num_relations)[:, None, None, None, None], _adjoint(matrix), matrix)
 
     def hop(self, vector: Floats, relation: Ids) -> Floats:
         """q'[j, f] = Σ_i q[i, f] · W_r[i, j, f]."""

@@ -55,6 +55,14 @@ def fourier_hop(vector: Tensor, matrix: Tensor) -> Tensor:
     return torch.stack((hopped_re, hopped_im), dim=1)
 
 
+def compose(first: Tensor, second: Tensor) -> Tensor:
+    """W_1 W_2 by frequency, the hop of each row of W_1: [batch, part, block i, block j, freq], the same → the same."""
+    batch, parts, blocks, _, freqs = first.shape
+    rows = first.transpose(1, 2).reshape(batch * blocks, parts, blocks, freqs)
+    moved = fourier_hop(rows, second.repeat_interleave(blocks, dim=0))
+    return moved.view(batch, blocks, parts, blocks, freqs).transpose(1, 2)
+
+
 def adjoint(matrix: Tensor) -> Tensor:
     """The conjugate transpose per frequency: [batch, part, block i, block j, freq] → the same shape."""
     transposed = matrix.transpose(2, 3)

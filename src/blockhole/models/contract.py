@@ -177,8 +177,11 @@ class Model(nn.Module, ABC):
         """φ(s, p, o) of each row: [batch]."""
         return (self.embed_query(source, path, length) * self.candidates(target)).sum(dim=1)
 
-    def score_relations(self, source: Tensor, target: Tensor) -> Tensor:
-        """φ(s, r, o) for every id r, where φ is linear in relations: [batch], [batch] → [batch, 2R]."""
+    def score_relations(self, source: Tensor, target: Tensor, members: int = 1) -> Tensor:
+        """φ(s, r, o) for every id r, where φ is linear in relations: [batch], [batch] → [member, batch, 2R].
+
+        φ is the sum of its `members`, equal shares of the frequencies.
+        """
         raise NotImplementedError(f"the scores of {type(self).__name__} are not linear in relations")
 
     def retrace(self, target: Tensor, path: Tensor) -> Tensor:

@@ -381,3 +381,138 @@ def plan_rows(edges: Edges, program: Program, ids: NDArray[np.int64]) -> tuple[N
         _lower_flags(flags, found, len(found))
         indptr[row + 1] = start + len(found)
     return indptr, out[: indptr[-1]].copy()
+
+
+# Rules: what the body of one says, over all its sources, beside the facts of every relation.
+
+
+@njit
+def _body_targets(
+    edges: Edges,
+    body: NDArray[np.int64],
+    length: int,
+    source: int,
+    tick: int,
+    seen: NDArray[np.int64],
+    reached: NDArray[np.int32],
+    middle: NDArray[np.int64],
+    over: NDArray[np.int32],
+    ways: NDArray[np.int32],
+) -> tuple[int, int]:
+    """Write where a body of one to three hops leads from `source` over distinct entities; their number, and the work.
+
+    `seen[y] == tick` says of an entity that it is reached, `middle[w] == tick` that two of three hops lead to it; over
+    which entity, says `over[w]`, and -1 that there are several: then no last hop comes back to all of them.
+    """
+    found, work, between = 0, 0, 0
+    first, last = _neighbours(edges, source, body[0])
+    work += last - first
+    for edge in range(first, last):
+        z = edges.target[edge]
+        if z == source:
+            continue
+        if length == 1:
+            reached[found] = z
+            seen[z] = tick
+            found += 1
+            continue
+        begin, end = _neighbours(edges, z, body[1])
+        work += end - begin + 4
+        for second in range(begin, end):
+            w = edges.target[second]
+            if w == source or w == z:  # noqa: SIM109 - Numba would make a tuple
+                continue
+            if length == 2:
+                if seen[w] != tick:
+                    seen[w] = tick
+                    reached[found] = w
+                    found += 1
+            elif middle[w] != tick:
+                middle[w] = tick
+                over[w] = z
+                ways[between] = w
+                between += 1
+            else:
+                over[w] = -1
+    for i in range(between):
+        w = ways[i]
+        begin, end = _neighbours(edges, w, body[2])
+        work += end - begin + 4
+        for third in range(begin, end):
+            y = edges.target[third]
+            if y != source and y != w and y != over[w] and seen[y] != tick:
+                seen[y] = tick
+                reached[found] = y
+                found += 1
+    return found, work
+
+
+@njit
+def count_bodies(
+    edges: Edges,
+    valid: Edges,
+    bodies: NDArray[np.int64],
+    length: NDArray[np.int64],
+    most_work: int,
+    looked_at: NDArray[np.float64],
+    pairs: NDArray[np.int64],
+    facts: NDArray[np.int64],
+) -> None:
+    """Count for each body what `queries.bodies.Counts` holds; shapes there. Arrays that are written to come as zeros.
+
+    Sources are taken in an order that spreads over all of them, until they have cost `most_work` edges.
+    """
+    entities = len(edges.group_start) - 1
+    relations = (len(edges.relation_start) - 1) // 2
+    seen = np.full(entities, -1, np.int64)
+    middle = np.full(entities, -1, np.int64)
+    reached, over, ways = np.empty(entities, np.int32), np.empty(entities, np.int32), np.empty(entities, np.int32)
+    own = np.zeros(relations, np.int64)
+    tick = 0
+    for row in range(len(bodies)):
+        start = edges.relation_start[bodies[row, 0]]
+        sources = edges.relation_start[bodies[row, 0] + 1] - start
+        step = max(int(sources * 0.6180339887), 1)
+        while _divisor(step, sources) > 1:
+            step += 1
+        work, visited = 0, 0
+        while visited < sources and work < most_work:
+            x = edges.relation_group_source[start + (visited * step) % sources]
+            visited += 1
+            tick += 1
+            found, cost = _body_targets(edges, bodies[row], length[row], x, tick, seen, reached, middle, over, ways)
+            work += cost + 8
+            if found == 0:
+                continue
+            pairs[row] += found
+            for group in range(edges.group_start[x], edges.group_start[x + 1]):
+                head = edges.group_relation[group]
+                if head >= relations:
+                    break
+                right, others = 0, 0
+                for edge in range(edges.edge_start[group], edges.edge_start[group + 1]):
+                    right += seen[edges.target[edge]] == tick
+                    others += edges.target[edge] != x
+                own[head] = right
+                facts[row, head, 0] += right
+                facts[row, head, 1] += found if others else 0
+            for group in range(valid.group_start[x], valid.group_start[x + 1]):
+                head = valid.group_relation[group]
+                if head >= relations:
+                    break
+                for edge in range(valid.edge_start[group], valid.edge_start[group + 1]):
+                    facts[row, head, 2] += seen[valid.target[edge]] == tick
+                facts[row, head, 3] += found - own[head]
+            for group in range(edges.group_start[x], edges.group_start[x + 1]):
+                if edges.group_relation[group] >= relations:
+                    break
+                own[edges.group_relation[group]] = 0
+        looked_at[row] = visited / sources if sources else 1.0
+
+
+@njit
+def _divisor(one: int, other: int) -> int:
+    """The greatest common divisor."""
+    while other:
+        one, other = other, one % other
+    return one

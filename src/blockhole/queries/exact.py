@@ -165,7 +165,7 @@ def answer_sets(
     if numba_installed() if compiled is None else compiled:
         from blockhole.queries.answer_loops import answer_rows
 
-        flat = _flat(graph, edges)
+        flat = flat_edges(graph, edges)
 
         def batch(first: int, last: int) -> AnswerSets:
             part = queries.take(slice(first, last))
@@ -192,7 +192,7 @@ def plan_answer_sets(
     if numba_installed():
         from blockhole.queries.answer_loops import Program, plan_rows
 
-        flat, program = _flat(graph, edges), Program.of_steps(steps)
+        flat, program = flat_edges(graph, edges), Program.of_steps(steps)
 
         def batch(first: int, last: int) -> AnswerSets:
             return AnswerSets(first, *plan_rows(flat, program, ids[first:last].astype(np.int64)))
@@ -224,7 +224,7 @@ def holds(graph: KnowledgeGraph, queries: PathQueries, device: torch.device | st
     if numba_installed():
         from blockhole.queries.answer_loops import rows_hold
 
-        flat = _flat(graph, edges)
+        flat = flat_edges(graph, edges)
 
         def batch(first: int, last: int) -> NDArray[np.bool_]:
             part = queries.take(slice(first, last))
@@ -262,7 +262,8 @@ def _check_plan_ids(graph: KnowledgeGraph, steps: Steps, ids: NDArray[np.int32])
                 raise ValueError("queries hold ids outside the graph's vocabularies")
 
 
-def _flat(graph: KnowledgeGraph, edges: EdgesByRelation) -> Edges:
+def flat_edges(graph: KnowledgeGraph, edges: EdgesByRelation) -> Edges:
+    """Both orders of the edges, as compiled loops take them."""
     from blockhole.queries.answer_loops import Edges
 
     by_entity = graph.adjacency

@@ -69,6 +69,17 @@ def chain_to(steps: Steps, place: int) -> list[int]:
     return [step.slot, *slots[::-1]] if isinstance(step, Start) else []
 
 
+def named_slots(steps: Steps, place: int) -> list[int]:
+    """The slots of the entities that a query names where a step stands: itself, an alternative, or a condition."""
+    match steps[place]:
+        case Start(slot):
+            return [slot]
+        case Either(parts) | Both(parts, _):
+            return [slot for part in parts for slot in named_slots(steps, part)]
+        case Follow():
+            return []
+
+
 def plan_of(root: Node, entity_id: Callable[[Anchor], int], relation_id: Callable[[Projection], int]) -> Plan:
     """The plan of a tree, each id looked up as the names are read; equal subqueries are one step."""
     builder = _Builder(entity_id, relation_id)

@@ -114,8 +114,15 @@ def _accepted(
     candidates: Iterator[NDArray[np.int32]],
     max_answers: int,
 ) -> Iterator[NDArray[np.int32]]:
-    """The candidates with 1 to `max_answers` hard answers and, with negation, as many easy ones that truth has not."""
-    for rows in candidates:
+    """The candidates with 1 to `max_answers` hard answers and, with negation, as many easy ones that truth has not.
+
+    One that comes again, as those of a small graph do many times, is not looked at again.
+    """
+    seen: set[tuple[int, ...]] = set()
+    for drawn in candidates:
+        fresh = [row for row in dict.fromkeys(map(tuple, drawn.tolist())) if row not in seen]
+        seen.update(fresh)
+        rows = np.array(fresh, dtype=np.int32).reshape(-1, drawn.shape[1])
         hard, lost = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
         for easy, whole in easy_and_whole(known, truth, type_, rows, batch_size=64):
             here = slice(easy.first, easy.first + len(easy))

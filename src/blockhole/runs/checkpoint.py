@@ -351,13 +351,57 @@ def _read_file(
                         check_sum(path, record.sha256.get(name))
                         if name != OPTIMIZER:
                             _refuse_infinite(path, tensors)
-                    return tensors
+                    return unpacked(path, tensors)
             damage = damage or "is not of the same checkpoint as state.json"
         except FileNotFoundError:
             damage = damage or "is missing"
         except (SafetensorError, OSError) as failure:
             damage = damage or f"is cut short or not a safetensors file ({failure})"
     raise DamagedRun(f"{folder / name} {damage}; restore the folder from a copy, or train again into another folder.")
+
+
+# Tables of which most numbers are 0: the others, and a bit for each number that says which they are.
+
+_VALUES, _KEPT, _SHAPE = ".values", ".kept", ".shape"
+
+
+def packed(name: str, table: Tensor) -> Tensors:
+    """A table as a file keeps it without its zeros."""
+    import torch
+
+    kept = table.flatten() != 0
+    bits = torch.from_numpy(np.packbits(kept.numpy()))
+    return {
+        name + _VALUES: table.flatten()[kept],
+        name + _KEPT: bits,
+        name + _SHAPE: torch.tensor(table.shape, dtype=torch.int64),
+    }
+
+
+def unpacked(path: Path, tensors: dict[str, _Array]) -> dict[str, _Array]:
+    """The tables of a file, with their zeros where they are kept without."""
+    names = [name.removesuffix(_KEPT) for name in tensors if name.endswith(_KEPT)]
+    if not names:
+        return tensors
+    whole = {name: table for name, table in tensors.items() if not name.endswith((_VALUES, _KEPT, _SHAPE))}
+    for name in names:
+        try:
+            values, bits, shape = (np.asarray(tensors[name + end]) for end in (_VALUES, _KEPT, _SHAPE))
+            table = np.zeros(int(np.prod(shape)), dtype=values.dtype)
+            table[np.unpackbits(bits, count=len(table)).astype(bool)] = values
+        except (KeyError, ValueError, IndexError) as failure:
+            raise DamagedRun(f"{path}: what is kept of {name} does not fit together ({failure}).") from None
+        whole[name] = _like(tensors[name + _VALUES], table.reshape(shape))
+    return whole
+
+
+def _like(example: _Array, table: NDArray[Any]) -> _Array:
+    """An array, as a tensor where the example is one."""
+    if isinstance(example, np.ndarray):
+        return table
+    import torch
+
+    return torch.from_numpy(table)
 
 
 def _refuse_infinite(path: Path, tensors: Mapping[str, Tensor | NDArray[Any]]) -> None:

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from blockhole.errors import ConfigError, ought_to_be, quoted
+from blockhole.models.blocks import BLOCK_MODELS
 from blockhole.models.catalogue import MODELS, ModelSettings, find_model
 from blockhole.saving import SEAL, parse_json
 
@@ -138,6 +139,21 @@ class PenaltyConfig(Section):
     dura_back: Weight = Field(
         default=0.0, description="weight of ‖target moved back along the path‖² (blockhole, complex, distmult, rescal)"
     )
+    l1_product: Weight = Field(
+        default=0.0,
+        description="weight of the products of real and imaginary parts, without sign, summed over a positive's "
+        "relations: one of the two goes to zero (blockhole, complex)",
+    )
+    l1_blocks: Weight = Field(
+        default=0.0,
+        description="weight of the summed norms of the blocks of a positive's relations: blocks go to zero "
+        "(blockhole, complex, distmult, rescal)",
+    )
+    rules: Weight = Field(
+        default=0.0,
+        description="weight of the squared distance between a head's matrix and the product of its body's, over the "
+        "best rules that the train facts follow (blockhole, complex, distmult, rescal)",
+    )
     dura_per_entity: Weight = Field(
         default=0.0, description="sets dura, if absent, to this / mean positives per entity, at most 0.02"
     )
@@ -197,12 +213,23 @@ class TrainingConfig(Section):
         default=None, ge=1, description="passes over the positives; absent: as many as make up `steps`"
     )
     steps: int = Field(default=4000, ge=1, description="minimum number of optimizer steps if `epochs` is absent")
+    members: int = Field(
+        default=1,
+        ge=1,
+        description="models trained side by side, each on its share of the block size, that answer by the sum of their "
+        "scores (blockhole, complex, distmult; softmax and sampled_softmax)",
+    )
     average_epochs: int = Field(
         default=1,
         ge=1,
         description="evaluate and save a running mean of the weights over this many epochs",
     )
     batch_size: int = Field(default=1024, ge=1, description="maximum number of positives per optimizer step")
+    share_queries: bool = Field(
+        default=False,
+        description="keep edges with the same source and relation together in a batch; on a CPU a softmax over all "
+        "entities then scores them once",
+    )
     seed: int = Field(default=0, ge=0, lt=2**63, description="decides the initial weights and every random draw")
     threads: int | None = Field(
         default=None,
@@ -269,11 +296,36 @@ class TrainConfig(Section):
             if weight and not self.model.nature.linear_in_relations:
                 names = ", ".join(sorted(name for name in MODELS if find_model(name).linear_in_relations))
                 raise ValueError(f"{key} needs one of the models {names}, not {self.model.name}")
+        self._check_members()
+        geometry = self.model.block_geometry
+        if self.penalty.l1_product and (geometry is None or geometry.parts == 1):
+            raise ValueError(
+                f"penalty.l1_product needs imaginary parts, those of blockhole or complex, not {self.model.name}"
+            )
+        for key in ("l1_blocks", "rules"):
+            if getattr(self.penalty, key) and geometry is None:
+                names = ", ".join(sorted(BLOCK_MODELS))
+                raise ValueError(f"penalty.{key} needs one of the models {names}, not {self.model.name}")
         if self.loss.query_dropout and self.model.nature.distance:
             raise ValueError(
                 f"loss.query_dropout needs scores that are inner products; {self.model.name}'s are distances"
             )
         return self
+
+    def _check_members(self) -> None:
+        members, geometry = self.training.members, self.model.block_geometry
+        if members == 1:
+            return
+        if geometry is None or self.loss.kind == "logistic" or self.loss.corrupted_paths:
+            raise ValueError(
+                "training.members needs one of the models blockhole, complex and distmult, loss.kind = 'softmax' or "
+                "'sampled_softmax', and no corrupted paths"
+            )
+        if geometry.freqs % members:
+            raise ValueError(
+                f"training.members = {members} must divide the block size (the dimension of complex and distmult), "
+                f"{geometry.freqs}"
+            )
 
 
 # Where settings come from: defaults < preset < file < caller; what is wrong with one is said by its dotted key.

@@ -252,8 +252,8 @@ def resumed_config(folder: Path, asked: Mapping[str, Any]) -> TrainConfig:
     """The settings of the run in `folder`, with those asked for over them where a run may change them on its way."""
     if (folder / PARTS).exists():
         raise RunError(
-            f"{folder} was merged from other runs and has no optimizer to go on with; "
-            f"resume the runs that its {PARTS} names, and merge them again."
+            f"{folder} was made of other runs and has no optimizer to go on with; "
+            f"resume the runs that its {PARTS} names, and merge or compress them again."
         )
     saved = read_config(folder)
     config = validate(overlay(saved.model_dump(mode="json"), asked))

@@ -90,14 +90,16 @@ class Rivals:
     """Candidates that every query of a batch is contrasted with: all entities, a sample, or a process' part of either.
 
     Shapes: vectors [count, width], log_weight [count] (absent: 0), answers [batch]. `excluded` are the pairs that do
-    not count, the true answers among them; where nothing else is left out, `answers` says instead where these stand.
-    With `across`, each process holds some of the rivals, and takes as many queries at once, `rows`, as the others.
+    not count, the true answers among them; where nothing else is left out, `answers` says instead where these stand,
+    and `asked` [batch] by which query vector each is asked for, where several share one (absent: by its own). With
+    `across`, each process holds some of the rivals, and takes as many queries at once, `rows`, as the others.
     """
 
     vectors: Tensor
     excluded: Pairs | Places
     log_weight: Tensor | None = None
     answers: Tensor | None = None
+    asked: Tensor | None = None
     across: Across | None = None
     rows: int | None = None
 
@@ -168,7 +170,7 @@ def self_adversarial_weights(negative: Tensor, counted: Tensor, temperature: flo
 def softmax(own: Tensor, query: Tensor, rivals: Rivals, weight: Tensor | None) -> Tensor:
     """The mean of  v (log(Σ_x exp own_x + Σ_c w_c exp⟨q, rival_c⟩) - own_0), with v the `weight` of a row."""
     if rivals.answers is not None:
-        return full_softmax(query, rivals.vectors, rivals.answers, weight)
+        return full_softmax(query, rivals.vectors, rivals.answers, weight, rivals.asked)
     return shared_softmax(own, query, rivals, weight)
 
 
@@ -262,13 +264,17 @@ class _SharedSoftmax(torch.autograd.Function):
         return own * scale, query * scale, rivals * scale, None, None, None, None, None
 
 
-def full_softmax(query: Tensor, candidates: Tensor, target: Tensor, weight: Tensor | None = None) -> Tensor:
+def full_softmax(
+    query: Tensor, candidates: Tensor, target: Tensor, weight: Tensor | None = None, asked: Tensor | None = None
+) -> Tensor:
     """The mean over the batch of  w (logsumexp_e⟨q, c_e⟩ - ⟨q, c_t⟩), with 0 < w ≤ 1 (absent: 1).
 
-    Shapes: query [batch, width], candidates [E, width], target [batch], weight [batch] → []. On a CUDA device, float32
-    vectors up to width 512 go through kernels that never write a logit out; all others through chunked matrix products.
+    Shapes: query [batch, width], candidates [E, width], target [batch], weight [batch] → []. With `asked` [batch] the
+    queries [count, width] are fewer, and answer i is one of query asked_i. On a CUDA device, float32 vectors up to
+    width 512 with a query each go through kernels that never write a logit out; all others through chunked matrix
+    products.
     """
-    loss: Tensor = _FullSoftmax.apply(query, candidates, target, weight)  # type: ignore[no-untyped-call]
+    loss: Tensor = _FullSoftmax.apply(query, candidates, target, weight, asked)  # type: ignore[no-untyped-call]
     return loss
 
 
@@ -276,30 +282,36 @@ class _FullSoftmax(torch.autograd.Function):
     """Both gradients are by-products of the loss, so they are computed with it and wait for the chain rule."""
 
     @staticmethod
-    def forward(ctx: Any, query: Tensor, candidates: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
-        loss, query_gradient, candidate_gradient = softmax_gradients(query, candidates, target, weight)
+    def forward(
+        ctx: Any, query: Tensor, candidates: Tensor, target: Tensor, weight: Tensor | None, asked: Tensor | None
+    ) -> Tensor:
+        loss, query_gradient, candidate_gradient = softmax_gradients(query, candidates, target, weight, asked)
         ctx.save_for_backward(query_gradient, candidate_gradient)
         return loss
 
     @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, Tensor, None, None]:
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
         query_gradient, candidate_gradient = ctx.saved_tensors
-        return query_gradient * upstream, candidate_gradient * upstream, None, None
+        return query_gradient * upstream, candidate_gradient * upstream, None, None, None
 
 
 def softmax_gradients(
-    query: Tensor, candidates: Tensor, target: Tensor, weight: Tensor | None = None
+    query: Tensor,
+    candidates: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    asked: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Loss [], its gradient for the queries [batch, width] and for the candidates [E, width]."""
+    """Loss [], its gradient for the queries [count, width] and for the candidates [E, width]."""
     if not query.is_cuda or query.dtype != torch.float32:
-        return chunked_softmax(query, candidates, target, weight)
-    if triton_installed():
+        return chunked_softmax(query, candidates, target, weight, asked)
+    if triton_installed() and asked is None:
         from blockhole.training.kernels.triton_kernels import WIDEST, fused_softmax
 
         if query.shape[1] <= WIDEST:
             return fused_softmax(query, candidates, target, weight)
     with _tensor_cores():
-        return chunked_softmax(query, candidates, target, weight)
+        return chunked_softmax(query, candidates, target, weight, asked)
 
 
 def chunked_softmax(
@@ -307,33 +319,50 @@ def chunked_softmax(
     candidates: Tensor,
     target: Tensor,
     weight: Tensor | None = None,
+    asked: Tensor | None = None,
     chunk_logits: int | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The same by matrix products over blocks of queries; on every device, in every precision.
 
-    With p the exponentials of a query's logits and z their sum, the gradients are p C / z - c_t for the query, and
-    Σ p q / z, less q at the target, for the candidates: dividing vectors by z, not p, saves a pass over all logits.
+    With p the exponentials of a query's logits, z their sum and v the sum of its answers' weights, the gradients are
+    v p C / z - Σ w c_t for the query, and Σ v p q / z, less w q at each target, for the candidates: dividing vectors by
+    z, not p, saves a pass over all logits.
     """
-    batch = len(query)
+    batch = len(target)
     chunk_logits = chunk_logits or (CUDA_CHUNK_ALL if query.is_cuda else CHUNK_LOGITS)
     rows = max(1, chunk_logits // len(candidates))
-    loss = query.new_zeros(())
+    own = query if asked is None else query.index_select(0, asked)  # the query of each answer
+    answers = candidates.index_select(0, target)
+    if weight is not None:
+        own, answers = own * weight[:, None], answers * weight[:, None]
+    share = _shares(weight, asked, query)
+    loss = -(own * candidates.index_select(0, target)).sum()
     query_gradient = torch.empty_like(query)
     candidate_gradient = torch.zeros_like(candidates)
-    for start in range(0, batch, rows):
+    for start in range(0, len(query), rows):
         part = slice(start, start + rows)
-        share = 1 if weight is None else weight[part, None]
         logits = query[part] @ candidates.T
-        true = logits.gather(1, target[part, None])
         highest = logits.amax(dim=1, keepdim=True)
         exponentials = logits.sub_(highest).exp_()
         total = exponentials.sum(dim=1, keepdim=True)
-        loss += (share * (highest + total.log() - true)).sum()
-        scale = share / total
-        query_gradient[part] = (exponentials @ candidates).mul_(scale).sub_(share * candidates[target[part]])
+        loss += (share[part] * (highest + total.log())).sum()
+        scale = share[part] / total
+        query_gradient[part] = (exponentials @ candidates).mul_(scale)
         candidate_gradient.addmm_(exponentials.T, query[part] * scale)
-    candidate_gradient.index_add_(0, target, query if weight is None else query * weight[:, None], alpha=-1)
+    if asked is None:
+        query_gradient.sub_(answers)
+    else:
+        query_gradient.index_add_(0, asked, answers, alpha=-1)
+    candidate_gradient.index_add_(0, target, own, alpha=-1)
     return loss / batch, query_gradient / batch, candidate_gradient / batch
+
+
+def _shares(weight: Tensor | None, asked: Tensor | None, query: Tensor) -> Tensor:
+    """What the answers of each query weigh together: [count, 1]."""
+    if asked is None:
+        return query.new_ones(len(query), 1) if weight is None else weight[:, None]
+    each = query.new_ones(len(asked)) if weight is None else weight.to(query)
+    return query.new_zeros(len(query)).index_add_(0, asked, each)[:, None]
 
 
 @contextmanager

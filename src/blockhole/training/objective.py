@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol, final
 
 import numpy as np
@@ -13,8 +15,11 @@ from torch.nn import functional
 
 from blockhole.compiled import triton_installed
 from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.models.bilinear import BlockBilinear
+from blockhole.models.circulant import compose
 from blockhole.models.contract import Model, rows
-from blockhole.runs.config import LossConfig, PenaltyConfig
+from blockhole.queries.bodies import Bodies, Body
+from blockhole.runs.config import LossConfig, PenaltyConfig, TrainConfig
 from blockhole.training.losses import LOSSES, Rivals, ScoreLoss
 from blockhole.training.negatives import ALL_ENTITIES, Negatives
 
@@ -24,17 +29,33 @@ class Objective(nn.Module):
     """Mean loss per positive, penalty included; a module so that its model's parameters can be swapped for a call.
 
     A stepper swaps the entity table for the few rows a batch touches (`on_rows`); ids then count in those. Where they
-    are the rows of sources and targets alone, `contrast` says what these are contrasted with.
+    are the rows of sources and targets alone, `contrast` says what these are contrasted with. With `share_queries`
+    edges of one query that stand beside each other are contrasted with all entities as one, on a CPU. Several `members`
+    divide the frequencies of a model, which never meet in a hop, among them: each has a loss of its own, as if it
+    were trained alone, and the objective is their mean.
     """
 
-    def __init__(self, model: Model, loss: LossConfig, penalty: PenaltyConfig) -> None:
+    def __init__(
+        self,
+        model: Model,
+        loss: LossConfig,
+        penalty: PenaltyConfig,
+        rules: PathRules | None = None,
+        *,
+        share_queries: bool = False,
+        members: int = 1,
+    ) -> None:
         super().__init__()
+        self._rules = rules if penalty.rules else None
         self.model = model
         self._loss = loss
         self._kind = LOSSES[loss.kind]
         self._penalty = penalty
+        self._members = members
         self._parts = 1 if model.geometry is None else model.geometry.parts
         self._whole = WholeTable(model)
+        # Which edges ask the same is read back from the device, for which a GPU would have to wait.
+        self._shares = share_queries and self._kind.objects == "all" and model.entity.device.type == "cpu"
 
     def forward(
         self,
@@ -51,12 +72,19 @@ class Objective(nn.Module):
         `kept` [batch, width], if given, is multiplied with the query vectors before they meet candidates (dropout);
         `weight` [batch], if given, with the losses of the objects.
         """
-        query = self.model.embed_paths(source, path)
-        asked = query if kept is None else query * kept
-        loss = self._contrasted(source, target, asked, negatives, contrast or self._whole, weight)
+        if self._shares and negatives is ALL_ENTITIES and contrast is None and kept is None and path.shape[1] == 1:
+            loss, query = self._shared(source, path, target, weight)
+        else:
+            query = self.model.embed_paths(source, path)
+            asked = query if kept is None else query * kept
+            loss = self._contrasted(source, target, asked, negatives, contrast or self._whole, weight)
         if self._loss.relation_weight and path.shape[1] == 1 and self.model.linear_in_relations:
-            loss = loss + self._loss.relation_weight * relation_loss(self.model, source, path[:, 0], target)
-        return loss + self._penalties(source, path, target, query)
+            found = relation_loss(self.model, source, path[:, 0], target, self._members)
+            loss = loss + self._loss.relation_weight * found
+        penalty = self._penalties(source, path, target, query)
+        if self._rules is not None:
+            penalty = penalty + self._penalty.rules * rule_distance(self.model, self._rules)
+        return loss + penalty / self._members
 
     def on_rows(
         self,
@@ -75,6 +103,19 @@ class Objective(nn.Module):
         loss: Tensor = functional_call(self, {"model.entity": entity}, arguments, strict=False)
         return loss
 
+    def _shared(self, source: Tensor, path: Tensor, target: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor]:
+        """The loss of edges over all entities, each run of equal (s, r, ?) scored once; and queries [batch, width].
+
+        Σ_o (logsumexp - φ(s, r, o)) over the answers of a run is count · logsumexp - Σ_o φ: the same loss.
+        """
+        assert not isinstance(self._kind, ScoreLoss)
+        pair = source * 2 * self.model.num_relations + path[:, 0]
+        _, asked, count = torch.unique_consecutive(pair, return_inverse=True, return_counts=True)
+        first = count.cumsum(0) - count
+        query = self.model.embed_paths(source[first], path[first])
+        rivals = Rivals(self.model.candidates(), ALL_ENTITIES.excluded, answers=target, asked=asked)
+        return self._rivalled(query.new_zeros(0, query.shape[1]), query, rivals, weight), query.index_select(0, asked)
+
     def _contrasted(
         self,
         source: Tensor,
@@ -91,11 +132,31 @@ class Objective(nn.Module):
             if negatives.paths is not None:
                 scores = torch.cat((scores, self._corrupted_scores(source, answer, negatives.paths)), dim=1)
             return self._kind.formula((query * answer).sum(dim=1), scores, counted, self._loss)
+        if self._members > 1:
+            return self._rivalled(query * answer, query, contrast.rivals(negatives, target), weight)
         own = (query * answer).sum(dim=1, keepdim=True)
         if negatives.paths is not None and negatives.false is not None:
             corrupted = self._corrupted_scores(source, answer, negatives.paths)
             own = torch.cat((own, corrupted.masked_fill(~negatives.false, -torch.inf)), dim=1)
         return self._kind.formula(own, query, contrast.rivals(negatives, target), weight)
+
+    def _rivalled(self, product: Tensor, query: Tensor, rivals: Rivals, weight: Tensor | None) -> Tensor:
+        """The mean loss of the members, each of which sees its own coordinates of queries, rivals and q·answer."""
+        assert not isinstance(self._kind, ScoreLoss)
+        parts = zip(*(self._split(vectors) for vectors in (product, query, rivals.vectors)), strict=True)
+        losses = [
+            self._kind.formula(own.sum(dim=1, keepdim=True), asked, replace(rivals, vectors=vectors), weight)
+            for own, asked, vectors in parts
+        ]
+        return torch.stack(losses).mean()
+
+    def _split(self, vectors: Tensor) -> Sequence[Tensor]:
+        """The coordinates of each member: [count, width] → members of [count, width / members]."""
+        if self._members == 1:
+            return (vectors,)
+        assert self.model.geometry is not None
+        by_freq = vectors.view(len(vectors), *self.model.geometry.entity_shape)
+        return [part.flatten(1) for part in by_freq.chunk(self._members, dim=-1)]
 
     def _counted(self, negatives: Negatives) -> Tensor | None:
         """Which objects, and after them which corrupted paths, count as negatives; absent where all do."""
@@ -117,11 +178,12 @@ class Objective(nn.Module):
     def _penalties(self, source: Tensor, path: Tensor, target: Tensor, query: Tensor) -> Tensor:
         """λ₂ Σ‖x‖² + λ₃ Σ‖x‖₃³ over e_s, every W_r of the path and e_o, and λ_D (‖e_s‖² + ‖q‖² + ‖e_o‖²) + λ_B ‖q'‖².
 
+        And what makes relations sparse: λ_× Σ |Re w| |Im w| and λ_G Σ ‖w^(ij)‖ over every W_r of the path.
         q = e_s W_{r1} … W_{rk} is the source moved along the path, q' = W_{r1} … W_{rk} ē_o the target moved back.
         """
         penalty, batch = query.new_zeros(()), len(query)
         weights = self._penalty
-        if not (weights.l2 or weights.n3 or weights.dura or weights.dura_back):
+        if not any((weights.l2, weights.n3, weights.dura, weights.dura_back, weights.l1_product, weights.l1_blocks)):
             return penalty
         ids = torch.cat((source, target))
         if weights.dura:
@@ -135,7 +197,24 @@ class Objective(nn.Module):
         if weights.n3:
             ends, relations = rows(self.model.entity, ids), self.model.relation_rows(path.flatten())
             penalty = penalty + weights.n3 * (cubed_norm(ends, self._parts) + cubed_norm(relations, self._parts))
+        geometry, table = self.model.geometry, self.model.relation
+        if geometry is not None and (weights.l1_product or weights.l1_blocks):
+            times = occurrences(table, path.flatten() % len(table))
+            own = table.view(len(table), *geometry.relation_shape)
+            if weights.l1_product and geometry.parts == 2:
+                penalty = penalty + weights.l1_product * (times @ multiplicative_l1(own))
+            if weights.l1_blocks:
+                penalty = penalty + weights.l1_blocks * (times @ block_norms(own))
         return penalty / batch
+
+
+def build_objective(
+    model: Model, config: TrainConfig, graph: KnowledgeGraph, *, share_queries: bool = False
+) -> Objective:
+    """The objective that a run's settings describe, for a training on a graph."""
+    rules = PathRules.of(graph, model.entity.device) if config.penalty.rules else None
+    members = config.training.members
+    return Objective(model, config.loss, config.penalty, rules, share_queries=share_queries, members=members)
 
 
 # Where the candidates are that queries are contrasted with: in one table, or in parts that other processes hold.
@@ -188,6 +267,9 @@ def dura_weight(per_entity: float, positives_per_entity: float) -> float:
     return min(0.02, per_entity / positives_per_entity)
 
 
+_FLAT = 1e-12
+
+
 def squared_norm(vectors: Tensor) -> Tensor:
     """Σ ‖x‖² over the rows: [count, width] → []."""
     return vectors.square().sum()
@@ -195,8 +277,28 @@ def squared_norm(vectors: Tensor) -> Tensor:
 
 def summed_norm(table: Tensor, index: Tensor) -> Tensor:
     """Σ_i ‖table[index_i]‖², each row times how often it occurs, so that none is copied: [count, width], [n] → []."""
-    times = table.new_zeros(len(table)).index_add_(0, index, table.new_ones(len(index)))
-    return times @ table.square().sum(dim=1)
+    return occurrences(table, index) @ table.square().sum(dim=1)
+
+
+def occurrences(table: Tensor, index: Tensor) -> Tensor:
+    """How often each row of a table occurs: [count, …], [n] → [count]."""
+    return table.new_zeros(len(table)).index_add_(0, index, table.new_ones(len(index)))
+
+
+def multiplicative_l1(relation: Tensor) -> Tensor:
+    """Σ |Re w| |Im w| of each relation (Manabe, Hayashi and Shimbo 2018): [count, 2, i, j, freq] → [count].
+
+    It costs nothing where one of the two parts is 0: a symmetric relation needs no imaginary parts, an antisymmetric
+    one no real ones, and which it is, the facts decide.
+    """
+    re, im = relation.unbind(dim=1)
+    return (re.abs() * im.abs()).flatten(1).sum(dim=1)
+
+
+def block_norms(relation: Tensor) -> Tensor:
+    """Σ_ij ‖w^(ij)‖ of each relation, a group lasso over blocks: [count, part, i, j, freq] → [count]."""
+    # A norm has no derivative at 0; one that is a little larger has.
+    return relation.square().sum(dim=(1, 4)).add(_FLAT).sqrt().flatten(1).sum(dim=1)
 
 
 def cubed_norm(vectors: Tensor, parts: int) -> Tensor:
@@ -210,15 +312,73 @@ def cubed_norm(vectors: Tensor, parts: int) -> Tensor:
     return vectors.reshape(len(vectors), parts, -1).square().sum(dim=1).pow(1.5).sum()
 
 
+# Rules that relations are drawn towards: a head's matrix should be the product of its body's.
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class PathRules:
+    """Rules with bodies of one hop and of two, by length: body [K, length], head [K], and their weight [K]."""
+
+    body: tuple[Tensor, ...]
+    head: tuple[Tensor, ...]
+    weight: tuple[Tensor, ...]
+
+    @classmethod
+    def of(cls, graph: KnowledgeGraph, device: torch.device) -> PathRules:
+        """The rules of a graph with the highest PCA confidence times the logarithm of their support, at most 256."""
+        bodies = Bodies(graph)
+        found: list[tuple[float, Body, int, float]] = []
+        arrays = [some for length in (1, 2) for some in bodies.with_ways(length, _SUPPORT)]
+        listed: list[Body] = [tuple(body) for some in arrays for body in some.tolist()]
+        for counts in bodies.counted(listed):
+            share = counts.right / np.maximum(counts.of_subjects, 1)
+            enough = counts.right >= _SUPPORT * counts.share[:, None]
+            for row, head in np.argwhere(enough & (share >= _LEAST)).tolist():
+                if counts.bodies[row] != (head,):
+                    worth = share[row, head] * np.log(counts.right[row, head] / counts.share[row])
+                    found.append((float(worth), counts.bodies[row], head, float(share[row, head])))
+        best = sorted(found, key=lambda rule: (-rule[0], rule[1], rule[2]))[:_MOST_RULES]
+        parts = [[rule for rule in best if len(rule[1]) == length] for length in (1, 2)]
+        return cls(
+            tuple(
+                torch.tensor([rule[1] for rule in part], dtype=torch.int64, device=device).view(-1, length)
+                for length, part in enumerate(parts, start=1)
+            ),
+            tuple(torch.tensor([rule[2] for rule in part], dtype=torch.int64, device=device) for part in parts),
+            tuple(torch.tensor([rule[3] for rule in part], dtype=torch.float32, device=device) for part in parts),
+        )
+
+
+_MOST_RULES = 256
+_SUPPORT = 10
+_LEAST = 0.5
+
+
+def rule_distance(model: Model, rules: PathRules) -> Tensor:
+    """The mean of  c ‖W_r - W_{r1} … W_{rk}‖²  over rules with PCA confidence c: → []."""
+    assert isinstance(model, BlockBilinear)
+    total, count = model.relation.new_zeros(()), 0
+    for body, head, weight in zip(rules.body, rules.head, rules.weight, strict=True):
+        if len(head):
+            product = model.operator(body[:, 0])
+            for hop in range(1, body.shape[1]):
+                product = compose(product, model.operator(body[:, hop]))
+            distance = (product - model.operator(head)).flatten(1).square().sum(dim=1)
+            total, count = total + weight.to(distance) @ distance, count + len(head)
+    return total / max(count, 1)
+
+
 # Predicting the relation of an edge from its two ends, as a further loss.
 
 
-def relation_loss(model: Model, source: Tensor, relation: Tensor, target: Tensor) -> Tensor:
+def relation_loss(model: Model, source: Tensor, relation: Tensor, target: Tensor, members: int = 1) -> Tensor:
     """The mean of  log Σ_r' exp φ(s, r', o) - φ(s, r, o), over all relations and their inverses (Chen et al. 2021).
 
-    Shapes: source, relation, target [batch] → [].
+    Shapes: source, relation, target [batch] → []; the mean over `members` too, each with scores of its own.
     """
-    return functional.cross_entropy(model.score_relations(source, target), relation)
+    scores = model.score_relations(source, target, members)
+    return functional.cross_entropy(scores.flatten(0, 1), relation.repeat(members))
 
 
 # How much the loss of a positive weighs, by how often the train graph names its target.

@@ -46,6 +46,7 @@ class StoredPositives:
         batch_size: int,
         *,
         by_last_relation: bool = False,
+        by_query: bool = False,
         corruptions: Corruptions | None = None,
     ) -> None:
         self._paths = paths
@@ -55,6 +56,7 @@ class StoredPositives:
             seed,
             paths.source.device,
             by_last_relation=by_last_relation,
+            by_query=by_query,
             corruptions=corruptions,
         )
 
@@ -87,6 +89,7 @@ class FreshWalks:
         device: torch.device,
         *,
         by_last_relation: bool = False,
+        by_query: bool = False,
         lengths: tuple[int, int] = (2, 5),
         per_edge: int = 20,
     ) -> None:
@@ -96,6 +99,7 @@ class FreshWalks:
         self._batch_size = batch_size
         self._device = device
         self._by_last_relation = by_last_relation
+        self._by_query = by_query
         self._lengths = lengths
         self._count = per_edge * len(graph)
         self._edges = PathTensors.of(PathQueries.from_triples(graph.triples), device)
@@ -108,7 +112,12 @@ class FreshWalks:
     def plan(self, epoch: int) -> Plan:
         """See Positives."""
         order = EpochOrder(
-            self.epoch(epoch), self._batch_size, self._seed, self._device, by_last_relation=self._by_last_relation
+            self.epoch(epoch),
+            self._batch_size,
+            self._seed,
+            self._device,
+            by_last_relation=self._by_last_relation,
+            by_query=self._by_query,
         )
         return order.plan(epoch)
 

@@ -25,7 +25,7 @@ from blockhole.training.batches import Batch
 from blockhole.training.draws import Purpose, draw_key, shift, splitmix64
 from blockhole.training.losses import Pairs
 from blockhole.training.negatives import ALL_ENTITIES, NegativeSampler
-from blockhole.training.objective import Objective, target_weights
+from blockhole.training.objective import build_objective, target_weights
 from blockhole.training.optimizers import build_optimizer
 
 
@@ -71,6 +71,7 @@ def fuses(model: Model, config: TrainConfig) -> bool:
         and (not loss.corrupted_paths or loss.corrupts_once)
         and not (loss.query_dropout or loss.relation_weight)
         and not (penalty.n3 or penalty.dura or penalty.dura_back)
+        and not (penalty.l1_product or penalty.l1_blocks or penalty.rules)
         and config.optimizer.kind in ("adagrad", "rowwise_adagrad")
         and numba_installed()
     )
@@ -96,7 +97,7 @@ class AutogradStepper:
         whole_table: bool = False,
     ) -> None:
         self._model = model
-        self._objective = Objective(model, config.loss, config.penalty)
+        self._objective = build_objective(model, config, graph, share_queries=config.training.share_queries)
         self._sampler = NegativeSampler(config.loss, graph, config.training.seed, seen)
         self._seen = None if seen is None else _Seen.of(seen, model)
         self._whole_table = whole_table

@@ -16,7 +16,16 @@ import numpy as np
 from blockhole.answering.search import PLAUSIBLE, Candidates, Deadline
 from blockhole.answering.sparql.expressions import holds, status, values
 from blockhole.answering.sparql.matching import Matcher
-from blockhole.answering.sparql.patterns import PROBABILITY, SPECIAL, STATUS, Filtered, is_negated, variables_of
+from blockhole.answering.sparql.patterns import (
+    PROBABILITY,
+    SPECIAL,
+    STATUS,
+    Expression,
+    Filtered,
+    Pattern,
+    is_negated,
+    variables_of,
+)
 from blockhole.answering.sparql.results import Solution, Solutions, Statement, Statements, Truth
 from blockhole.answering.sparql.single import SingleAnswers, as_check, as_query
 from blockhole.answering.sparql.tables import UNBOUND, Ids, Mask, Table, TooManyRows, keys, stacked
@@ -126,6 +135,11 @@ class _Answer:
         negated = is_negated(self._request.where)
         if wanted is not None and not negated and len(self._filtered(known)) >= wanted:
             return known, Table.empty(needed)  # what is certain fills the page
+        single = None if wanted is None else self._find_single(frozenset(needed))
+        if wanted is not None and single is not None:
+            # The engine's own search knows the best few at once: stops on the way to them would only cost time.
+            first = single.floor(wanted)
+            floors = [first, *(each for each in floors if each < first)] if first > least else [least]
         for floor in floors:
             try:
                 found = self._likely(floor, frozenset(needed))
@@ -148,22 +162,32 @@ class _Answer:
 
     def _likely(self, floor: float, needed: frozenset[str]) -> Table:
         """The solutions of at least a probability, by the engine's own search where it has one for them."""
+        single = self._find_single(needed)
+        if single is None:
+            return self._matcher.likely(self._request.where, floor, needed)
+        found = single.likely(floor)
+        for condition in self._conditions()[1]:
+            found = found.take(holds(condition, found, self._terms))
+        return found
+
+    def _conditions(self) -> tuple[Pattern, list[Expression]]:
+        """The pattern, and what filters its solutions."""
         pattern, conditions = self._request.where, []
         while isinstance(pattern, Filtered):
             conditions.append(pattern.condition)
             pattern = pattern.of
+        return pattern, conditions
+
+    def _find_single(self, needed: frozenset[str]) -> SingleAnswers | None:
+        """The engine's own search for the solutions, where there is one."""
+        pattern, conditions = self._conditions()
         if self._single is None and len(needed) == 1 and all(each.variables <= needed for each in conditions):
             (variable,) = needed
             query = as_query(self._engine, pattern, variable)
             if query is not None:
                 wishes = self._wishes
                 self._single = SingleAnswers(self._engine, query, variable, wishes.candidates, wishes.deadline)
-        if self._single is None:
-            return self._matcher.likely(self._request.where, floor, needed)
-        found = self._single.likely(floor)
-        for condition in conditions:
-            found = found.take(holds(condition, found, self._terms))
-        return found
+        return self._single
 
     def _asked_for(self) -> float:
         """What the filters on ?probability leave at least."""

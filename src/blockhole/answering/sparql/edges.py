@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,8 @@ CERTAIN = 1.0
 """A floor at which only facts count."""
 FROM, TO = "/from", "/to"
 """The columns of where a path starts and of where it leads."""
+_Taken = Literal["named", "witnesses", "doubted"]
+"""What rows start from: what the query names, what its edges led to, or any entity that may be of the right kind."""
 
 
 @final
@@ -38,10 +40,12 @@ class Roads:
         self._candidates = candidates
         self._numbers = 0
         self._columns: dict[tuple[int, bool], Columns] = {}
-        self._opened: dict[tuple[int, bool], dict[int, tuple[Ids, Floats]]] = {}
+        self._opened: dict[tuple[int, _Taken], dict[int, tuple[Ids, Floats]]] = {}
 
-    def follow(self, path: Path, sources: Ids, floor: float) -> Table:
+    def follow(self, path: Path, sources: Ids, floor: float, *, named: bool) -> Table:
         """The edges of a path from distinct sources, ascending, of a probability of at least `floor`: FROM, TO.
+
+        Sources that the query has not `named` count as witnesses do, ω.
 
         At a floor of 1 they are known, and a bag, as SPARQL has it: each way there is an edge. Below, each is there
         once, its probability that of the best way, and 1 - ∏(1 - p) over alternatives. Below `PLAUSIBLE` there is none.
@@ -50,18 +54,22 @@ class Roads:
         sources = sources[(sources >= 0) & (sources < self.graph.num_entities)]
         match path:
             case Link(relation):
-                return self._facts(relation, sources) if floor >= CERTAIN else self._rows(relation, sources, floor)
+                if floor >= CERTAIN:
+                    return self._facts(relation, sources)
+                return self._rows(relation, sources, floor, "named" if named else "witnesses")
             case Steps(parts):
-                found = self.follow(parts[0], sources, floor)
+                found = self.follow(parts[0], sources, floor, named=named)
                 for part in parts[1:]:
                     found = self._onward(found, part, floor)
                 return found
             case Ways(parts) if floor >= CERTAIN:
-                return stacked([self.follow(part, sources, floor) for part in parts], (FROM, TO))
+                return stacked([self.follow(part, sources, floor, named=named) for part in parts], (FROM, TO))
             case Ways(parts):  # which are together more probable than one by one
-                return either([self.follow(part, sources, PLAUSIBLE) for part in parts], (FROM, TO)).plausible(floor)
+                ways = [self.follow(part, sources, PLAUSIBLE, named=named) for part in parts]
+                return either(ways, (FROM, TO)).plausible(floor)
             case Maybe(of):
-                return stacked([_standing(sources), self.follow(of, sources, floor)], (FROM, TO)).best()
+                on = self.follow(of, sources, floor, named=named)
+                return stacked([_standing(sources), on], (FROM, TO)).best()
             case Closure(of, start):
                 return self._closure(of, sources, start)
 
@@ -72,14 +80,14 @@ class Roads:
         doubtful as its kind (κ): a question that starts nowhere cannot take it to be of the right one.
         """
         if floor >= CERTAIN:
-            return self.follow(path, self.starts(path), CERTAIN)
+            return self.follow(path, self.starts(path), CERTAIN, named=False)
         match path:
             case Link(relation):
                 inverse = self.graph.inverse(relation)
                 typed, like = self._engine.hops.kinds(inverse)
-                ahead = self._rows(relation, np.flatnonzero(typed | like), floor, doubted=True)
+                ahead = self._rows(relation, np.flatnonzero(typed | like), floor, "doubted")
                 others = np.flatnonzero(self._engine.hops.kinds(relation)[1])
-                behind = self._rows(inverse, others, floor, doubted=True)
+                behind = self._rows(inverse, others, floor, "doubted")
                 turned = Table((TO, FROM), behind.ids, behind.p, behind.known)
                 return stacked([ahead, turned], (FROM, TO))
             case Steps(parts):
@@ -92,7 +100,7 @@ class Roads:
             case Maybe(of):
                 return stacked([_standing(self.starts(path)), self.anywhere(of, floor)], (FROM, TO)).best()
             case Closure():
-                return self.follow(path, self.starts(path), CERTAIN)
+                return self.follow(path, self.starts(path), CERTAIN, named=False)
 
     def starts(self, path: Path) -> Ids:
         """The entities that a known edge of a path may start at, ascending."""
@@ -138,11 +146,11 @@ class Roads:
         check_rows(len(found[0]))
         return Table.of((FROM, TO), np.stack(found, axis=1).astype(np.int64))
 
-    def _rows(self, relation: int, sources: Ids, floor: float, *, doubted: bool = False) -> Table:
-        """The plausible edges of a relation from some entities, which may be `doubted` to be of the right kind."""
-        opened = self._opened.setdefault((relation, doubted), {})
+    def _rows(self, relation: int, sources: Ids, floor: float, taken: _Taken) -> Table:
+        """The plausible edges of a relation from some entities, by what these are taken for."""
+        opened = self._opened.setdefault((relation, taken), {})
         missing = [each for each in sources.tolist() if each not in opened]
-        self._open(relation, opened, np.array(missing, dtype=np.int64), doubted)
+        self._open(relation, opened, np.array(missing, dtype=np.int64), taken)
         rows = [(targets[p >= floor], p[p >= floor]) for targets, p in (opened[each] for each in sources.tolist())]
         count = [len(targets) for targets, _ in rows]
         check_rows(sum(count))
@@ -151,9 +159,9 @@ class Roads:
         target, p = (np.concatenate(each) for each in zip(*rows, strict=True))
         return Table.of((FROM, TO), np.stack([np.repeat(sources, count), target], axis=1), p, p == 1.0)
 
-    def _open(self, relation: int, opened: dict[int, tuple[Ids, Floats]], sources: Ids, doubted: bool) -> None:
+    def _open(self, relation: int, opened: dict[int, tuple[Ids, Floats]], sources: Ids, taken: _Taken) -> None:
         """Compute the rows of entities, and keep what is plausible of them."""
-        typed = doubted or self._candidates == "typed"
+        typed = taken == "doubted" or self._candidates == "typed"
         targets = self._engine.known.candidates(relation) if typed else np.arange(self.graph.num_entities)
         if not len(targets):
             opened.update({each: (np.zeros(0, dtype=np.int64), np.zeros(0)) for each in sources.tolist()})
@@ -168,16 +176,18 @@ class Roads:
             self._deadline.check()
             part = sources[first : first + _TOGETHER]
             columns = self._columns_of(relation, part, targets if typed else None)
-            if doubted:
+            if taken == "doubted":
                 own = self._engine.hops.log_kind(self.graph.inverse(relation))[part]
                 columns = replace(columns, kind=np.minimum(own[:, None], columns.kind))
             rows = self._engine.hops.values(part, columns)
             reached = targets if columns.entities is None else columns.entities
             place, target = self._engine.known.facts_of(part, relation)
             rows[place, np.searchsorted(reached, target)] = 1.0
-            for source, row in zip(part.tolist(), rows, strict=True):
-                there = np.flatnonzero(row >= PLAUSIBLE)
-                opened[source] = reached[there].astype(np.int64), row[there].astype(np.float64)
+            counts = self._engine.hops.leaving(relation)[part] if taken == "witnesses" else np.ones(len(part))
+            for source, row, count in zip(part.tolist(), rows, counts.tolist(), strict=True):
+                own = count * row.astype(np.float64)
+                there = np.flatnonzero(own >= PLAUSIBLE)
+                opened[source] = reached[there].astype(np.int64), own[there]
 
     def _columns_of(self, relation: int, sources: Ids, targets: NDArray[np.integer] | None) -> Columns:
         proposed = self._engine.proposed(sources, relation, targets)
@@ -192,14 +202,14 @@ class Roads:
     def _onward(self, found: Table, path: Path, floor: float) -> Table:
         """The edges of a path that goes on where another leads."""
         middle = Table((FROM, "/via"), found.ids, found.p, found.known)
-        further = self.follow(path, np.unique(found.column(TO)), floor)
+        further = self.follow(path, np.unique(found.column(TO)), floor, named=False)
         further = Table(("/via", TO), further.ids, further.p, further.known)
         both = join(middle, further, floor).project((FROM, TO))
         return both if floor >= CERTAIN else both.best()
 
     def _closure(self, path: Path, sources: Ids, start: bool) -> Table:
         """All that known edges lead to, in one hop or more; and the start itself, if it counts."""
-        first = _standing(sources) if start else self.follow(path, sources, CERTAIN).best()
+        first = _standing(sources) if start else self.follow(path, sources, CERTAIN, named=False).best()
         seen, newest = first, first
         while len(newest):
             self._deadline.check()

@@ -54,6 +54,7 @@ class Matcher:
         self._deadline = deadline
         self._graph = engine.graph
         self.roads = Roads(engine, candidates, deadline)
+        self._named: set[str] = set()  # variables whose values the query names
 
     def known(self, pattern: Pattern) -> Table:
         """The solutions by facts alone, a bag as SPARQL defines it."""
@@ -73,6 +74,7 @@ class Matcher:
             case Basic(edges):
                 return self._basic(edges, floor, needed, seed)
             case Given(table):
+                self._named.update(table.variables)
                 return table
             case Joined(left, right):
                 return self._joined(left, right, floor, needed, seed)
@@ -210,7 +212,8 @@ class Matcher:
         if starts is None or (isinstance(source, str) and not isinstance(target, str)):
             source, path, target, starts = target, back, source, ends
         assert starts is not None
-        return self._between(self.roads.follow(path, starts, floor), source, target)
+        edges = self.roads.follow(path, starts, floor, named=not isinstance(source, str) or source in self._named)
+        return self._between(edges, source, target)
 
     def _bound(self, end: Term, table: Table, path: Path) -> Ids | None:
         """The entities that an end of an edge may be, if that is known: distinct, ascending."""

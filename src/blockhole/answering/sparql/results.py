@@ -5,14 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, final, overload
+from typing import Any, ClassVar, Literal, final
 from xml.sax.saxutils import escape, quoteattr
 
 from blockhole.answering.answers import Status
 from blockhole.answering.sparql.terms import probability_term, taken_apart
 from blockhole.errors import ConfigError, listed
+from blockhole.files.tables import Listed
 
 ResultFormat = Literal["json", "xml", "csv", "tsv"]
 MEDIA_TYPES: dict[ResultFormat, str] = {
@@ -36,30 +37,16 @@ class Solution:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Solutions(Sequence[Solution]):
+class Solutions(Listed[Solution]):
     """The rows of a SELECT: those that facts make answers, then predicted ones, best first, unless it orders them.
 
     `complete` is False where the search ended before it had proven that there is nothing better.
     """
 
+    _rows: ClassVar = "rows"
     variables: tuple[str, ...]
     rows: tuple[Solution, ...]
     complete: bool
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __iter__(self) -> Iterator[Solution]:
-        return iter(self.rows)
-
-    @overload
-    def __getitem__(self, index: int) -> Solution: ...
-    @overload
-    def __getitem__(self, index: slice) -> Solutions: ...
-    def __getitem__(self, index: int | slice) -> Solution | Solutions:
-        if isinstance(index, slice):
-            return Solutions(self.variables, self.rows[index], self.complete)
-        return self.rows[index]
 
     def to_dicts(self) -> list[dict[str, str]]:
         """One dictionary a row: the terms of the variables that are bound, as N-Triples spells them."""
@@ -139,31 +126,17 @@ class Statement:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Statements(Sequence[Statement]):
+class Statements(Listed[Statement]):
     """The triples of a CONSTRUCT, each once: known ones, then predicted ones, best first.
 
     Written as RDF, a predicted triple has a statement about it (rdf:Statement) beside it, with its probability, as
-    every reader of RDF understands.
+    every reader of RDF understands. In RDF 1.2 it is rdf:reifies and the triple itself.
     """
 
+    _rows: ClassVar = "triples"
     triples: tuple[Statement, ...]
     prefixes: Mapping[str, str]
     complete: bool
-
-    def __len__(self) -> int:
-        return len(self.triples)
-
-    def __iter__(self) -> Iterator[Statement]:
-        return iter(self.triples)
-
-    @overload
-    def __getitem__(self, index: int) -> Statement: ...
-    @overload
-    def __getitem__(self, index: slice) -> Statements: ...
-    def __getitem__(self, index: int | slice) -> Statement | Statements:
-        if isinstance(index, slice):
-            return Statements(self.triples[index], self.prefixes, self.complete)
-        return self.triples[index]
 
     def written(self, as_format: GraphFormat) -> str:
         """The triples in a format of RDF."""
@@ -176,17 +149,21 @@ class Statements(Sequence[Statement]):
                 "predicate": each.relation,
                 "object": each.target,
             }
+            if as_format.endswith("-1.2"):
+                about = {"reifies": f"<<( {each.source} {each.relation} {each.target} )>>"}
             lines += [f"_:predicted{number} <{_RDF}{name}> {term} ." for name, term in about.items()]
             lines.append(f"_:predicted{number} <{ANSWERS}probability> {probability_term(each.probability)} .")
         return rewritten("\n".join(lines), as_format, self.prefixes)
 
 
-GraphFormat = Literal["turtle", "ntriples", "rdfxml", "jsonld"]
+GraphFormat = Literal["turtle", "ntriples", "rdfxml", "jsonld", "turtle-1.2", "ntriples-1.2"]
 GRAPH_MEDIA_TYPES: dict[GraphFormat, str] = {
     "turtle": "text/turtle",
     "ntriples": "application/n-triples",
     "rdfxml": "application/rdf+xml",
     "jsonld": "application/ld+json",
+    "turtle-1.2": "text/turtle;version=1.2",
+    "ntriples-1.2": "application/n-triples;version=1.2",
 }
 ANSWERS = "urn:blockhole-answers:"
 """What IRIs about answers begin with: a pragma of a query, the probability of a constructed triple."""
@@ -198,6 +175,7 @@ def rewritten(turtle: str, as_format: str, prefixes: Mapping[str, str]) -> str:
     import pyoxigraph
     from pyoxigraph import RdfFormat
 
+    as_format = as_format.removesuffix("-1.2")
     formats = {
         "turtle": RdfFormat.TURTLE,
         "ntriples": RdfFormat.N_TRIPLES,

@@ -48,6 +48,11 @@ class SingleAnswers:
         self._certain = not query.query.has_negation
         self._top = _FIRST
 
+    def floor(self, wanted: int) -> float:
+        """A probability that so many predicted answers reach, or as many as a first search settles; 0 without them."""
+        low = self._search.settle(Wanted(self._among, self._top, self._known[:0] if self._certain else self._known)).low
+        return nth_largest(low[self._among], max(1, min(wanted, self._top)))
+
     def likely(self, floor: float) -> Table:
         """Those of a probability of at least `floor`, and all known ones."""
         known, among = self._known, self._among

@@ -318,6 +318,8 @@ class _Translator:
 
         source = sources.get(name, Variable(name))
         if not isinstance(source, Variable):
+            if any(token[0].upper() == "BIND" for token in self._lexed()):
+                self._refuse("BIND", _NO_BIND)  # of a pattern that is nothing else, which is parsed to the same
             self._refuse("AS", "an expression in SELECT is not supported, but for COUNT and another name of a variable")
         return str(source)
 
@@ -348,7 +350,7 @@ class _Translator:
             case "ToMultiSet":
                 self._refuse("SELECT", "a query inside a query is not supported; write its pattern here", last=True)
             case "Extend":
-                self._refuse("BIND", "BIND is not supported; write VALUES or another variable")
+                self._refuse("BIND", _NO_BIND)
             case "Graph":
                 self._refuse("GRAPH", "GRAPH is not supported: there is one graph")
             case other:
@@ -531,6 +533,7 @@ class _Translator:
         return [name for name in seen if name in names]
 
 
+_NO_BIND = "BIND is not supported; write VALUES or another variable"
 _TOKEN = re.compile(
     r"""(?P<comment>\#[^\n]*)
     |(?P<iri><[^<>"{}|^`\\\x00-\x20]*>)

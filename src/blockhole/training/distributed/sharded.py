@@ -20,7 +20,7 @@ from blockhole.training.batches import Batch
 from blockhole.training.distributed.mesh import EntityMesh, StepSizes, inside
 from blockhole.training.losses import CHUNK_LOGITS, Pairs, Rivals
 from blockhole.training.negatives import ALL_ENTITIES, Negatives, NegativeSampler
-from blockhole.training.objective import Objective, target_weights
+from blockhole.training.objective import build_objective, target_weights
 from blockhole.training.optimizers import build_optimizer
 from blockhole.training.steppers import Dropout
 
@@ -90,7 +90,7 @@ class ShardedStepper:
         self._mesh = mesh
         self._held = mesh.held(model.num_entities)
         self._shard = model.entity.to_local().detach()
-        self._objective = Objective(model, config.loss, config.penalty)
+        self._objective = build_objective(model, config, graph)
         self._sampler = NegativeSampler(config.loss, graph, config.training.seed, seen)
         self._dense = {name: value for name, value in model.named_parameters() if name != "entity"}
         self._optimizer = build_optimizer(config.optimizer, {"entity": nn.Parameter(self._shard), **self._dense})

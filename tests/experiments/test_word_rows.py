@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from blockhole.models.blockhole import BlockHolE
-from blockhole.models.word_rows import PRIOR, lean_on_words
+from experiments.word_rows import PRIOR, lean_on_words
 
 
 def test_rows_move_by_what_a_ridge_regression_predicts() -> None:
