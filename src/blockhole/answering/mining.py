@@ -22,7 +22,7 @@ from blockhole.answering.vectors import Vectors
 from blockhole.errors import ConfigError, RunError
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.machine import memory_bytes
-from blockhole.models.blocks import BLOCK_MODELS, BlockArrays
+from blockhole.models.blocks import BLOCK_MODELS
 from blockhole.queries.bodies import LONGEST, Bodies, Body, Counts
 
 Progress = Callable[[int, int], None]
@@ -267,15 +267,15 @@ class Matrices:
     @classmethod
     def of(cls, vectors: Vectors) -> Matrices:
         """Those of a model whose relations are matrices of blocks; others are refused."""
-        geometry, model = vectors.settings.block_geometry, vectors.model
-        if geometry is None or not isinstance(model, BlockArrays):
+        geometry = vectors.settings.block_geometry
+        stored = vectors.model.operators(np.arange(2 * vectors.num_relations))
+        if geometry is None or stored is None:
             names = ", ".join(sorted(BLOCK_MODELS))
             raise RunError(
                 f"rules are found by products of relations that are matrices, as of {names}; the relations of "
                 f"{vectors.settings.name} are not: train one of these."
             )
-        plain = _complex(model.operators(np.arange(model.num_relations * 2)), geometry.parts)
-        plain = plain.transpose(0, 3, 1, 2)
+        plain = _complex(stored, geometry.parts).transpose(0, 3, 1, 2)
         rows = vectors.entity.reshape(-1, *geometry.entity_shape)
         moment = np.zeros((geometry.freqs, geometry.blocks, geometry.blocks), dtype=plain.dtype)
         for first in range(0, len(rows), _ROWS):

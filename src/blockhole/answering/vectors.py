@@ -47,7 +47,7 @@ class Vectors:
         self.settings = settings
         self.entity = entity
         self._others = others
-        self._num_relations = num_relations
+        self.num_relations = num_relations
 
     @classmethod
     def of(cls, run: Run) -> Vectors:
@@ -97,10 +97,10 @@ class Vectors:
     def copied(self) -> Vectors:
         """The same with tables of its own, no longer views of a file."""
         others = {name: table.copy() for name, table in self._others.items()}
-        return Vectors(self.settings, self.entity.copy(), others, self._num_relations)
+        return Vectors(self.settings, self.entity.copy(), others, self.num_relations)
 
     def _with(self, entity: Table) -> Vectors:
-        return Vectors(self.settings, entity, self._others, self._num_relations)
+        return Vectors(self.settings, entity, self._others, self.num_relations)
 
     @property
     def num_entities(self) -> int:
@@ -136,10 +136,10 @@ class Vectors:
 
             return TorchArrays(self.operators)
         tied, relation = self.settings.inverses == "tied", self._others["relation"]
-        expected = ((1 if tied else 2) * self._num_relations, geometry.relation_width)
+        expected = ((1 if tied else 2) * self.num_relations, geometry.relation_width)
         if relation.shape != expected or self.entity.shape[1:] != (geometry.entity_width,):
             raise ValueError(f"the relations have shape {relation.shape}, not {expected}, or entities another width")
-        return BlockArrays(geometry, relation, self._num_relations, tied)
+        return BlockArrays(geometry, relation, self.num_relations, tied)
 
     @cached_property
     def operators(self) -> Model:
@@ -147,7 +147,7 @@ class Vectors:
         import torch
 
         # The operators need no entities: one row stands for them, so that none are drawn only to be replaced.
-        operators = build_model(self.settings, 1, self._num_relations, seed=0).double().eval().requires_grad_(False)
+        operators = build_model(self.settings, 1, self.num_relations, seed=0).double().eval().requires_grad_(False)
         tables = {"entity": self.entity[:1], **self._others}
         operators.load_state_dict({name: torch.tensor(table) for name, table in tables.items()})
         return operators

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from blockhole.compiled import numba_installed, triton_installed
 from blockhole.models.blocks import BlockGeometry
-from blockhole.models.circulant import adjoint, fourier_hop
+from blockhole.models.circulant import adjoint, compose, fourier_hop
 from blockhole.models.contract import Model, rows
 
 
@@ -43,6 +43,13 @@ class BlockBilinear(Model, ABC):
         if not self.tied:
             return matrix
         return torch.where(self.is_inverse(relation)[:, :, None, None, None], adjoint(matrix), matrix)
+
+    def path_operator(self, path: Tensor) -> Tensor:
+        """W_{r1} … W_{rk} by frequency: [batch, hop] → [batch, part, block i, block j, freq]."""
+        product = self.operator(path[:, 0])
+        for hop in range(1, path.shape[1]):
+            product = compose(product, self.operator(path[:, hop]))
+        return product
 
     def hop(self, vector: Tensor, relation: Tensor) -> Tensor:
         """q'[j, f] = Σ_i q[i, f] · W_r[i, j, f] for each row of the batch, O(b·n).

@@ -124,6 +124,10 @@ class ArrayModel(ABC):
     def finish_candidate(self, vector: Floats) -> Floats:
         """The vector that a query's is multiplied with, of an entity's row."""
 
+    def operators(self, relation: Ids) -> Floats | None:
+        """W_r of each id as blocks, [N] → [N, part, block i, block j, freq], where relations are such matrices."""
+        return None
+
 
 @final
 class BlockArrays(ArrayModel):

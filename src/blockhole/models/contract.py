@@ -198,6 +198,10 @@ class Model(nn.Module, ABC):
         """
         raise NotImplementedError(f"the scores of {type(self).__name__} are not linear in relations")
 
+    def path_operator(self, path: Tensor) -> Tensor:
+        """The matrix of each path r1/…/rk, where relations are matrices: [batch, hop] → [batch, …]."""
+        raise NotImplementedError(f"the relations of {type(self).__name__} are not matrices")
+
     def parameter_count(self) -> int:
         """How many real numbers the model learns."""
         return sum(parameter.numel() for parameter in self.parameters())

@@ -15,8 +15,6 @@ from torch.nn import functional
 
 from blockhole.compiled import triton_installed
 from blockhole.graph.knowledge_graph import KnowledgeGraph
-from blockhole.models.bilinear import BlockBilinear
-from blockhole.models.circulant import compose
 from blockhole.models.contract import Model, rows
 from blockhole.queries.bodies import Bodies, Body
 from blockhole.runs.config import LossConfig, PenaltyConfig, TrainConfig
@@ -357,14 +355,10 @@ _LEAST = 0.5
 
 def rule_distance(model: Model, rules: PathRules) -> Tensor:
     """The mean of  c ‖W_r - W_{r1} … W_{rk}‖²  over rules with PCA confidence c: → []."""
-    assert isinstance(model, BlockBilinear)
     total, count = model.relation.new_zeros(()), 0
     for body, head, weight in zip(rules.body, rules.head, rules.weight, strict=True):
         if len(head):
-            product = model.operator(body[:, 0])
-            for hop in range(1, body.shape[1]):
-                product = compose(product, model.operator(body[:, hop]))
-            distance = (product - model.operator(head)).flatten(1).square().sum(dim=1)
+            distance = (model.path_operator(body) - model.path_operator(head[:, None])).flatten(1).square().sum(dim=1)
             total, count = total + weight.to(distance) @ distance, count + len(head)
     return total / max(count, 1)
 
