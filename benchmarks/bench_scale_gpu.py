@@ -1,4 +1,4 @@
-"""Ten million entities on one GPU, and the engine of several processes over NCCL beside that of one.
+"""Ten million entities on one GPU, and the stepper of several processes over NCCL beside that of one.
 
     python -m benchmarks.bench_scale_gpu --commit $(git rev-parse --short HEAD) > benchmarks/results/scale_gpu.json
 

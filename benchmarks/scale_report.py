@@ -187,7 +187,7 @@ def _processes(report: Record) -> list[str]:
         batches of {report["batch_size"]:,}, by processes of one thread over gloo on {report["cores"]} cores; memory is
         that of the process that held most, of which the program takes {report["meshes"]["1x1"]["before_mb"]} MiB
         before there is a table. Four processes share the cores, so their times show what they cost, not what four
-        hosts gain. This is the engine of several processes; one alone is better served by the fused engine of the
+        hosts gain. This is the stepper of several processes; one alone is better served by the fused one of the
         table above."""
     head = ("mesh", "facts per second", "batch made in", "step", "sent per step", "peak RSS")
     return ["### Processes", "", _text(text), *_table(head, rows)]
@@ -210,7 +210,7 @@ def _gpu(gpu: Record) -> list[str]:
     text = f"""{gpu["device"]}, torch {gpu["torch"]}: one epoch over {gpu["edges"]:,} facts of {gpu["entities"]:,}
         entities, w = {gpu["width"]}, row-wise Adagrad, batches of {gpu["batch_size"]:,}. Memory is all that the driver
         counts."""
-    beside = "The engine of several processes, one process by torchrun over NCCL, beside the engine of one process:"
+    beside = "The stepper of several processes, one process by torchrun over NCCL, beside that of one process:"
     return [
         "### One GPU",
         "",

@@ -123,7 +123,7 @@ AnyBURL and SAFRAN also have rules that name entities.
     "time": """\
 ## Run time (the run-time figure of the paper)
 
-One epoch over WN11's train facts with the paper's training (five negatives, batches of 1,024) in the fused engine on
+One epoch over WN11's train facts with the paper's training (five negatives, batches of 1,024) in the fused stepper on
 one CPU thread, the best of several rounds. *slope* and *R²* are those of a straight line through the times; *exponent*
 is the slope on logarithmic axes: 1 means proportional to n, 2 quadratic. Every n is a multiple of 128, so that blocks
 have at least 16 numbers: the compiler does not vectorise the loops over smaller blocks, and their times leave the line.
