@@ -75,7 +75,8 @@ def test_splits_by_name() -> None:
 def test_an_empty_split_and_an_unknown_one() -> None:
     split = SplitGraph(Vocabulary(["a"]), Vocabulary(["r"], "relation"), np.array([[0, 0, 0]], dtype=np.int32))
     data = DataSet("mine", split)
-    with pytest.raises(EvaluationError, match=r"^the split base of mine is empty; choose another split, or data that"):
-        queries_of(data, "base")
+    for name, lacking in (("base", "test facts"), ("valid", "validation facts")):
+        with pytest.raises(EvaluationError, match=rf"^mine has no {lacking} to measure on; choose another split, or"):
+            queries_of(data, name)
     with pytest.raises(EvaluationError, match=r"^there is no split 'tset'; the splits are base, deduction, "):
         queries_of(data, "tset")

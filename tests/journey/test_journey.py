@@ -249,7 +249,8 @@ def test_8_a_folder_that_is_no_run(blockhole: Blockhole) -> None:
 
 def test_9_measuring_without_facts_set_aside(blockhole: Blockhole, unsplit_run: str) -> None:
     assert _failure(blockhole, "evaluate", unsplit_run).endswith(
-        f"{FILE} is empty; choose another split, or data that has it: `blockhole data split` sets facts aside."
+        f"{FILE} has no test facts to measure on; choose another split, or set facts aside with `blockhole data split` "
+        "and train on what it writes."
     )
 
 

@@ -96,9 +96,10 @@ def queries_of(data: DataSet, split: str) -> PathQueries:
     else:
         raise EvaluationError(f"there is no split {quoted(split)}; the splits are {', '.join(SPLITS)}.")
     if len(queries) == 0:
+        lacking = {"base": "test facts", "valid": "validation facts"}.get(split, f"queries in the split {split}")
         raise EvaluationError(
-            f"the split {split} of {data.name} is empty; choose another split, or data that has it: "
-            "`blockhole data split` sets facts aside."
+            f"{data.name} has no {lacking} to measure on; choose another split, or set facts aside with "
+            "`blockhole data split` and train on what it writes."
         )
     return queries
 
