@@ -10,6 +10,7 @@ from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from time import sleep
+from typing import TYPE_CHECKING
 
 from tests.fuzz.damage import (
     Damage,
@@ -22,6 +23,9 @@ from tests.fuzz.damage import (
 )
 from tests.fuzz.file_inputs import ANY_TEXT, CSV, LABELLED, NT, seldom
 from tests.fuzz.kinds import Files, FolderTarget, Target, attempt, files_of, write_files
+
+if TYPE_CHECKING:
+    from blockhole.serving.pictures import MapReport
 
 
 def _openke(folder: Path) -> list[Path]:
@@ -142,7 +146,7 @@ def _runs(folder: Path) -> list[Path]:
     return [place, *(kept / name for name in ("run", "part", "merged", "sharded"))]
 
 
-def _draw(folder: Path) -> None:
+def _draw(folder: Path) -> MapReport:
     """What a server makes of a run for its pages, or has kept in its folder."""
     from blockhole.serving.pictures import Pictures
     from blockhole.serving.served_runs import ServedRun, run_page
@@ -152,6 +156,7 @@ def _draw(folder: Path) -> None:
     for draw in (pictures.map, pictures.validation):
         while draw(served).state == "making":
             sleep(0.01)
+    return pictures.map(served)
 
 
 def _read_run(folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import sys
 import warnings
@@ -154,21 +155,28 @@ def main(arguments: list[str] | None = None) -> None:
 
 def run(app: Callable[..., object], arguments: list[str], name: str) -> None:
     """Run a Typer application under `name`; a failure that the user can act on ends it with one line and status 1."""
-    from blockhole.errors import BlockholeError, FailedElsewhere, too_long_a_name
+    from blockhole.errors import BlockholeError, FailedElsewhere
 
     try:
         with _plain_warnings(), _plain_notes():
-            app(arguments, prog_name=name)
+            try:
+                app(arguments, prog_name=name)
+            finally:
+                sys.stdout.flush()  # what has no room on its disk is said now, not after the end
     except FailedElsewhere:
         sys.exit(1)
     except BlockholeError as failure:
         sys.stderr.write(f"error: {failure}\n")
         sys.exit(1)
     except OSError as failure:
-        refusal = too_long_a_name(failure)
+        from blockhole.saving import system_failure
+
+        refusal = system_failure(failure)
         if refusal is None:
             raise
         sys.stderr.write(f"error: {refusal}\n")
+        if failure.filename is None:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # which is flushed once more at the end
         sys.exit(1)
     except (MemoryError, RuntimeError) as failure:
         from blockhole.machine import explain_out_of_memory
