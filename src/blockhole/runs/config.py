@@ -379,7 +379,7 @@ def read_config_file(path: Path) -> Settings:
             raise ConfigError(
                 f"the config file {path} is larger than {MOST_BYTES // 1024} KB; name a file of settings."
             )
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except OSError as failure:
         raise ConfigError(f"cannot read the config file {path}: {failure.strerror}.") from None
     except UnicodeDecodeError:

@@ -87,7 +87,7 @@ class ServerSettings:
 def read_key(path: Path) -> str:
     """The API key in a file."""
     try:
-        key = path.read_text(encoding="utf-8").strip()
+        key = path.read_text(encoding="utf-8-sig").strip()
     except (OSError, UnicodeDecodeError) as failure:
         reason = failure.strerror if isinstance(failure, OSError) else "it is not text in UTF-8"
         raise ConfigError(f"the API key in {path} cannot be read ({reason}); name a file that holds it.") from None
