@@ -6,7 +6,7 @@ import inspect
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -276,8 +276,11 @@ TEXTS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "key": ("a-long-word\n", read_key),
     "entities.txt": ("first\nsecond\n", listed_names),
     "prefixes.json": ('{"ex": "http://x/"}', lambda path: read_prefixes(path.parent)),
-    "list.csv": ("source,relation,target,decision\na,r,b,accept\n", lambda path: read_decisions(path)),
-    "list.jsonl": ('{"source": "a", "relation": "r", "target": "b", "decision": "reject"}\n', read_decisions),
+    "list.csv": ("source,relation,target,decision\na,r,b,accept\n", lambda path: read_decisions(path).rows()),
+    "list.jsonl": (
+        '{"source": "a", "relation": "r", "target": "b", "decision": "reject"}\n',
+        lambda path: read_decisions(path).rows(),
+    ),
 }
 """Texts that people write, and what reads them."""
 
