@@ -239,6 +239,11 @@ def quoted(value: object) -> str:
     return _cut(repr(value), _LONGEST_QUOTE)
 
 
+def grouped(number: int) -> str:
+    """A whole number that a user gave, as a message repeats it: 1,000, and the ends of one of thousands of digits."""
+    return _cut(f"{number:,}", _LONGEST_QUOTE)
+
+
 def shortened(message: str) -> str:
     """A message in which no word is endless; names that hold blanks are `quoted` instead."""
     return re.sub(rf"\S{{{_LONGEST_WORD + 1},}}", lambda word: _cut(word[0], _LONGEST_WORD), message)

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
 
 from blockhole.choosing import COMMON, SMALL, STEPS, paced
+from blockhole.compiled import available_threads
 from blockhole.data.dataset import DataSet
 from blockhole.errors import (
     BlockholeError,
@@ -193,6 +194,8 @@ def tune(
     """
     _need_optuna()
     told = say or (lambda line: None)
+    if workers > (most := 4 * available_threads()):
+        raise ConfigError(f"workers must be at most {most} here, four for each core, not {quoted(workers)}.")
     if workers > 1 and not isinstance(data, str | Path):
         raise ConfigError(
             "several workers read the data each for itself: name a data set or a path, or take one worker."

@@ -149,6 +149,19 @@ def test_contents_that_are_no_question(client: httpx.Client, content: bytes, sta
     assert (response.status_code, _failure(response)["kind"]) == (status, kind), response.text
 
 
+@pytest.mark.parametrize(
+    ("digits", "message"),
+    [
+        (4000, "top may be 1,000 at most here; it cannot be 9" + ",999" * 13 + "…9" + ",999" * 6 + "."),
+        (5000, "a number in the body has thousands of digits; send a smaller one."),
+    ],
+)
+def test_a_number_of_thousands_of_digits_is_cut_as_a_name_is(client: httpx.Client, digits: int, message: str) -> None:
+    content = rb'{"query": "\"number 3\"/next", "top": ' + b"9" * digits + b"}"
+    response = client.post("/api/v1/ask", content=content, headers={"Content-Type": "application/json"})
+    assert _failure(response)["message"] == message
+
+
 def test_a_body_that_does_not_say_how_long_it_is_is_limited_too(client: httpx.Client) -> None:
     def endless() -> Iterator[bytes]:
         for _ in range(100):
@@ -268,6 +281,9 @@ def test_an_address_that_is_too_long_is_refused(client: httpx.Client, length: in
         ("/api/v1/complete?txt=a", "there is no parameter 'txt'; did you mean text?"),
         ("/api/v1/parse?query=a/b&zz=1", "there is no parameter 'zz'; the parameters are query."),
         ("/api/v1/runs?run=run", "there is no parameter 'run'; this route has no parameters."),
+        ("/api/v1/map?rum=run", "there is no parameter 'rum'; did you mean run?"),
+        ("/sparql?qury=ASK{}", "there is no parameter 'qury'; did you mean query?"),
+        ("/sparql?query=ASK{}&Treshold=0.9", "there is no parameter 'Treshold'; did you mean threshold?"),
     ],
 )
 def test_a_parameter_that_does_not_exist_is_not_passed_over(client: httpx.Client, address: str, message: str) -> None:

@@ -108,6 +108,7 @@ def test_weights_of_another_run(refused: Callable[..., str], own_run: Path, tmp_
         (["--timeout", "nan"], "--timeout must be a number above zero."),
         (["--queue", 0], "--queue must be a number above zero."),
         (["--threads", -1], "--threads must be a number above zero."),
+        (["--threads", 100_000], "--threads must be at most 1024, not 100000."),
         (
             ["--allowed-host", "https://kg.example.org"],
             "--allowed-host is a name without scheme and port, such as kg.example.org; "

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from blockhole.compiled import MAX_THREADS
 from blockhole.errors import ConfigError, ought_to_be, quoted
 from blockhole.models.blocks import BLOCK_MODELS
 from blockhole.models.catalogue import MODELS, ModelSettings, find_model
@@ -25,10 +26,6 @@ Metric = Literal["mq", "mrr", "likelihood", "accuracy"]
 
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-
-
-MAX_THREADS = 1024
-"""More than any machine has cores; a system that is asked for many more ends the process."""
 
 
 class Section(BaseModel):

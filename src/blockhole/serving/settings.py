@@ -8,7 +8,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import final
 
-from blockhole.compiled import available_threads
+from blockhole.compiled import MAX_THREADS, available_threads
 from blockhole.errors import ConfigError, quoted
 from blockhole.queries.language import MAX_HOPS
 
@@ -61,6 +61,8 @@ class ServerSettings:
         for name, value in (("--timeout", self.timeout), ("--queue", self.queue), ("--threads", self.threads)):
             if not value > 0:
                 raise ConfigError(f"{name} must be a number above zero.")
+        if self.threads > MAX_THREADS:
+            raise ConfigError(f"--threads must be at most {MAX_THREADS}, not {quoted(self.threads)}.")
         if self.per_caller is not None and self.per_caller < 1:
             raise ConfigError("--per-caller must be a number above zero.")
         for host in self.allowed_hosts:
