@@ -198,7 +198,7 @@ def tune(
         raise ConfigError(f"workers must be at most {most} here, four for each core, not {quoted(workers)}.")
     if workers > 1 and not isinstance(data, str | Path):
         raise ConfigError(
-            "several workers read the data each for itself: name a data set or a path, or take one worker."
+            "each of several workers reads the data for itself; name a data set or a path, or take one worker."
         )
     reading, settings = Reading.of(columns, literals), dict(settings or {})
     if columns is not None:
@@ -341,8 +341,8 @@ class SettingsSearch:
                         say(line)
             except BrokenProcessPool:
                 raise RunError(
-                    "a process of the search was killed, perhaps for want of memory; the same call goes on, "
-                    "with fewer workers."
+                    "a process of the search was killed, perhaps for want of memory; call it again with fewer workers, "
+                    "and it goes on."
                 ) from None
 
     def try_one(self, data: DataSet, number: int, deadline: float | None) -> str | None:

@@ -109,7 +109,7 @@ def test_a_run_without_calibration_says_so(client: httpx.Client, route: str) -> 
         ({"query": QUERY, "top": True}, 422, "invalid", "top is a whole number; it cannot be true."),
         ({"query": QUERY, "top": 2.5}, 422, "invalid", "top is a whole number; it cannot be 2.5."),
         ({"query": QUERY, "tpo": 3}, 422, "invalid", "there is no field 'tpo'; did you mean top?"),
-        ({"query": QUERY, "only": "some"}, 422, "invalid", "only is 'known' or 'predicted'."),
+        ({"query": QUERY, "only": "some"}, 422, "invalid", "only must be 'known' or 'predicted'."),
         ({"query": None}, 422, "invalid", "query is text; put it in double quotes."),
         ({}, 422, "invalid", "query is missing; the request needs it."),
         ({"query": QUERY, "run": "x"}, 404, "unknown_run", "there is no run 'x' here; the runs are run, bare."),

@@ -132,7 +132,7 @@ def test_keys_that_are_none(
         f"the API key in {file} cannot be read (No such file or directory); name a file that holds it."
     )
     file.write_text(" \n", encoding="utf-8")
-    empty = "is empty or holds spaces; write one word, of random letters at best."
+    empty = "is empty or holds spaces; write one word, preferably of random letters."
     assert refused(run, "--api-key-file", file) == f"the API key in {file} {empty}"
     monkeypatch.setenv("BLOCKHOLE_API_KEY", "")
     assert refused(run) == f"the API key in $BLOCKHOLE_API_KEY {empty}"

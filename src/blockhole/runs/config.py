@@ -378,7 +378,9 @@ def read_config_file(path: Path) -> Settings:
             )
         text = path.read_text(encoding="utf-8-sig")
     except OSError as failure:
-        raise ConfigError(f"cannot read the config file {path}: {failure.strerror}.") from None
+        raise ConfigError(
+            f"cannot read the config file {path} ({failure.strerror}); name a file of settings."
+        ) from None
     except UnicodeDecodeError:
         raise ConfigError(f"the config file {path} is not UTF-8 text; save it as UTF-8.") from None
     try:

@@ -704,7 +704,7 @@ def _sentence(field: str, fault: dict[str, Any]) -> str:
         case "string_too_long":
             return f"{field} may have {fault['ctx']['max_length']:,} characters at most."
         case "literal_error":
-            return f"{field} is {fault['ctx']['expected']}."
+            return f"{field} must be {fault['ctx']['expected']}."
         case _:
             return f"{field} must be {ought_to_be(fault)}."
 

@@ -62,7 +62,7 @@ async def asked_in_body(request: Request, otherwise: SparqlQuestion) -> SparqlQu
         raise _invalid("known", "known must be true or false.")
     candidates = form.get("candidates", otherwise.candidates)
     if candidates not in get_args(Candidates):
-        raise _invalid("candidates", "candidates is 'typed' or 'all'.")
+        raise _invalid("candidates", "candidates must be 'typed' or 'all'.")
     threshold, run = _threshold(form, otherwise.threshold), form.get("run", otherwise.run)
     return SparqlQuestion(form["query"], known, threshold, "all" if candidates == "all" else "typed", run)
 

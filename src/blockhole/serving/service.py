@@ -354,10 +354,10 @@ def _check_top(top: int, most: int) -> None:
 def _check_offset(offset: int) -> None:
     if not 0 <= offset < 2**31:
         with refusing({}, setting="offset"):
-            raise ConfigError(f"offset is a place in a list, at least 0; it cannot be {offset}.")
+            raise ConfigError(f"offset is a place in a list, at least 0; it cannot be {grouped(offset)}.")
 
 
 def _check_limit(limit: int, most: int) -> None:
     with refusing({}, setting="limit"):
         if not 1 <= limit <= most:
-            raise ConfigError(f"limit is a number from 1 to {most:,}; it cannot be {limit}.")
+            raise ConfigError(f"limit is a number from 1 to {most:,}; it cannot be {grouped(limit)}.")

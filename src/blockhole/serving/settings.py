@@ -100,6 +100,6 @@ def check_key(key: str, where: str) -> str:
     """Refuse a key that would let anybody in, or nobody."""
     if not key or not key.isprintable() or " " in key:
         raise ConfigError(
-            f"the API key in {where} is empty or holds spaces; write one word, of random letters at best."
+            f"the API key in {where} is empty or holds spaces; write one word, preferably of random letters."
         )
     return key
