@@ -122,7 +122,7 @@ def test_rules_are_written_and_read(family_run: Path, tmp_path: Path) -> None:
 def test_models_without_matrices_are_refused(name: str) -> None:
     engine, _ = make_engine(name)
     with pytest.raises(
-        RunError, match=f"matrices, as of blockhole, complex, distmult, rescal; the relations of {name}"
+        RunError, match=f"matrices, as those of blockhole, complex, distmult, rescal are and those of {name} are"
     ):
         blockhole.rules(engine)
 

@@ -70,6 +70,11 @@ def test_every_command_takes_json(verb: str) -> None:
         assert "--json" in options, f"{verb} {command.name} has no --json"
 
 
+def test_paragraphs_of_help_fill_the_window() -> None:
+    for name, command in _commands().items():
+        assert not re.search(r"[^\n]\n[^\n]", command.help), name
+
+
 def _commands() -> dict[str, Any]:
     """Every command, those of `data` under their two words."""
     found = {}

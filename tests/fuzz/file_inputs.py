@@ -105,7 +105,8 @@ SPARQL = (
 )
 _SPARQL_WORDS = (
     b"{", b"}", b"(", b")", b"?x", b":e1", b"^", b"/", b"|", b"*", b"+", b"?", b"<", b">", b'"', b"'", b"\\", b".",
-    b" UNION ", b" MINUS ", b" OPTIONAL ", b" FILTER ", b" VALUES ", b" BIND ", b"_:b", b"[]", b"#", b"\n", b"PREFIX ", b"((.|.)*)*!", b"REGEX(STR(?x), ",
+    b" UNION ", b" MINUS ", b" OPTIONAL ", b" FILTER ", b" VALUES ", b" BIND ", b"_:b", b"[]", b"#", b"\n",
+    b"PREFIX ", b"((.|.)*)*!", b"REGEX(STR(?x), ",
 )  # fmt: skip
 
 

@@ -186,7 +186,10 @@ def export_postgres(engine: Engine, address: str, table: str = TABLE, partitions
     vectors = engine.candidates
     _refuse_unwalkable(engine)
     if vectors.shape[1] > _WIDEST:
-        raise ExportError(f"pgvector holds vectors of {_WIDEST:,} numbers at most; these have {vectors.shape[1]:,}.")
+        raise ExportError(
+            f"pgvector holds vectors of {_WIDEST:,} numbers at most, and these have {vectors.shape[1]:,}; "
+            "export to a file, or train a narrower model."
+        )
     with connected(address, "the database refused the export ({}); it is as it was before.") as connection:
         from pgvector.psycopg import register_vector
         from psycopg.sql import SQL, Identifier

@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from inspect import cleandoc
 from typing import Annotated, Any, TextIO, final
 
 import typer
@@ -74,6 +75,19 @@ def _ought_to_be(cause: Any) -> str | None:
 app = typer.Typer(name="blockhole", cls=Verbs, no_args_is_help=True, add_completion=False)
 for chapter in (demo, data, train, tune, measure, ask, review, serve, export):
     app.add_typer(chapter.app)
+
+
+def _fill_lines(app: typer.Typer) -> None:
+    """Let paragraphs of help fill the window: Typer would break their lines where the source does."""
+    for group in app.registered_groups:
+        if group.typer_instance is not None:
+            _fill_lines(group.typer_instance)
+    for verb in app.registered_commands:
+        paragraphs = cleandoc(verb.help or (verb.callback and verb.callback.__doc__) or "").split("\n\n")
+        verb.help = "\n\n".join(" ".join(each.split()) for each in paragraphs)
+
+
+_fill_lines(app)
 
 
 def _print_version(wanted: bool) -> None:
