@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 
 from blockhole.cli.main import main
 from blockhole.errors import DataError, Unwritable
-from blockhole.saving import replacing, replacing_folder, write_file
+from blockhole.saving import replacing, replacing_folder, system_failure, write_file
 from tests.runs.kept import copy_kept
 
 
@@ -161,6 +162,14 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
         "compare run part --report out.md",
         "merge run part --out out",
         "train --data facts --out out --preset small --epochs 1",
+        *(f"predict run --out out.{kind}" for kind in ("csv", "parquet")),
+        "audit run --out out.jsonl",
+        "rules run --out out.tsv",
+        "compress run --out out",
+        "data queries facts --out out",
+        "data review facts decided.csv --out out",
+        "tune facts --out out --trials 1",
+        "demo --out out",
     ],
 )
 def test_a_full_disk_is_one_sentence(
@@ -174,9 +183,13 @@ def test_a_full_disk_is_one_sentence(
     monkeypatch.setenv("MPLCONFIGDIR", str(tmp_path))
     monkeypatch.setattr("blockhole.data.packing._require_room", lambda folder, needed: None)
     (tmp_path / "queries.txt").write_text("Anna/brotherOf\n", encoding="utf-8")
+    (tmp_path / "decided.csv").write_text(
+        "source,relation,target,decision\nAnna,brotherOf,Anna,accept\n", encoding="utf-8"
+    )
     before = _files(full_disk)
+    outside = {"queries.txt", "decided.csv"}
     with pytest.raises(SystemExit, match=r"^1$"):
-        main(command.replace("queries.txt", str(tmp_path / "queries.txt")).split())
+        main([str(tmp_path / word) if word in outside else word for word in command.split()])
     said = capsys.readouterr().err.splitlines()  # notes and warnings may stand beside the error
     errors = [line for line in said if line.startswith("error: ")]
     assert len(errors) == 1, said
@@ -185,9 +198,53 @@ def test_a_full_disk_is_one_sentence(
     assert "No space left on device" in error
     assert "ake room" in error
     left = {name: size for name, size in _files(full_disk).items() if name not in before}
-    assert all(not size or name.startswith("kept/out/") for name, size in left.items())
+    assert all(not size and name.startswith("kept/out/") for name, size in left.items()), left
     assert before.items() <= _files(full_disk).items()
 
 
 def _files(folder: Path) -> dict[str, int]:
     return {str(path.relative_to(folder)): path.stat().st_size for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["predict run --out {}.csv", "export run --to faiss --out {}", "compress run --out {}", "demo --out {}",
+     "data queries facts --out {}", "data review facts {} --out {}", "tune facts --out {} --trials 1"],
+)  # fmt: skip
+def test_a_path_through_a_file_is_one_sentence(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(copy_kept(tmp_path / "kept"))
+    (tmp_path / "file").touch()
+    with pytest.raises(SystemExit, match=r"^1$"):
+        main(command.replace("{}", str(tmp_path / "file" / "out")).split())
+    (error,) = (line for line in capsys.readouterr().err.splitlines() if line.startswith("error: "))
+    assert str(tmp_path / "file") in error
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no disk that is always full")
+@pytest.mark.parametrize("arguments", [["data", "list"], ["--help"], ["data", "stats", "family", "--json"]])
+def test_standard_output_without_room_is_one_sentence(arguments: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "blockhole", *arguments], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert ended.returncode == 1
+    assert ended.stderr.splitlines() == [
+        "error: standard output: cannot be written (No space left on device); make room, or choose another place."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "said"),
+    [
+        (errno.EACCES, "place", "place: cannot be used (Permission denied); allow this user"),
+        (errno.ENOENT, "place", "place: cannot be used (No such file or directory); check the name."),
+        (errno.EROFS, "place", "place: cannot be used (Read-only file system); make the file system writable."),
+        (errno.ENOSPC, None, "standard output: cannot be written (No space left on device); make room"),
+        (errno.EADDRINUSE, None, None),  # of which something else has to tell
+    ],
+)
+def test_what_the_system_refuses_is_told_at_the_end(code: int, name: str | None, said: str | None) -> None:
+    told = system_failure(OSError(code, os.strerror(code), name))
+    assert str(told).startswith(str(said))

@@ -107,6 +107,10 @@ def over_rows(work: Callable[[int, int], _Result], rows: int, chunk: int) -> Ite
         pool.shutdown(cancel_futures=True)
 
 
+MAX_THREADS = 1024
+"""More than any machine has cores; a system that is asked for many more ends the process."""
+
+
 def available_threads() -> int:
     """The processors this process may use, where the system tells them from all there are."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

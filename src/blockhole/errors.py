@@ -236,7 +236,22 @@ _LONGEST_QUOTE, _LONGEST_WORD = 80, 200
 
 def quoted(value: object) -> str:
     """What a user gave, in quotes, as a message repeats it: the beginning and the end of what is long."""
-    return _cut(repr(value), _LONGEST_QUOTE)
+    try:
+        return _cut(repr(value), _LONGEST_QUOTE)
+    except ValueError:
+        return _MANY_DIGITS
+
+
+_MANY_DIGITS = "a number of thousands of digits"
+"""What Python writes of no number that has more than 4,300."""
+
+
+def grouped(number: int) -> str:
+    """A whole number that a user gave, as a message repeats it: 1,000, and the ends of one of thousands of digits."""
+    try:
+        return _cut(f"{number:,}", _LONGEST_QUOTE)
+    except ValueError:
+        return _MANY_DIGITS
 
 
 def shortened(message: str) -> str:

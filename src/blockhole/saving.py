@@ -24,7 +24,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from blockhole.errors import BlockholeError, DataError, Unwritable
+from blockhole.errors import BlockholeError, DataError, Unwritable, too_long_a_name
 
 SUM = ".sha256"
 """What is added to the name of a file for the file that holds its sum."""
@@ -175,6 +175,27 @@ def remedy(failure: OSError) -> str:
         case errno.ENAMETOOLONG:
             return "choose a shorter name"
     return "check the disk"
+
+
+def system_failure(failure: OSError) -> DataError | None:
+    """The sentence for what the system refuses where nothing else explains it; None where it names no place.
+
+    What has no name and cannot be written is standard output.
+    """
+    if failure.errno == errno.ENAMETOOLONG:
+        return too_long_a_name(failure)
+    reason, advice = failure.strerror or str(failure), remedy(failure)
+    if failure.filename is None:
+        written = failure.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+        return Unwritable("standard output", reason, advice) if written else None
+    return DataError(f"{failure.filename}: cannot be used ({reason}); {_USE.get(failure.errno or 0, advice)}.")
+
+
+_USE = {
+    errno.ENOENT: "check the name",
+    errno.EACCES: "allow this user to use it, or choose another place",
+    errno.EPERM: "allow this user to use it, or choose another place",
+}
 
 
 # Reading what was written.

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
 
 from blockhole.choosing import COMMON, SMALL, STEPS, paced
+from blockhole.compiled import available_threads
 from blockhole.data.dataset import DataSet
 from blockhole.errors import (
     BlockholeError,
@@ -193,9 +194,11 @@ def tune(
     """
     _need_optuna()
     told = say or (lambda line: None)
+    if workers > (most := 4 * available_threads()):
+        raise ConfigError(f"workers must be at most {most} here, four for each core, not {quoted(workers)}.")
     if workers > 1 and not isinstance(data, str | Path):
         raise ConfigError(
-            "several workers read the data each for itself: name a data set or a path, or take one worker."
+            "each of several workers reads the data for itself; name a data set or a path, or take one worker."
         )
     reading, settings = Reading.of(columns, literals), dict(settings or {})
     if columns is not None:
@@ -338,8 +341,8 @@ class SettingsSearch:
                         say(line)
             except BrokenProcessPool:
                 raise RunError(
-                    "a process of the search was killed, perhaps for want of memory; the same call goes on, "
-                    "with fewer workers."
+                    "a process of the search was killed, perhaps for want of memory; call it again with fewer workers, "
+                    "and it goes on."
                 ) from None
 
     def try_one(self, data: DataSet, number: int, deadline: float | None) -> str | None:

@@ -6,7 +6,7 @@ import inspect
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -15,9 +15,14 @@ import torch
 from typer.main import get_command
 
 from blockhole import __version__
+from blockhole.cli.ask import _query_text
 from blockhole.cli.main import app, main, run
+from blockhole.data.reviews import read_decisions
 from blockhole.errors import BlockholeError
+from blockhole.files.formats import listed_names, read_prefixes
 from blockhole.machine import explain_out_of_memory
+from blockhole.runs.config import gather
+from blockhole.serving.settings import read_key
 
 VERBS: dict[str, Any] = getattr(get_command(app), "commands", {})
 
@@ -63,6 +68,11 @@ def test_every_command_takes_json(verb: str) -> None:
     for command in getattr(VERBS[verb], "commands", {verb: VERBS[verb]}).values():
         options = [option for parameter in command.params for option in parameter.opts]
         assert "--json" in options, f"{verb} {command.name} has no --json"
+
+
+def test_paragraphs_of_help_fill_the_window() -> None:
+    for name, command in _commands().items():
+        assert not re.search(r"[^\n]\n[^\n]", command.help), name
 
 
 def _commands() -> dict[str, Any]:
@@ -261,3 +271,29 @@ def test_advice_for_want_of_memory_fits_the_verb(
     with pytest.raises(SystemExit):
         run(fail, [verb], "blockhole")
     assert ("model" in capsys.readouterr().err) == about_models
+
+
+TEXTS: dict[str, tuple[str, Callable[[Path], object]]] = {
+    "settings.toml": ("[training]\nepochs = 3\n", lambda path: gather(file=path)),
+    "settings.json": ('{"training": {"epochs": 3}}', lambda path: gather(file=path)),
+    "settings.yaml": ("training:\n  epochs: 3\n", lambda path: gather(file=path)),
+    "query.rq": ("SELECT ?x { :a :r ?x }", lambda path: _query_text(str(path))),
+    "key": ("a-long-word\n", read_key),
+    "entities.txt": ("first\nsecond\n", listed_names),
+    "prefixes.json": ('{"ex": "http://x/"}', lambda path: read_prefixes(path.parent)),
+    "list.csv": ("source,relation,target,decision\na,r,b,accept\n", lambda path: read_decisions(path).rows()),
+    "list.jsonl": (
+        '{"source": "a", "relation": "r", "target": "b", "decision": "reject"}\n',
+        lambda path: read_decisions(path).rows(),
+    ),
+}
+"""Texts that people write, and what reads them."""
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_byte_order_mark_belongs_to_no_text(name: str, tmp_path: Path) -> None:
+    text, read = TEXTS[name]
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    plain = read(tmp_path / name)
+    (tmp_path / name).write_text(text, encoding="utf-8-sig")
+    assert read(tmp_path / name) == plain

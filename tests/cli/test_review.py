@@ -115,7 +115,7 @@ def test_rules_are_printed_and_written(family_run: Path, tmp_path: Path, ran: Ra
     ("options", "said"),
     [
         (("--head", "uncleOf"), "unknown relation 'uncleOf'"),
-        (("--max-length", 4), "bodies of 4 relations"),
+        (("--max-length", 4), "1 to 3, not 4"),
         (("--out", "rules.txt"), "a list is written as .parquet"),
     ],
 )

@@ -101,7 +101,10 @@ def test_options_go_over_the_config_file(blockhole: Command, facts: Path, tmp_pa
         (("--dim", "7"), "b·m does not fit dim: 2 blocks of size 3 make 6, not 7; leave one of the three out."),
         (("--set", "optimizer.rate=1"), "there is no setting optimizer.rate; "),
         (("--preset", "quick"), "unknown preset 'quick'; the presets are paper, small, fast, best, best-wn11, best-"),
-        (("--config", "none.toml"), "cannot read the config file none.toml: No such file or directory."),
+        (
+            ("--config", "none.toml"),
+            "cannot read the config file none.toml (No such file or directory); name",
+        ),
         (("--track", "wandb"), "cannot log to 'wandb'; the trackers are tensorboard and mlflow."),
         (("--threads", "100000"), "training.threads = 100000 cannot be used: it must be at most 1024"),
         (("--threads", "0"), "training.threads = 0 cannot be used: it must be at least 1"),

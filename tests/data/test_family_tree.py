@@ -142,7 +142,7 @@ def test_nothing_is_held_out_when_the_shares_are_zero() -> None:
 
 @pytest.mark.parametrize("people", [-1, 0, 6, 100_000_001])
 def test_impossible_sizes_are_refused(people: int) -> None:
-    text = f"a family tree of {people} people cannot be made; ask for 7 to 100000000 people."
+    text = f"a family tree of {people:,} people cannot be made; ask for 7 to 100,000,000."
     with pytest.raises(DataError, match=re.escape(text)):
         generate_family(people, 0)
 

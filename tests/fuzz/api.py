@@ -25,6 +25,13 @@ BODIES: dict[str, dict[str, Any]] = {
     "/api/v1/check": {"query": "e1/r0 | e3/r1", "entity": "e2", "run": "run"},
     "/api/v1/explain": {"query": "e1/r0/r1 & !e4", "entity": "e2", "top": 3},
     "/api/v1/paths": {"source": "e1", "target": "e2", "max_length": 2, "top": 5},
+    "/api/v1/facets": {"query": "e1/r0", "entities": ["e2", "e3"], "run": "run"},
+    "/mcp": {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": "ask", "arguments": {"query": "e1/r0", "top": 3, "reasons": 1}},
+    },
     "/api/v1/runs/run/reload": {},
 }
 ADDRESSES = (
@@ -34,9 +41,15 @@ ADDRESSES = (
     "/api/v1/runs",
     "/openapi.json",
     "/static/page.js",
+    "/docs",
     "/api/v1/read?query=e1",
+    "/api/v1/translate?query=e1/r0",
+    "/api/v1/translate?sparql=SELECT%20%3Fx%20%7B%20%3Ae1%20%3Ar0%20%3Fx%20%7D",
     "/api/v1/relation?name=r0",
     "/api/v1/run?run=run",
+    "/api/v1/map?run=run",
+    "/api/v1/validation?run=run",
+    "/sparql?query=SELECT%20%3Fx%20%7B%20%3Ae1%20%3Ar0%20%3Fx%20%7D&known=false&threshold=0.5&candidates=all&run=run",
     "/api/v1/entities?prefix=e&limit=5",
     "/api/v1/relations?prefix=r&after=e1/r0",
     "/api/v1/complete?text=(e1/r0%20%26%20e2/r&caret=13",
@@ -44,7 +57,13 @@ ADDRESSES = (
     "/api/v1/entity?name=e1&limit=3&offset=1&relation=^r0",
     "/api/v1/entity/e1?run=run",
 )
-REFUSED = ("/api/v1/entity/e%201", "/static/../../etc/passwd", "/api/v1/ask", "/api/v1/parse?query=e1/(")
+REFUSED = (
+    "/api/v1/entity/e%201",
+    "/static/../../etc/passwd",
+    "/api/v1/ask",
+    "/api/v1/parse?query=e1/(",
+    "/api/v1/searches/mine",
+)
 """Addresses of nothing."""  # fmt: skip
 
 _damage_head = text_damage(
@@ -120,6 +139,7 @@ def _post(path: str, body: bytes) -> bytes:
         f"POST {path} HTTP/1.1",
         "Host: localhost",
         "Content-Type: application/json",
+        "Accept: application/json, text/event-stream",
         f"Content-Length: {len(body)}",
     )
     return "\r\n".join((*lines, "", "")).encode() + body

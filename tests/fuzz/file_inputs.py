@@ -105,7 +105,8 @@ SPARQL = (
 )
 _SPARQL_WORDS = (
     b"{", b"}", b"(", b")", b"?x", b":e1", b"^", b"/", b"|", b"*", b"+", b"?", b"<", b">", b'"', b"'", b"\\", b".",
-    b" UNION ", b" MINUS ", b" OPTIONAL ", b" FILTER ", b" VALUES ", b" BIND ", b"_:b", b"[]", b"#", b"\n", b"PREFIX ",
+    b" UNION ", b" MINUS ", b" OPTIONAL ", b" FILTER ", b" VALUES ", b" BIND ", b"_:b", b"[]", b"#", b"\n",
+    b"PREFIX ", b"((.|.)*)*!", b"REGEX(STR(?x), ",
 )  # fmt: skip
 
 
@@ -351,8 +352,10 @@ def _damage_review(rng: Random, data: bytes, other: bytes) -> bytes:
 WISHES: tuple[dict[str, object], ...] = (
     {"relation": "r0", "top": 5, "min_probability": 0.01, "candidates": "typed", "known": "all", "reviewed": []},
     {"relation": None, "top": 3, "min_probability": None, "candidates": "all", "known": "train", "reviewed": ["none"]},
+    {"head": "r0", "max_length": 2, "top": 4, "min_support": 1, "candidates": 20, "redundant": True},
+    {"keep": 0.5},
 )
-"""Arguments of `predict`; `audit` takes some of them."""
+"""Arguments of `predict`, of which `audit` takes some, of `rules` and of `compress_run`."""
 
 
 def _wishes(folder: Path) -> list[tuple[str, bytes]]:
@@ -360,17 +363,30 @@ def _wishes(folder: Path) -> list[tuple[str, bytes]]:
 
 
 def _read_wish(path: Path) -> None:
-    """List missing and doubtful facts with arguments of any value; what is no JSON object is passed over."""
+    """Call all that takes such arguments, of any value; what is no JSON object is passed over."""
     from blockhole.answering.auditing import audit
     from blockhole.answering.predicting import predict
+    from blockhole.answering.rules import rules
+    from blockhole.runs.compressing import compress_run
 
     wish: Any = None
     with suppress(ValueError, RecursionError):
         wish = json.loads(path.read_bytes())
-    if isinstance(wish, dict):
-        every: dict[str, Any] = {key: wish[key] for key in WISHES[0] if key in wish}
-        few: dict[str, Any] = {key: every[key] for key in ("relation", "top", "reviewed") if key in every}
-        attempt(lambda: predict(_engine(), **every), lambda: audit(_engine(), **few))
+    if not isinstance(wish, dict):
+        return
+
+    def some(*keys: str) -> dict[str, Any]:
+        return {key: wish[key] for key in keys if key in wish}
+
+    if "keep" in wish:
+        compress_run("no-run", "nowhere", **some("keep"))
+    elif "head" in wish:
+        rules(_engine(), **some(*WISHES[2]))
+    else:
+        attempt(
+            lambda: predict(_engine(), **some(*WISHES[0])),
+            lambda: audit(_engine(), **some("relation", "top", "reviewed")),
+        )
 
 
 # Settings.

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
+from time import sleep
+from typing import TYPE_CHECKING
 
 from tests.fuzz.damage import (
     Damage,
@@ -21,6 +23,9 @@ from tests.fuzz.damage import (
 )
 from tests.fuzz.file_inputs import ANY_TEXT, CSV, LABELLED, NT, seldom
 from tests.fuzz.kinds import Files, FolderTarget, Target, attempt, files_of, write_files
+
+if TYPE_CHECKING:
+    from blockhole.serving.pictures import MapReport
 
 
 def _openke(folder: Path) -> list[Path]:
@@ -137,7 +142,21 @@ def _runs(folder: Path) -> list[Path]:
     kept = copy_kept(folder / "kept")
     place = write_random_run(folder / "run", E=30, R=3, facts=60)
     build_index(place, Vectors.of(Run.open(place)), Engine.open(place).graph, "exact")
+    _draw(place)
     return [place, *(kept / name for name in ("run", "part", "merged", "sharded"))]
+
+
+def _draw(folder: Path) -> MapReport:
+    """What a server makes of a run for its pages, or has kept in its folder."""
+    from blockhole.serving.pictures import Pictures
+    from blockhole.serving.served_runs import ServedRun, run_page
+
+    served, pictures = ServedRun.load("run", folder), Pictures()
+    run_page(served)
+    for draw in (pictures.map, pictures.validation):
+        while draw(served).state == "making":
+            sleep(0.01)
+    return pictures.map(served)
 
 
 def _read_run(folder: Path) -> None:
@@ -147,7 +166,9 @@ def _read_run(folder: Path) -> None:
     from blockhole.answering.export import export
     from blockhole.answering.predicting import predict
     from blockhole.answering.proofs import explain
+    from blockhole.answering.rules import rules
     from blockhole.runs.checkpoint import load_checkpoint
+    from blockhole.runs.compressing import compress_run
     from blockhole.runs.run import Run
     from blockhole.runs.verification import verify
 
@@ -172,6 +193,9 @@ def _read_run(folder: Path) -> None:
             lambda: export(engine, folder.parent / "vectors.npz"),
             lambda: seldom(folder) and predict(engine, top=3),
             lambda: seldom(folder) and audit(engine, top=3),
+            lambda: seldom(folder) and rules(engine, top=3),
+            lambda: seldom(folder) and _draw(folder),
+            lambda: seldom(folder) and compress_run(folder, folder.parent / "smaller"),
         )
 
     attempt(look, ask, lambda: load_checkpoint(folder), lambda: verify(folder))

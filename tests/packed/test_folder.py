@@ -11,6 +11,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -261,6 +262,15 @@ def test_names_that_are_missing_are_told_when_one_is_asked_for(tmp_path: Path) -
     (tmp_path / "packed" / "entities.parquet").unlink()
     with pytest.raises(DataError, match=r"entities.parquet: cannot be read \(.*\); pack the graph again\.$"):
         graph.entities.id("a")
+
+
+@pytest.mark.parametrize("names", [["a", None], [1, 2]])
+def test_names_that_are_no_texts_are_refused(names: list[object], tmp_path: Path) -> None:
+    graph = _packed(tmp_path, FACTS)
+    column = pl.Series("name", [*names, *names * len(graph.entities)][: len(graph.entities)])
+    column.to_frame().write_parquet(tmp_path / "packed" / "entities.parquet")
+    with pytest.raises(DataError, match=r"entities.parquet: holds names that are not text; pack the graph again\.$"):
+        graph.entities.nearest("a", 2)
 
 
 def _arrays(adjacency: Adjacency) -> list[np.ndarray]:

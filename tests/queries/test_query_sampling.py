@@ -140,6 +140,6 @@ def test_what_cannot_be_sampled_is_one_sentence() -> None:
     ):
         sample_from_split(split, "valid")
     with pytest.raises(
-        DataError, match=r"^mine has no test queries of the types asked for that have hard answers, and 100 at"
+        DataError, match=r"^mine has no test queries of the types asked for that have hard answers, at most 100"
     ):
         sample_from_split(split, "test", ["2i"], 3, name="mine")

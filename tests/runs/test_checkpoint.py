@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from blockhole import fitting
-from blockhole.errors import BlockholeWarning, DamagedRun, NotARun, RunError
+from blockhole.errors import NOTES, BlockholeWarning, DamagedRun, NotARun, RunError
 from blockhole.fitting import train
 from blockhole.runs.checkpoint import (
     Checkpoint,
@@ -282,7 +282,7 @@ def test_a_run_that_never_began_may_begin_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_no_calibration")
-def test_fewer_epochs_than_a_run_has_are_told(run_folder: Path) -> None:
+def test_epochs_that_a_run_has_are_told(run_folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     train(random_data(), settings={"training.epochs": 4}, out=run_folder, resume=True)
     with pytest.warns(BlockholeWarning) as told:
         same = train(random_data(), settings={"training.epochs": 2}, out=run_folder, resume=True)
@@ -292,7 +292,9 @@ def test_fewer_epochs_than_a_run_has_are_told(run_folder: Path) -> None:
     ]
     assert (same.state.epoch, same.complete) == (4, True)
     assert Run.open(run_folder).config.training.epochs == 4
-    train(random_data(), settings={"training.epochs": 4}, out=run_folder, resume=True)  # warnings are errors here
+    caplog.set_level("INFO", NOTES)
+    train(random_data(), out=run_folder, resume=True)  # a script may say so twice, so it is told without a warning
+    assert caplog.messages == [f"{run_folder} has its 4 epochs already; ask for more than 4 to go on."]
 
 
 def test_two_processes_do_not_train_into_one_folder(tmp_path: Path) -> None:

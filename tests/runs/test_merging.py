@@ -94,8 +94,8 @@ def test_a_merged_run_is_not_resumed(parts: list[Path], tmp_path: Path) -> None:
     with pytest.raises(RunError) as caught:
         train(random_data(), out=tmp_path / "sum", resume=True)
     assert str(caught.value) == (
-        f"{tmp_path / 'sum'} was made of other runs and has no optimizer to go on with; "
-        "resume the runs that its parts.json names, and merge or compress them again."
+        f"{tmp_path / 'sum'} was made from what its parts.json names and has no optimizer to go on with; "
+        "resume that, and merge or compress again."
     )
 
 

@@ -72,6 +72,19 @@ def test_a_flipped_bit_in_a_run(name: str, run: Path) -> None:
         verify(run)
 
 
+@pytest.mark.parametrize("name", ["calibration.json", "index.json"])
+def test_a_flipped_bit_in_what_a_run_has_besides(name: str, written: dict[str, Path], tmp_path: Path) -> None:
+    run = Path(shutil.copytree(written["run"], tmp_path / "run"))
+    assert verify(run)[name] == "intact"
+    whole = (run / name).read_bytes()
+    for at in range(0, len(whole), max(1, len(whole) // 20)):
+        (run / name).write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
+        with pytest.raises(DamagedRun, match=f"run: .*{name} .* damaged"):
+            verify(run)
+    (run / name).write_bytes(whole.replace(b" ", b"  "))  # only what it says counts
+    verify(run)
+
+
 @pytest.mark.parametrize("kind", ["exact", "hnsw", "ivf"])
 @pytest.mark.filterwarnings("ignore:.* index will not be used")
 def test_a_flipped_bit_in_an_index(kind: IndexKind, run: Path) -> None:

@@ -96,6 +96,13 @@ def test_every_tool_says_what_the_library_does(server: ServerProcess, run: Path)
     _with(f"{server.url}mcp", ask)
 
 
+@pytest.mark.parametrize("method", ["GET", "HEAD", "DELETE"])
+def test_nothing_is_held_open_for_news_that_never_come(method: str, server: ServerProcess) -> None:
+    with server.client(Accept="text/event-stream") as client:
+        response = client.request(method, "/mcp")
+    assert (response.status_code, response.headers["allow"]) == (405, "POST")
+
+
 def test_failures_are_sentences(server: ServerProcess, run: Path) -> None:
     engine = Engine.open(run)
     source, relation = engine.graph.entities[0], engine.graph.relations[0]
@@ -111,5 +118,14 @@ def test_failures_are_sentences(server: ServerProcess, run: Path) -> None:
         assert said["note"] == "this run has no probabilities; answers are in the model's order"
         assert all(each["probability"] is None and each["reason"] is None for each in said["answers"])
         assert "calibrate" in await _refused(client, "explain", query=f"{start}/{relation}", entity=source, run="bare")
+        for arguments, sentence in (
+            ({"query": start, "topp": 3}, "there is no argument 'topp'; did you mean top?"),
+            ({"query": start, "top": 0}, "top must be at least 1."),
+            ({"query": start, "top": "many"}, "top must be a whole number."),
+            ({"query": start, "only": "true"}, "only must be 'known' or 'predicted'."),
+            ({"top": 3}, "query is missing; the tool needs it."),
+            ({"query": "x" * 20_000}, "query must be at most 16384 characters long."),
+        ):
+            assert await _refused(client, "ask", **arguments) == sentence
 
     _with(f"{server.url}mcp", ask)

@@ -205,7 +205,7 @@ def test_reloads_wait_for_each_other(own_run: Path, monkeypatch: pytest.MonkeyPa
 
 
 def _served(engine: Engine) -> ServedRun:
-    return ServedRun("run", Path(), engine, NameIndex(()), NextRelations(engine.known), cast("RunReport", None))
+    return ServedRun("run", Path(), engine, NameIndex(()), NextRelations(engine.known), cast("RunReport", None), "")
 
 
 def test_the_names_of_a_question_are_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,9 @@ from blockhole.answering.overview import entity_types, shared_facts
 from blockhole.answering.sparql.writing import as_sparql, from_sparql
 from blockhole.queries.language import parse
 from blockhole.queries.repairs import quoted_names, repairs
+from blockhole.runs.checkpoint import load_checkpoint, save_checkpoint, weights_id
 from blockhole.runs.run import Run
+from blockhole.saving import read_json
 from blockhole.serving.page import joined_modules
 from tests.serving.processes import serving
 
@@ -208,6 +210,25 @@ def test_the_map_is_made_once_and_kept_beside_the_run(own_run: Path, tmp_path: P
     (own_run / "map.json").write_text("{}", encoding="utf-8")  # damaged: it is made again
     with serving(tmp_path / "log", own_run, "--port", 0) as server, server.client() as client:
         assert _when_made(client, "map")["entities"] == made["entities"]
+
+
+def test_what_is_drawn_of_old_weights_is_not_kept_for_new_ones(own_run: Path, tmp_path: Path) -> None:
+    with serving(tmp_path / "log", own_run, "--port", 0) as server, server.client() as client:
+        before = weights_id(own_run)
+        save_checkpoint(own_run, load_checkpoint(own_run), best_changed=True)  # trained on, not loaded again
+        assert _when_made(client, "map")["state"] == "ready"
+    assert read_json(own_run / "map.json")["weights"] == before != weights_id(own_run)
+
+
+def test_nothing_tells_where_a_run_lies(own_run: Path, tmp_path: Path) -> None:
+    with serving(tmp_path / "log", own_run, "--port", 0) as server, server.client() as client:
+        (own_run / "config.json").write_text("{", encoding="utf-8")
+        said = [client.get("/api/v1/run"), client.post("/api/v1/runs/own/reload")]
+        assert [each.status_code for each in said] == [422, 422]
+        assert _when_made(client, "validation")["message"].startswith("own/config.json cannot be used")
+        said.append(client.get("/api/v1/validation"))
+        assert not any(str(tmp_path) in each.text for each in said)
+        assert str(own_run) in server.log.read_text(encoding="utf-8")
 
 
 def _when_made(client: httpx.Client, what: str) -> Any:

@@ -109,7 +109,7 @@ def test_a_run_without_calibration_says_so(client: httpx.Client, route: str) -> 
         ({"query": QUERY, "top": True}, 422, "invalid", "top is a whole number; it cannot be true."),
         ({"query": QUERY, "top": 2.5}, 422, "invalid", "top is a whole number; it cannot be 2.5."),
         ({"query": QUERY, "tpo": 3}, 422, "invalid", "there is no field 'tpo'; did you mean top?"),
-        ({"query": QUERY, "only": "some"}, 422, "invalid", "only is 'known' or 'predicted'."),
+        ({"query": QUERY, "only": "some"}, 422, "invalid", "only must be 'known' or 'predicted'."),
         ({"query": None}, 422, "invalid", "query is text; put it in double quotes."),
         ({}, 422, "invalid", "query is missing; the request needs it."),
         ({"query": QUERY, "run": "x"}, 404, "unknown_run", "there is no run 'x' here; the runs are run, bare."),
@@ -147,6 +147,19 @@ def test_bodies_that_do_not_fit(
 def test_contents_that_are_no_question(client: httpx.Client, content: bytes, status: int, kind: str) -> None:
     response = client.post("/api/v1/ask", content=content, headers={"Content-Type": "application/json"})
     assert (response.status_code, _failure(response)["kind"]) == (status, kind), response.text
+
+
+@pytest.mark.parametrize(
+    ("digits", "message"),
+    [
+        (4000, "top may be 1,000 at most here; it cannot be 9" + ",999" * 13 + "…9" + ",999" * 6 + "."),
+        (5000, "a number in the body has thousands of digits; send a smaller one."),
+    ],
+)
+def test_a_number_of_thousands_of_digits_is_cut_as_a_name_is(client: httpx.Client, digits: int, message: str) -> None:
+    content = rb'{"query": "\"number 3\"/next", "top": ' + b"9" * digits + b"}"
+    response = client.post("/api/v1/ask", content=content, headers={"Content-Type": "application/json"})
+    assert _failure(response)["message"] == message
 
 
 def test_a_body_that_does_not_say_how_long_it_is_is_limited_too(client: httpx.Client) -> None:
@@ -268,6 +281,9 @@ def test_an_address_that_is_too_long_is_refused(client: httpx.Client, length: in
         ("/api/v1/complete?txt=a", "there is no parameter 'txt'; did you mean text?"),
         ("/api/v1/parse?query=a/b&zz=1", "there is no parameter 'zz'; the parameters are query."),
         ("/api/v1/runs?run=run", "there is no parameter 'run'; this route has no parameters."),
+        ("/api/v1/map?rum=run", "there is no parameter 'rum'; did you mean run?"),
+        ("/sparql?qury=ASK{}", "there is no parameter 'qury'; did you mean query?"),
+        ("/sparql?query=ASK{}&Treshold=0.9", "there is no parameter 'Treshold'; did you mean threshold?"),
     ],
 )
 def test_a_parameter_that_does_not_exist_is_not_passed_over(client: httpx.Client, address: str, message: str) -> None:

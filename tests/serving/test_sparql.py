@@ -172,6 +172,8 @@ def test_what_is_refused(client: httpx.Client) -> None:
     assert "Update is not supported" in refused(400, **asked("DELETE WHERE { ?x :next ?y }"))
     assert "Update is not supported" in refused(400, method="POST", data={"update": "CLEAR ALL"})
     assert "query is missing" in refused(400, method="POST", data={"nothing": "1"})
+    assert "did you mean known?" in refused(422, method="POST", data={"query": NEXT, "knwon": "true"})
+    assert client.get("/sparql", params={"query": NEXT, "format": "json", "output": "x"}).status_code == 200
     assert "one graph" in refused(400, params={"query": NEXT, "default-graph-uri": "http://example.org/"})
     assert "16,384 at most" in refused(400, **asked(NEXT + " " * 20_000))
     assert "these are application/sparql-results+json, " in refused(406, **asked(NEXT), headers={"Accept": "image/png"})

@@ -108,6 +108,7 @@ def test_weights_of_another_run(refused: Callable[..., str], own_run: Path, tmp_
         (["--timeout", "nan"], "--timeout must be a number above zero."),
         (["--queue", 0], "--queue must be a number above zero."),
         (["--threads", -1], "--threads must be a number above zero."),
+        (["--threads", 100_000], "--threads must be at most 1024, not 100000."),
         (
             ["--allowed-host", "https://kg.example.org"],
             "--allowed-host is a name without scheme and port, such as kg.example.org; "
@@ -131,7 +132,7 @@ def test_keys_that_are_none(
         f"the API key in {file} cannot be read (No such file or directory); name a file that holds it."
     )
     file.write_text(" \n", encoding="utf-8")
-    empty = "is empty or holds spaces; write one word, of random letters at best."
+    empty = "is empty or holds spaces; write one word, preferably of random letters."
     assert refused(run, "--api-key-file", file) == f"the API key in {file} {empty}"
     monkeypatch.setenv("BLOCKHOLE_API_KEY", "")
     assert refused(run) == f"the API key in $BLOCKHOLE_API_KEY {empty}"

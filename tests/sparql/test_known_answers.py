@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from blockhole.answering.sparql.results import Solutions
 from tests.sparql.worlds import Oracle, Queries, rdf_engine, rows_of, same_bag
 from tests.sweep import WHOLE
 
@@ -97,3 +98,22 @@ def test_queries_of_every_kind(query: str) -> None:
         assert own is expected
     else:
         assert same_bag(own, expected)
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("REGEX(STR(?x), '(([a-z]|[a-z])*)*!')", False),  # by trying every way this would take longer than anyone waits
+        ("REGEX(STR(?x), '^(HTTP|URN):', 'i')", True),
+        ("REGEX(STR(?x), 'http.*(', 'q')", False),
+    ],
+)
+def test_patterns(call: str, expected: bool) -> None:
+    engine = rdf_engine(0)
+    query = f"SELECT ?x {{ ?x ex:r0 ?y FILTER({call}) }}"
+    every = engine.sparql("SELECT ?x { ?x ex:r0 ?y FILTER(isIRI(?x)) }", known=True)
+    found = engine.sparql(query.replace("FILTER(", "FILTER(isIRI(?x) && "), known=True)
+    assert isinstance(every, Solutions)
+    assert isinstance(found, Solutions)
+    assert len(every) > 0
+    assert len(found) == (len(every) if expected else 0)

@@ -36,6 +36,8 @@ ENGINE = rdf_engine(0)
         ("DESCRIBE ex:e0", "line 1, column 1: DESCRIBE is not supported; write SELECT, ASK or CONSTRUCT."),
         ("SELECT ?x { ?x ex:r0 ?y BIND(1 AS ?z) }", "line 1, column 25: BIND is not supported"),
         ("SELECT ?x { BIND(1 AS ?x) }", "line 1, column 13: BIND is not supported"),
+        ("SELECT ?x { ?x ex:r0 ?y FILTER(REGEX(STR(?x), 'e[')) }", "column 32: the pattern 'e[' of REGEX cannot"),
+        ("SELECT ?x { ?x ex:r0 ?y FILTER(REGEX(STR(?x), '(?=e)')) }", "column 32: the pattern '(?=e)' of REGEX cannot"),
         ("SELECT (SUM(?y) AS ?n) { ?x ex:r0 ?y }", "line 1, column 9: SUM is not supported; COUNT is."),
         ("SELECT (?x + 1 AS ?n) { ?x ex:r0 ?y }", "column 16: an expression in SELECT is not supported"),
         ("SELECT ?x (COUNT(*) AS ?n) { ?x ex:r0 ?y } GROUP BY ?x HAVING (?n > 1)", "HAVING is not supported"),

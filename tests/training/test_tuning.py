@@ -102,7 +102,9 @@ def test_data_that_cannot_be_searched_are_refused(tmp_path: Path) -> None:
     bare = DataSet("bare", replace(data.split, valid=data.split.valid[:0]))
     with pytest.raises(ConfigError, match=r"^bare has no validation facts to search by; split it"):
         tune(bare, tmp_path / "search")
-    with pytest.raises(ConfigError, match=r"^several workers read the data each for itself"):
+    with pytest.raises(ConfigError, match=r"^workers must be at most \d+ here, four for each core, not 100000\.$"):
+        tune("family", tmp_path / "search", workers=100_000)
+    with pytest.raises(ConfigError, match=r"^each of several workers reads the data for itself"):
         tune(data, tmp_path / "search", workers=2)
     (tmp_path / "letters").mkdir()
     (tmp_path / "letters" / "to whom").write_text("…", encoding="utf-8")

@@ -13,7 +13,7 @@ from blockhole.answering.answers import Status
 from blockhole.answering.engine import Engine, open_engine
 from blockhole.answering.search import UNLIMITED, Deadline
 from blockhole.answering.vectors import Floats, norms
-from blockhole.errors import ConfigError, Count, checked
+from blockhole.errors import ConfigError, Count, checked, grouped
 from blockhole.files.tables import Listed
 from blockhole.queries.language import Hop, encode_entity
 from blockhole.queries.plans import Plan
@@ -64,7 +64,7 @@ def paths(
     a calibration there are only known paths.
     """
     if not 1 <= max_length <= LONGEST:
-        raise ConfigError(f"the longest path may have 1 to {LONGEST} hops, not {max_length}.")
+        raise ConfigError(f"the longest path may have 1 to {LONGEST} hops, not {grouped(max_length)}.")
     engine = open_engine(run)
     graph = engine.graph
     start, goal = (encode_entity(name, graph.entities, graph.relations) for name in (source, target))

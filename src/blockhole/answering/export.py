@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from blockhole.answering.engine import Engine, check_top
+from blockhole.answering.index import faiss_for, write_faiss
 from blockhole.answering.vectors import Vectors
 from blockhole.errors import Count, ExportError, MissingExtra, UnknownName, checked
 from blockhole.graph.vocabulary import Vocabulary
@@ -119,14 +120,9 @@ def _write_parquet(engine: Engine, vectors: NDArray[np.float32], path: Path) -> 
 
 def _write_faiss(vectors: NDArray[np.float32], path: Path) -> None:
     """A flat index for inner products; its ids are those of the run's vocabulary."""
-    try:
-        import faiss
-    except ImportError:
-        raise MissingExtra("exporting to faiss", "faiss") from None
-
-    index: Any = faiss.IndexFlatIP(vectors.shape[1])
+    index = faiss_for("exporting to faiss").IndexFlatIP(vectors.shape[1])
     index.add(np.ascontiguousarray(vectors))
-    faiss.write_index(index, str(path))
+    write_faiss(index, path)
 
 
 # PostgreSQL with pgvector
@@ -190,7 +186,10 @@ def export_postgres(engine: Engine, address: str, table: str = TABLE, partitions
     vectors = engine.candidates
     _refuse_unwalkable(engine)
     if vectors.shape[1] > _WIDEST:
-        raise ExportError(f"pgvector holds vectors of {_WIDEST:,} numbers at most; these have {vectors.shape[1]:,}.")
+        raise ExportError(
+            f"pgvector holds vectors of {_WIDEST:,} numbers at most, and these have {vectors.shape[1]:,}; "
+            "export to a file, or train a narrower model."
+        )
     with connected(address, "the database refused the export ({}); it is as it was before.") as connection:
         from pgvector.psycopg import register_vector
         from psycopg.sql import SQL, Identifier

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from math import log2, sqrt
 from pathlib import Path
 from shlex import quote
@@ -100,7 +101,7 @@ class ApproximateIndex:
 
     def save(self, path: Path) -> None:
         """Write the index."""
-        _faiss().write_index(self._index, str(path))
+        write_faiss(self._index, path)
 
     def shortlists(self, queries: Floats, count: int, candidates: NDArray[np.int32] | None = None) -> NDArray[np.int64]:
         """About the `count` best of `candidates` (None: of all) for each query: [N, width] float64 → [N, count].
@@ -155,12 +156,22 @@ def _exact_tops(vectors: Table, queries: Floats) -> list[NDArray[np.intp]]:
 _PART = 2**14
 
 
-def _faiss() -> Any:
+def faiss_for(feature: str) -> Any:
+    """The library, or the sentence that says how to get it."""
     try:
         import faiss
     except ImportError:
-        raise MissingExtra("an approximate index", "faiss") from None
+        raise MissingExtra(feature, "faiss") from None
     return faiss
+
+
+_faiss = partial(faiss_for, "an approximate index")
+
+
+def write_faiss(index: Any, path: Path) -> None:
+    """Write an index of faiss, whose own files do not tell when their last bytes find no room."""
+    with path.open("wb") as file:
+        _faiss().write_index(index, _faiss().PyCallbackIOWriter(file.write))
 
 
 # The index in a run's folder: built once, mapped by every process that asks

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockhole.answering.vectors import Vectors
-from blockhole.errors import ConfigError, RunError
+from blockhole.errors import ConfigError, RunError, grouped
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.machine import memory_bytes
 from blockhole.models.blocks import BLOCK_MODELS
@@ -164,14 +164,11 @@ def _no_rules() -> Mined:
 
 def _check_length(bodies: Bodies, length: int) -> None:
     """Refuse, before anything is compared, bodies that cannot be counted or that memory does not hold."""
-    if length < 1:
-        raise ConfigError(f"max_length must be the number of relations in a body, 1 to {LONGEST}, not {length}.")
-    most = 0 if length == 1 else bodies.most_bodies(length)
-    if length > LONGEST:
+    if not 1 <= length <= LONGEST:
         raise ConfigError(
-            f"there are up to {most:,} bodies of {length} relations, and of {LONGEST} at most they can be counted; "
-            f"ask for max_length {LONGEST}."
+            f"max_length must be the number of relations in a body, 1 to {LONGEST}, not {grouped(length)}."
         )
+    most = 0 if length == 1 else bodies.most_bodies(length)
     if most * _BYTES > memory_bytes():
         raise ConfigError(
             f"there are up to {most:,} bodies of {length} relations, {most * _BYTES / 1e9:,.1f} GB, more than memory "
@@ -272,8 +269,8 @@ class Matrices:
         if geometry is None or stored is None:
             names = ", ".join(sorted(BLOCK_MODELS))
             raise RunError(
-                f"rules are found by products of relations that are matrices, as of {names}; the relations of "
-                f"{vectors.settings.name} are not: train one of these."
+                f"rules need relations that are matrices, as those of {names} are and those of "
+                f"{vectors.settings.name} are not; train one of these models."
             )
         plain = _complex(stored, geometry.parts).transpose(0, 3, 1, 2)
         rows = vectors.entity.reshape(-1, *geometry.entity_shape)

@@ -127,7 +127,9 @@ def _named_head(head: str, graph: KnowledgeGraph) -> int:
     relation = encode_hop(head, graph.relations)
     if relation >= graph.num_relations:
         name, _ = graph.relation_name(relation)
-        raise ConfigError(f"rules have named relations as heads; ask for {name}, and read its rules backwards.")
+        raise ConfigError(
+            f"the head of a rule is a relation, not its inverse; ask for {name}, and read its rules backwards."
+        )
     return relation
 
 

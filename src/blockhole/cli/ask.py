@@ -336,11 +336,11 @@ def _query_text(query: str) -> str:
     from blockhole.errors import DataError, quoted, why
 
     if query == "-":
-        return typer.get_text_stream("stdin").read()
+        return typer.get_text_stream("stdin").read().removeprefix("\ufeff")
     if "{" in query:
         return query
     try:
-        return Path(query).read_text(encoding="utf-8")
+        return Path(query).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as failure:
         reason = failure.strerror if isinstance(failure, OSError) else why(failure)
         raise DataError(

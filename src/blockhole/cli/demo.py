@@ -68,25 +68,23 @@ def demo(
 
 def _train(family: DataSet, name: str, folder: Path, seed: int) -> Run:
     """Train beside `folder` and move the run there when it is whole, so that no half of one is ever in its place."""
-    from tempfile import TemporaryDirectory
-
     from blockhole.cli.progress import TrainingBar
+    from blockhole.errors import RunError
+    from blockhole.saving import replacing_folder
 
     stderr().print(f"training {name} on the royal family …")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=".demo-", dir=folder.parent) as temporary:
-        made = Path(temporary) / name
-        with TrainingBar() as bar:
-            settings = {**MODELS[name], "training.seed": seed}
-            run = blockhole.train(family, settings=settings, out=made, progress=bar)
+    with replacing_folder(folder) as made:
+        try:
+            with TrainingBar() as bar:
+                settings = {**MODELS[name], "training.seed": seed}
+                run = blockhole.train(family, settings=settings, out=made, progress=bar)
+        except RunError as failure:  # people know the folder that they named, not the one beside it
+            raise RunError(str(failure).replace(str(made), str(folder))) from failure
         if not run.complete:
             typer.echo("interrupted; start the demo again when you have two minutes.", err=True)
             raise typer.Exit(1)
         (made / MARK).write_text(json_format.dumps(_digests(made), indent=1) + "\n", encoding="utf-8")
         check_replaceable(folder)
-        if folder.exists():
-            shutil.rmtree(folder)
-        made.rename(folder)
     return blockhole.Run.open(folder)
 
 

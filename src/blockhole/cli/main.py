@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from inspect import cleandoc
 from typing import Annotated, Any, TextIO, final
 
 import typer
@@ -73,6 +75,19 @@ def _ought_to_be(cause: Any) -> str | None:
 app = typer.Typer(name="blockhole", cls=Verbs, no_args_is_help=True, add_completion=False)
 for chapter in (demo, data, train, tune, measure, ask, review, serve, export):
     app.add_typer(chapter.app)
+
+
+def _fill_lines(app: typer.Typer) -> None:
+    """Let paragraphs of help fill the window: Typer would break their lines where the source does."""
+    for group in app.registered_groups:
+        if group.typer_instance is not None:
+            _fill_lines(group.typer_instance)
+    for verb in app.registered_commands:
+        paragraphs = cleandoc(verb.help or (verb.callback and verb.callback.__doc__) or "").split("\n\n")
+        verb.help = "\n\n".join(" ".join(each.split()) for each in paragraphs)
+
+
+_fill_lines(app)
 
 
 def _print_version(wanted: bool) -> None:
@@ -154,21 +169,28 @@ def main(arguments: list[str] | None = None) -> None:
 
 def run(app: Callable[..., object], arguments: list[str], name: str) -> None:
     """Run a Typer application under `name`; a failure that the user can act on ends it with one line and status 1."""
-    from blockhole.errors import BlockholeError, FailedElsewhere, too_long_a_name
+    from blockhole.errors import BlockholeError, FailedElsewhere
 
     try:
         with _plain_warnings(), _plain_notes():
-            app(arguments, prog_name=name)
+            try:
+                app(arguments, prog_name=name)
+            finally:
+                sys.stdout.flush()  # what has no room on its disk is said now, not after the end
     except FailedElsewhere:
         sys.exit(1)
     except BlockholeError as failure:
         sys.stderr.write(f"error: {failure}\n")
         sys.exit(1)
     except OSError as failure:
-        refusal = too_long_a_name(failure)
+        from blockhole.saving import system_failure
+
+        refusal = system_failure(failure)
         if refusal is None:
             raise
         sys.stderr.write(f"error: {refusal}\n")
+        if failure.filename is None:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # which is flushed once more at the end
         sys.exit(1)
     except (MemoryError, RuntimeError) as failure:
         from blockhole.machine import explain_out_of_memory

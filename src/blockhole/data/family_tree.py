@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockhole.data.edge_split import check_shares, split_edges
-from blockhole.errors import DataError
+from blockhole.errors import DataError, grouped
 from blockhole.graph.knowledge_graph import SplitGraph
 from blockhole.graph.vocabulary import Vocabulary
 
@@ -113,7 +113,7 @@ def generate_family(people: int, seed: int, *, valid: float = 0.075, test: float
     """
     if not MIN_PEOPLE <= people <= MAX_PEOPLE:
         raise DataError(
-            f"a family tree of {people} people cannot be made; ask for {MIN_PEOPLE} to {MAX_PEOPLE} people."
+            f"a family tree of {grouped(people)} people cannot be made; ask for {MIN_PEOPLE} to {MAX_PEOPLE:,}."
         )
     if seed < 0:
         raise DataError(f"the seed of a family tree cannot be {seed}; give a whole number of at least 0.")

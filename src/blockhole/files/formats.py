@@ -296,7 +296,7 @@ def read_prefixes(folder: Path) -> dict[str, str]:
     if not path.is_file():
         return {}
     try:
-        prefixes = parse_json(path.read_text(encoding="utf-8"))
+        prefixes = parse_json(path.read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError):
         prefixes = None
     if not isinstance(prefixes, dict) or not all(isinstance(iri, str) for iri in prefixes.values()):

@@ -172,6 +172,8 @@ class StoredNames(Sequence[str]):
                 column = pl.read_parquet(self._path, columns=["name"])["name"]
         except (OSError, pl.exceptions.PolarsError) as failure:
             raise DataError(f"{self._path}: cannot be read ({why(failure)}); pack the graph again.") from None
+        if column.dtype != pl.String or column.null_count():
+            raise DataError(f"{self._path}: holds names that are not text; pack the graph again.")
         if len(column) != self._count:
             raise DataError(
                 f"{self._path}: holds {counted(len(column), 'name')}, not {self._count:,}; pack the graph again."

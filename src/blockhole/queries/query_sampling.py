@@ -73,8 +73,8 @@ def sample_from_split(
     queries = QuerySet(f"sampled-{which}", found, which)
     if not len(queries):
         raise DataError(
-            f"{name} has no {which} queries of the types asked for that have hard answers, and {max_answers:,} at "
-            "most; ask for other types, or allow more answers."
+            f"{name} has no {which} queries of the types asked for that have hard answers, at most "
+            f"{max_answers:,} of them; ask for other types, or allow more answers."
         )
     _warn_of_few(queries, found, count, name)
     return queries

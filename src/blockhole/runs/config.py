@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from blockhole.compiled import MAX_THREADS
 from blockhole.errors import ConfigError, ought_to_be, quoted
 from blockhole.models.blocks import BLOCK_MODELS
 from blockhole.models.catalogue import MODELS, ModelSettings, find_model
@@ -25,10 +26,6 @@ Metric = Literal["mq", "mrr", "likelihood", "accuracy"]
 
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-
-
-MAX_THREADS = 1024
-"""More than any machine has cores; a system that is asked for many more ends the process."""
 
 
 class Section(BaseModel):
@@ -379,9 +376,11 @@ def read_config_file(path: Path) -> Settings:
             raise ConfigError(
                 f"the config file {path} is larger than {MOST_BYTES // 1024} KB; name a file of settings."
             )
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except OSError as failure:
-        raise ConfigError(f"cannot read the config file {path}: {failure.strerror}.") from None
+        raise ConfigError(
+            f"cannot read the config file {path} ({failure.strerror}); name a file of settings."
+        ) from None
     except UnicodeDecodeError:
         raise ConfigError(f"the config file {path} is not UTF-8 text; save it as UTF-8.") from None
     try:

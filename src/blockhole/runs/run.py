@@ -24,6 +24,7 @@ from blockhole.errors import (
     checked,
     counted,
     html_table,
+    note,
     quoted,
 )
 from blockhole.graph.knowledge_graph import KnowledgeGraph
@@ -252,8 +253,8 @@ def resumed_config(folder: Path, asked: Mapping[str, Any]) -> TrainConfig:
     """The settings of the run in `folder`, with those asked for over them where a run may change them on its way."""
     if (folder / PARTS).exists():
         raise RunError(
-            f"{folder} was made of other runs and has no optimizer to go on with; "
-            f"resume the runs that its {PARTS} names, and merge or compress them again."
+            f"{folder} was made from what its {PARTS} names and has no optimizer to go on with; "
+            "resume that, and merge or compress again."
         )
     saved = read_config(folder)
     config = validate(overlay(saved.model_dump(mode="json"), asked))
@@ -273,6 +274,8 @@ def resumed_config(folder: Path, asked: Mapping[str, Any]) -> TrainConfig:
             stacklevel=4,
         )
         config = validate(overlay(config.model_dump(mode="json"), {"training": {"epochs": done}}))
+    elif epochs == done:
+        note(f"{folder} has its {counted(done, 'epoch')} already; ask for more than {done} to go on.")
     return config
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
 from blockhole.errors import DamagedRun, DataError
@@ -11,7 +13,7 @@ from blockhole.packed.folder import is_packed, read_packed, read_sums
 from blockhole.runs.checkpoint import load_checkpoint, read_record
 from blockhole.runs.folder import NEXT
 from blockhole.runs.run import Run, is_run
-from blockhole.saving import SUM, is_intact, kept_sum, read_json
+from blockhole.saving import SEAL, SUM, is_intact, kept_sum, read_json, read_sealed
 
 Verified = dict[str, Literal["intact", "no sum kept"]]
 """File → what is known of it."""
@@ -36,7 +38,7 @@ def verify(place: Path) -> Verified:
         Run.open(place)  # says what is there instead
     record = read_record(place)
     kept = {name: record.sha256.get(name) for name in (*record.files, *record.sha256)}
-    found = _checked(place, kept | _beside(place))
+    found = _checked(place, kept | _beside(place), _sealed(place))
     run = Run.open(place)
     _ = run.model, run.graph, load_checkpoint(place)  # each refuses what does not fit
     return found
@@ -53,14 +55,29 @@ def _beside(folder: Path) -> dict[str, str | None]:
     return sums
 
 
-def _checked(folder: Path, sums: dict[str, str | None]) -> Verified:
+def _sealed(folder: Path) -> dict[str, bool]:
+    """The JSON files of a run that hold a sum of their own content, or no JSON any more: whether each is intact."""
+    found = {}
+    for path in sorted(folder.glob("*.json")):
+        try:
+            if isinstance(stored := read_json(path), dict) and SEAL in stored:
+                read_sealed(path)
+                found[path.name] = True
+        except ValueError:
+            found[path.name] = False
+    return found
+
+
+def _checked(folder: Path, sums: dict[str, str | None], seals: Mapping[str, bool] = MappingProxyType({})) -> Verified:
     damaged = [name for name, sha256 in sums.items() if not _is_whole(folder / name, sha256)]
+    damaged += [name for name, intact in seals.items() if not intact]
     if damaged:
         raise DamagedRun(
             f"{folder}: {', '.join(damaged)} {'is' if len(damaged) == 1 else 'are'} damaged, not the bytes that were "
             "written; restore from a copy, or make it again."
         )
-    return {name: "intact" if sha256 is not None else "no sum kept" for name, sha256 in sums.items()}
+    found: Verified = {name: "intact" if sha256 is not None else "no sum kept" for name, sha256 in sums.items()}
+    return found | dict.fromkeys(seals, "intact")
 
 
 def _is_whole(path: Path, sha256: str | None) -> bool:

@@ -8,17 +8,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, final
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, final
 
 from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp.types import ToolAnnotations
-from pydantic import BaseModel, ConfigDict, Field
+from mcp.types import CallToolResult, InputRequiredResult, ToolAnnotations
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from blockhole import __version__
 from blockhole.answering.answers import Status
 from blockhole.answering.proofs import in_words
+from blockhole.errors import nearest_or_all, ought_to_be, quoted
 from blockhole.serving.observing import Metrics
 from blockhole.serving.schemas import AskBody, CheckBody, ExplainBody, PathsBody, Refusal
 from blockhole.serving.served_runs import ServedRun, ServedRuns, names_of
@@ -152,11 +154,33 @@ class Connections(_Reply):
     paths: tuple[Connected, ...]
 
 
+@final
+class AgentServer(MCPServer[None]):
+    """Says in our words what is wrong with the arguments of a tool, and passes over none that it does not have."""
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        """See MCPServer."""
+        known = [
+            key for tool in await self.list_tools() if tool.name == name for key in tool.input_schema["properties"]
+        ]
+        if known and (unknown := [key for key in arguments if key not in known]):
+            advice = nearest_or_all(unknown[0], known, "the arguments are")
+            raise ToolError(f"there is no argument {quoted(unknown[0])}; {advice}")
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as failure:
+            if not isinstance(failure.__cause__, ValidationError):
+                raise
+            fault = failure.__cause__.errors()[0]
+            wanted = "is missing; the tool needs it" if fault["type"] == "missing" else f"must be {ought_to_be(fault)}"
+            raise ToolError(f"{fault['loc'][0]} {wanted}.") from None
+
+
 def agent_server(runs: ServedRuns, service: Service) -> MCPServer[None]:
     """The tools over runs that are served."""
-    server: MCPServer[None] = MCPServer(
-        "blockhole", version=__version__, instructions=_INSTRUCTIONS, log_level="WARNING"
-    )
+    server = AgentServer("blockhole", version=__version__, instructions=_INSTRUCTIONS, log_level="WARNING")
     tools = _Tools(runs, service)
     for tool in (
         tools.search_entities,

@@ -42,6 +42,7 @@ from blockhole.serving.protocol import (
     asked_in_body,
     described,
     refuse_data_sets,
+    refuse_misspelt,
     results_in,
 )
 from blockhole.serving.schemas import (
@@ -92,16 +93,14 @@ class State:
 
     async def reload(self, name: str) -> RunReport:
         """Load a run's folder anew; the log says where it lies, the response only its name."""
-        folder = self.runs.find(name).folder
+        run = self.runs.find(name)
         try:
             with refusing({"run": name}):
                 report = (await self.runs.reload(name)).report
         except Refusal as refusal:
             self.metrics.count_reload(name, succeeded=False)
             log(logging.ERROR, "reload failed", run=name, reason=refusal.problem.message)
-            message = refusal.problem.message.replace(str(folder.resolve()), name).replace(str(folder), name)
-            problem = refusal.problem.model_copy(update={"message": message})
-            raise Refusal(refusal.status, problem, refusal.headers) from None
+            raise run.refusal(refusal) from None
         self.metrics.count_reload(name, succeeded=True)
         log(logging.INFO, "reloaded", run=name, epochs=report.epochs)
         return report
@@ -138,7 +137,8 @@ def build_app(state: State, settings: ServerSettings, host: str = "localhost") -
     add_explorer(app)
     app.openapi = partial(_described, app)  # type: ignore[method-assign]
     if find_spec("mcp") is not None:
-        app.router.routes.append(Route(_AGENTS, agents, include_in_schema=False))
+        # Answers come with their questions: a GET would hold a connection open for news that never come.
+        app.router.routes.append(Route(_AGENTS, agents, methods=["POST"], include_in_schema=False))
     key = None if settings.api_key is None else ApiKey(settings.api_key)
     questions = _Questions(_packed(app), state)
     hosts, callers = Hosts(host, settings.allowed_hosts), Callers(settings.per_caller)
@@ -224,10 +224,13 @@ async def _state(request: Request) -> State:
 
 async def _check_parameters(request: Request) -> None:
     """Refuse a parameter that the route does not have; to pass over it would answer another question than was meant."""
-    route = request.scope["route"]
-    if not request.scope["path"].startswith("/api/"):
+    route, path = request.scope["route"], request.scope["path"]
+    if not path.startswith(("/api/", "/sparql")):
         return  # what looks after servers adds its own, to /healthz and /metrics
     known = [parameter.alias for parameter in route.dependant.query_params]
+    if path == "/sparql":  # clients add their own here, such as format and output
+        refuse_misspelt(request.query_params)
+        return
     for name in request.query_params:
         if name not in known:
             raise _unknown_field(name, known, "parameter")
@@ -668,6 +671,7 @@ async def _refused(request: Request, failure: Exception) -> Response:
 
 
 _NOT_JSON = "the body is not JSON; send an object."
+_TOO_MANY_DIGITS = "a number in the body has thousands of digits; send a smaller one."
 
 
 async def _invalid(request: Request, failure: Exception) -> Response:
@@ -700,7 +704,7 @@ def _sentence(field: str, fault: dict[str, Any]) -> str:
         case "string_too_long":
             return f"{field} may have {fault['ctx']['max_length']:,} characters at most."
         case "literal_error":
-            return f"{field} is {fault['ctx']['expected']}."
+            return f"{field} must be {fault['ctx']['expected']}."
         case _:
             return f"{field} must be {ought_to_be(fault)}."
 
@@ -725,7 +729,7 @@ async def _http_failure(request: Request, failure: Exception) -> Response:
     if failure.status_code == 413:
         return _respond(request, too_large())
     kind, message = {
-        400: ("malformed", _NOT_JSON),
+        400: ("malformed", _TOO_MANY_DIGITS if "digits" in str(failure.__cause__) else _NOT_JSON),
         404: ("not_found", f"there is nothing at {request.url.path[:100]}; the routes are in /openapi.json."),
         405: ("method_not_allowed", f"{request.state.method} is not possible here; the routes are in /openapi.json."),
     }.get(failure.status_code, ("invalid", HTTPStatus(failure.status_code).phrase))

@@ -19,7 +19,6 @@ from pydantic_core import to_json
 from blockhole.answering.overview import entity_types, most_connected
 from blockhole.errors import BlockholeError
 from blockhole.queries.plans import Plan
-from blockhole.runs.checkpoint import weights_id
 from blockhole.runs.folder import replacing_next
 from blockhole.runs.run import Run
 from blockhole.saving import read_sealed, sealed
@@ -109,6 +108,7 @@ class _Job(Generic[Report]):
         try:
             self.report = work(self._progress)
         except (BlockholeError, OSError) as failure:
+            log(logging.WARNING, "picture failed", reason=str(failure))
             self.report = missing(str(failure).partition("\n")[0])
         except Exception as bug:
             log(logging.ERROR, "picture failed", reason=repr(bug))
@@ -133,7 +133,7 @@ class Pictures:
             run,
             MAP,
             lambda progress: _kept_or(run, MAP, MapReport, lambda: draw_map(run, progress, self._ended)),
-            lambda why: MapReport("missing", 0.0, message=why),
+            lambda why: MapReport("missing", 0.0, message=run.named(why)),
         )
         report: MapReport | None = job.report
         return MapReport("making", round(job.done, 3)) if report is None else report
@@ -144,7 +144,7 @@ class Pictures:
             run,
             VALIDATION,
             lambda progress: _kept_or(run, VALIDATION, ValidationReport, lambda: measure_validation(run, progress)),
-            lambda why: ValidationReport("missing", 0.0, message=why),
+            lambda why: ValidationReport("missing", 0.0, message=run.named(why)),
         )
         report: ValidationReport | None = job.report
         return ValidationReport("making", round(job.done, 3)) if report is None else report
@@ -156,7 +156,7 @@ class Pictures:
     def _job(
         self, run: ServedRun, kind: str, work: Callable[[Progress], Report], missing: Callable[[str], Report]
     ) -> _Job[Report]:
-        key = (run.name, run.report.loaded, kind)
+        key = (run.name, run.report.loaded + run.weights, kind)
         with self._lock:
             if key not in self._jobs:
                 self._jobs = {each: job for each, job in self._jobs.items() if (each[0], each[2]) != (run.name, kind)}
@@ -168,13 +168,13 @@ def _kept_or(run: ServedRun, name: str, kind: type[Report], make: Callable[[], R
     """What was kept of these weights, or what `make` makes, which is kept in the run's folder where it can be."""
     with suppress(OSError, ValueError, BlockholeError):  # a file that is damaged is made again
         stored = read_sealed(run.folder / name)
-        if isinstance(stored, dict) and stored.get("weights") == weights_id(run.folder):
-            return TypeAdapter(kind).validate_python(stored["content"])
+        if isinstance(stored, dict) and stored.get("weights") == run.weights:
+            return TypeAdapter(kind).validate_python(stored.get("content"))
     report = make()
     if report.state == "ready":
         with suppress(OSError, BlockholeError), replacing_next(run.folder / name) as unfinished:
             content = json.loads(to_json(report))
-            unfinished.write_text(sealed({"weights": weights_id(run.folder), "content": content}), encoding="utf-8")
+            unfinished.write_text(sealed({"weights": run.weights, "content": content}), encoding="utf-8")
     return report
 
 

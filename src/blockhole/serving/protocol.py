@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import get_args
 from urllib.parse import parse_qsl
 
@@ -51,6 +52,7 @@ async def asked_in_body(request: Request, otherwise: SparqlQuestion) -> SparqlQu
     except ValueError:
         raise _malformed(f"a form may have {_MOST_FIELDS} fields at most.") from None
     refuse_data_sets(form)
+    refuse_misspelt(form)
     if "query" not in form:
         if "update" in form:
             raise _malformed("SPARQL Update is not supported: a run is read, never changed.")
@@ -60,7 +62,7 @@ async def asked_in_body(request: Request, otherwise: SparqlQuestion) -> SparqlQu
         raise _invalid("known", "known must be true or false.")
     candidates = form.get("candidates", otherwise.candidates)
     if candidates not in get_args(Candidates):
-        raise _invalid("candidates", "candidates is 'typed' or 'all'.")
+        raise _invalid("candidates", "candidates must be 'typed' or 'all'.")
     threshold, run = _threshold(form, otherwise.threshold), form.get("run", otherwise.run)
     return SparqlQuestion(form["query"], known, threshold, "all" if candidates == "all" else "typed", run)
 
@@ -86,6 +88,17 @@ def refuse_data_sets(parameters: Mapping[str, str]) -> None:
         if name in parameters:
             problem = Problem(kind="sparql", message=f"there is one graph; leave out {name}.", place=Place(field=name))
             raise Refusal(400, problem)
+
+
+_PARAMETERS = ("query", "known", "threshold", "candidates", "run")
+
+
+def refuse_misspelt(parameters: Iterable[str]) -> None:
+    """Refuse a parameter that is like one of ours, and pass over what else clients send, such as their `format`."""
+    for name in parameters:
+        near = get_close_matches(name.lower(), _PARAMETERS, n=1, cutoff=0.75)
+        if near and name not in _PARAMETERS:
+            raise _invalid(name, f"there is no parameter {quoted(name)}; did you mean {near[0]}?")
 
 
 def _malformed(message: str) -> Refusal:

@@ -15,7 +15,7 @@ from blockhole.errors import ConfigError, quoted
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import NameIndex
 from blockhole.queries.language import Hop, Query, encode_tree, find_plan, parse
-from blockhole.runs.checkpoint import map_best_weights
+from blockhole.runs.checkpoint import map_best_weights, weights_id
 from blockhole.runs.run import Run
 from blockhole.serving.schemas import (
     Example,
@@ -40,11 +40,12 @@ class ServedRun:
     entities: NameIndex
     following: NextRelations
     report: RunReport
+    weights: str
 
     @classmethod
     def load(cls, name: str, folder: Path) -> ServedRun:
         """The run in `folder`, in memory, whatever becomes of its files; its first question is as fast as others."""
-        run = Run.open(folder)
+        run, weights = Run.open(folder), weights_id(folder)
         engine = Engine.open(run, in_memory=True)
         following = NextRelations(engine.known)
         following.anywhere()
@@ -66,7 +67,19 @@ class ServedRun:
             example=None if example is None else str(example),
             examples=tuple(examples),
         )
-        return cls(name, folder, engine, NameIndex(engine.graph.entities.names), following, report)
+        return cls(name, folder, engine, NameIndex(engine.graph.entities.names), following, report, weights)
+
+    def named(self, message: str) -> str:
+        """A message with the run's name for its folder: where it lies on the server is nobody's business."""
+        places = (str(self.folder.resolve()), str(self.folder.absolute()), str(self.folder))
+        for place in places:
+            message = message.replace(place, self.name) if "/" in place else message
+        return message
+
+    def refusal(self, refusal: Refusal) -> Refusal:
+        """A refusal for something about the run's folder, as strangers may read it."""
+        problem = refusal.problem.model_copy(update={"message": self.named(refusal.problem.message)})
+        return Refusal(refusal.status, problem, refusal.headers)
 
 
 def run_page(run: ServedRun) -> RunPage:

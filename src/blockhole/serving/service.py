@@ -20,7 +20,7 @@ from blockhole.answering.proofs import Explanation, explain
 from blockhole.answering.search import Deadline
 from blockhole.answering.sparql.results import Solutions, Statements, Truth
 from blockhole.answering.sparql.writing import as_sparql, from_sparql
-from blockhole.errors import ConfigError, QueryError, RunError
+from blockhole.errors import ConfigError, QueryError, RunError, grouped
 from blockhole.files.tables import write_rows
 from blockhole.queries.language import Query, encode_entity, encode_hop, parse, pieces
 from blockhole.serving.lanes import Batcher, Lane
@@ -258,8 +258,11 @@ class Service:
 
     async def run_page(self, run: ServedRun) -> RunPage:
         """What a run is, and how it was trained."""
-        with refusing({"run": run.name}):
-            return await self._lanes["short"].run(partial(run_page, run))
+        try:
+            with refusing({"run": run.name}):
+                return await self._lanes["short"].run(partial(run_page, run))
+        except Refusal as refusal:
+            raise run.refusal(refusal) from None
 
     # Queries that are being typed.
 
@@ -345,16 +348,16 @@ def _check_top(top: int, most: int) -> None:
     with refusing({}, setting="top"):
         check_top(top)
         if top > most:
-            raise ConfigError(f"top may be {most:,} at most here; it cannot be {top:,}.")
+            raise ConfigError(f"top may be {most:,} at most here; it cannot be {grouped(top)}.")
 
 
 def _check_offset(offset: int) -> None:
     if not 0 <= offset < 2**31:
         with refusing({}, setting="offset"):
-            raise ConfigError(f"offset is a place in a list, at least 0; it cannot be {offset}.")
+            raise ConfigError(f"offset is a place in a list, at least 0; it cannot be {grouped(offset)}.")
 
 
 def _check_limit(limit: int, most: int) -> None:
     with refusing({}, setting="limit"):
         if not 1 <= limit <= most:
-            raise ConfigError(f"limit is a number from 1 to {most:,}; it cannot be {limit}.")
+            raise ConfigError(f"limit is a number from 1 to {most:,}; it cannot be {grouped(limit)}.")

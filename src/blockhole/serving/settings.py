@@ -8,7 +8,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import final
 
-from blockhole.compiled import available_threads
+from blockhole.compiled import MAX_THREADS, available_threads
 from blockhole.errors import ConfigError, quoted
 from blockhole.queries.language import MAX_HOPS
 
@@ -61,6 +61,8 @@ class ServerSettings:
         for name, value in (("--timeout", self.timeout), ("--queue", self.queue), ("--threads", self.threads)):
             if not value > 0:
                 raise ConfigError(f"{name} must be a number above zero.")
+        if self.threads > MAX_THREADS:
+            raise ConfigError(f"--threads must be at most {MAX_THREADS}, not {quoted(self.threads)}.")
         if self.per_caller is not None and self.per_caller < 1:
             raise ConfigError("--per-caller must be a number above zero.")
         for host in self.allowed_hosts:
@@ -87,7 +89,7 @@ class ServerSettings:
 def read_key(path: Path) -> str:
     """The API key in a file."""
     try:
-        key = path.read_text(encoding="utf-8").strip()
+        key = path.read_text(encoding="utf-8-sig").strip()
     except (OSError, UnicodeDecodeError) as failure:
         reason = failure.strerror if isinstance(failure, OSError) else "it is not text in UTF-8"
         raise ConfigError(f"the API key in {path} cannot be read ({reason}); name a file that holds it.") from None
@@ -98,6 +100,6 @@ def check_key(key: str, where: str) -> str:
     """Refuse a key that would let anybody in, or nobody."""
     if not key or not key.isprintable() or " " in key:
         raise ConfigError(
-            f"the API key in {where} is empty or holds spaces; write one word, of random letters at best."
+            f"the API key in {where} is empty or holds spaces; write one word, preferably of random letters."
         )
     return key

@@ -124,7 +124,7 @@ class _Answer:
 
     def _filtered(self, rows: Table) -> Table:
         for condition in self._request.final:
-            rows = rows.take(holds(condition, rows, self._terms))
+            rows = rows.take(holds(condition, rows, self._terms, self._wishes.deadline))
         return rows
 
     def _predicted(self, known: Table, needed: tuple[str, ...], wanted: int | None) -> tuple[Table, Table]:
@@ -167,7 +167,7 @@ class _Answer:
             return self._matcher.likely(self._request.where, floor, needed)
         found = single.likely(floor)
         for condition in self._conditions()[1]:
-            found = found.take(holds(condition, found, self._terms))
+            found = found.take(holds(condition, found, self._terms, self._wishes.deadline))
         return found
 
     def _conditions(self) -> tuple[Pattern, list[Expression]]:
@@ -302,7 +302,7 @@ class _Answer:
         """The order that the query wants; rows that are equal in it stay as they are."""
         order = list(range(len(rows)))
         for condition in reversed(self._request.order):
-            value = values(condition.by, rows, self._terms)
+            value = values(condition.by, rows, self._terms, self._wishes.deadline)
             key = cmp_to_key(_compared)
             order.sort(key=lambda row: key(value[row]), reverse=condition.descending)
         return np.array(order, dtype=np.int64)

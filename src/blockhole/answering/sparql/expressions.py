@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from blockhole.answering.search import Deadline
 from blockhole.answering.sparql.patterns import PROBABILITY, STATUS, Expression
 from blockhole.answering.sparql.tables import UNBOUND, Mask, Table, keys
 from blockhole.answering.sparql.terms import Terms
@@ -14,17 +15,17 @@ if TYPE_CHECKING:
     from rdflib.term import Node
 
 
-def holds(expression: Expression, table: Table, terms: Terms) -> Mask:
+def holds(expression: Expression, table: Table, terms: Terms, deadline: Deadline) -> Mask:
     """Where an expression is true: [N]. An error is not."""
-    return np.array(_computed(expression, table, terms, _truth), dtype=bool)
+    return np.array(_computed(expression, table, terms, deadline, _truth), dtype=bool)
 
 
-def values(expression: Expression, table: Table, terms: Terms) -> list[Any]:
+def values(expression: Expression, table: Table, terms: Terms, deadline: Deadline) -> list[Any]:
     """What an expression is in each row, as something that sorts as SPARQL orders terms."""
-    return _computed(expression, table, terms, _sortable)
+    return _computed(expression, table, terms, deadline, _sortable)
 
 
-def _computed(expression: Expression, table: Table, terms: Terms, compute: Any) -> list[Any]:
+def _computed(expression: Expression, table: Table, terms: Terms, deadline: Deadline, compute: Any) -> list[Any]:
     from rdflib.plugins.sparql.sparql import FrozenBindings, QueryContext
     from rdflib.term import Literal, Variable
 
@@ -40,6 +41,7 @@ def _computed(expression: Expression, table: Table, terms: Terms, compute: Any) 
     context = QueryContext(initBindings={})
     found = []
     for row in first.tolist():
+        deadline.check()
         bound: dict[Any, Node] = {
             Variable(name): terms.node(int(number))
             for name, number in zip(read, ids[row], strict=False)

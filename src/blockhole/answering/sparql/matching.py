@@ -82,7 +82,7 @@ class Matcher:
                 return self._either(parts, floor, needed, seed)
             case Filtered(of, condition):
                 found = self._solve(of, floor, needed | condition.variables, seed)
-                return found.take(holds(condition, found, self._terms))
+                return found.take(holds(condition, found, self._terms, self._deadline))
             case Optionally(left, right, condition):
                 return self._optionally(left, right, condition, floor, needed, seed)
             case Without(left, right):
@@ -145,7 +145,7 @@ class Matcher:
         first, _ = matches(own, other)
         both = join(own, other)  # in the order of these matches
         if condition is not None:
-            keep = holds(condition, both, self._terms)
+            keep = holds(condition, both, self._terms, self._deadline)
             first, both = first[keep], both.take(keep)
         alone = np.ones(len(own), dtype=bool)
         alone[first] = False
