@@ -464,7 +464,7 @@ class Engine:
         return self.approximate is not None and count > MANY
 
     def proposed(self, sources: Ids, relation: int, columns: Ids | None) -> Ids | None:
-        """What a hop from `sources` is computed for: `columns`, or where these are very many, what an index proposes."""
+        """What hops from `sources` are computed for: `columns`, or of very many those that an index proposes."""
         if not self.proposes(self.graph.num_entities if columns is None else len(columns)):
             return columns
         assert self.approximate is not None

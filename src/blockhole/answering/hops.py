@@ -16,7 +16,6 @@ of the right kind. A witness, which it does not name, counts ω, the square root
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -70,6 +69,8 @@ _AT_ONCE = 2**24
 """Scores in memory together."""
 _KEPT = 2**25
 """Numbers of typed candidates that stay put together for later questions: 128 MiB."""
+_LOOKED = 2**20
+"""Shares in memory together where none but the largest of a row is wanted."""
 _ROUNDING = 1e-3
 """How far the logarithm of a share may be off by rounding, beside what the products of vectors are."""
 
@@ -277,7 +278,6 @@ class Hops:
         self._typed: dict[int, Columns] = {}
         self._limits: dict[int, Table] = {}
         self._stretches: dict[int, float] = {}
-        self._passing: Counter[int] = Counter()  # by relation, numbers that `at_most` gave
 
     def known_counts(self, relation: int) -> Table:
         """log max(n, 1) for the number n of known objects of (s, r), every s: [E]."""
@@ -405,11 +405,6 @@ class Hops:
             share *= np.exp(kind)
         return np.minimum(share, np.float32(SURE), out=share)
 
-    def worth_all(self, relation: int) -> bool:
-        """Whether `look` would by now have cost less than what was looked at for one question and then forgotten."""
-        objects = len(self._known.candidates(relation))
-        return self.has_limits and 2 * self._passing[relation] > objects * self._vectors.num_entities
-
     @property
     def has_limits(self) -> bool:
         """Whether hops can be bounded: the model walks back, and is asked with the rows of entities as they are."""
@@ -423,20 +418,23 @@ class Hops:
         """
         return self._limits.setdefault(relation, np.ones(self._vectors.num_entities, dtype=np.float32))
 
-    def look(self, sources: Ids, relation: int) -> None:
-        """Work out the `limits` of some entities: one product for all, a quarter of what their rows would take."""
-        columns, sources = self.typed_columns(relation), np.sort(sources)
+    def look(self, sources: Ids, relation: int) -> int:
+        """Work out the `limits` of some entities, in a third of the time of their rows; how many numbers were seen."""
+        columns, every = self.typed_columns(relation), np.sort(sources)
         assert columns.entities is not None
-        share = self._largest_shares(sources, columns)
-        fact, target = self._known.edges_from(sources, relation)
-        share[sources.searchsorted(fact), columns.entities.searchsorted(target)] = 0.0
-        most = share.max(axis=1, initial=0.0)[:, None]
-        self.limits(relation)[sources] = self._probabilities(most, np.zeros(1, dtype=np.float32))[:, 0]
+        size = max(LANES, _LOOKED // max(len(columns), 1))
+        for first in range(0, len(every), size):
+            part = every[first : first + size]
+            share = self._largest_shares(part, columns)
+            fact, target = self._known.edges_from(part, relation)
+            share[part.searchsorted(fact), columns.entities.searchsorted(target)] = 0.0
+            most = share.max(axis=1, initial=0.0)[:, None]
+            self.limits(relation)[part] = self._probabilities(most, np.zeros(1, dtype=np.float32))[:, 0]
+        return len(every) * len(columns)
 
     def at_most(self, sources: Ids, columns: Columns) -> tuple[Table, float]:
         """What p of each hop cannot pass, and the share of it that p surely reaches: [S, C]; columns are of T(r)."""
         most = self._probabilities(self._largest_shares(sources, columns), columns.kind)
-        self._passing[columns.relation] += most.size
         curve = self.curve
         steepest = 1.0 if curve is None else max(curve.low_slope, curve.slope, curve.top_slope)
         # p grows no faster than x to the power of the steepest slope.
@@ -444,12 +442,28 @@ class Hops:
 
     @np.errstate(over="ignore", invalid="ignore")
     def _largest_shares(self, sources: Ids, columns: Columns) -> Table:
-        """What x of the hop from each source to each column cannot pass, rounding counted in: [S, C]."""
+        """What x of the hop from each source to each column cannot pass, rounding counted in: [S, C].
+
+        It is `_shares_of` in as few passes as there can be, for its last bits do not matter.
+        """
+        relation = columns.relation
         forward, backward = self._rough_scores(sources, columns)
-        slack = self._slack(sources, columns)[:, None]
-        forward += slack
-        backward += slack
-        return self._shares_of(forward, backward, sources, columns)
+        own = self.log_self(relation)
+        if own:
+            row, column = columns.themselves(sources)
+            for score in (forward, backward):
+                score[row, column] += np.float32(own)
+        here = self.log_room(relation)[sources] + self._slack(sources, columns) + np.float32(np.log(0.5))
+        forward += (here + self.known_counts(relation)[sources] - self.normalisers.of(relation)[sources])[:, None]
+        forward += columns.room
+        backward += here[:, None]
+        backward += columns.behind + columns.room
+        np.exp(forward, out=forward)
+        forward += np.exp(backward, out=backward)
+        forward += np.float32(0.1 / self._vectors.num_entities)
+        if np.isnan(forward.min(initial=0.0)):
+            raise diverged("the model's scores for this query")
+        return forward
 
     def _slack(self, sources: Ids, columns: Columns) -> Table:
         """How far two products of the same vectors, in whatever order they are summed up, may be apart: [S].
