@@ -290,6 +290,8 @@ class _Follows:
         left = np.flatnonzero((high >= PLAUSIBLE) & (self._limit > 0))
         if not len(left):
             return left
+        if len(left) <= _FIRST:  # which are opened together in the time that a look takes
+            self.is_looked_at[left] = True
         most, looked_at = high[left] * self._limit[left], self.is_looked_at[left]
         unseen = most[~looked_at].max(initial=0.0)
         if unseen == most.max():
