@@ -183,6 +183,10 @@ class QueryTooCostly(QueryError):
     """A query's search needs more memory than one may take."""
 
 
+class SparqlTooCostly(SparqlError, QueryTooCostly):
+    """The same of a SPARQL query, which says where its costly part stands."""
+
+
 class OutOfTime(BlockholeError):
     """A search did not end within the seconds allowed: what it had found by then may not be the best there is."""
 

@@ -25,6 +25,31 @@ def test_shares_are_those_of_the_formula(name: str) -> None:
         np.testing.assert_allclose(shares, expected, rtol=2e-4, atol=1e-9)
 
 
+@pytest.mark.parametrize("calibrated", [True, False])
+@pytest.mark.parametrize("name", ["blockhole", "rescal"])
+@pytest.mark.parametrize("count", [3, 80])
+def test_no_hop_passes_its_limit(name: str, count: int, calibrated: bool) -> None:
+    """Whichever side is walked: that of three entities, or that of fewer objects."""
+    engine, _ = make_engine(name, E=80, facts=150, calibrated=calibrated)
+    hops, sources = engine.hops, np.arange(count)
+    for relation in range(6):
+        columns = hops.typed_columns(relation)
+        assert columns.entities is not None
+        rows = hops.values(sources, columns)
+        most, surely = hops.at_most(sources, columns)
+        assert 0.98 < surely < 1
+        assert (rows <= most).all()
+        assert (rows >= surely * most).all()
+        assert (hops.limits(relation) == 1).all()
+        hops.look(sources, relation)
+        for source in sources.tolist():
+            rows[source, columns.entities.searchsorted(engine.known.objects(source, relation))] = 0.0
+        limits = hops.limits(relation)
+        assert (limits[count:] == 1).all()
+        assert (rows.max(axis=1) <= limits[:count]).all()
+        assert (rows.max(axis=1) >= surely * limits[:count]).all()
+
+
 def test_a_count_that_nobody_passes_leaves_no_room() -> None:
     """Of fifty children with one father each, none has room for a second; parents of several children have."""
     engine, _ = make_engine(E=60, facts=0, calibrated=False)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from blockhole.answering import search
 from blockhole.answering.engine import Engine, in_order
 from blockhole.answering.hops import Columns, Hops
 from blockhole.answering.search import PLAUSIBLE, Candidates, Deadline, nth_largest
@@ -82,6 +85,33 @@ def test_a_composed_vector_raises_the_best_witness(seed: int, source: int, path:
     found = _values(engine, Query(f"e{source}", hops))
     for e in range(ENTITIES):
         assert found.get(f"e{e}", 0.0) == pytest.approx(value[e], rel=1e-3, abs=1e-6)
+
+
+@pytest.mark.parametrize("facts", [100, 1500])
+def test_limits_of_hops_change_no_answer(facts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With many facts few objects are left to predict, and each question looks at these alone."""
+    monkeypatch.setattr(search, "_FIRST", 1)
+    monkeypatch.setattr(search, "_LOOKED", 200)
+    monkeypatch.setattr(search, "_SPARE", 300)
+    queries = ["e1/r0/r1", "e1/^r2/r0/r1", "(e1/r0 | e2/r1)/r2", "(e3/r0 & e4/^r0)/r1", "(e5/r2 | e6/^r1)/^r2 & !e7/r0"]
+    looks = {"look": 0, "at_most": 0}
+    for seed in range(4):
+        engine, _ = make_engine(E=60, facts=facts, seed=seed, chains=True)
+        with monkeypatch.context() as without:
+            without.setattr(Hops, "has_limits", False)
+            expected = [engine.ask(query, top=top).ranked for query in queries for top in (1, 3, 50)]
+        for name in looks:
+            own = getattr(engine.hops, name)
+
+            def counted(*given: object, name: str = name, own: Callable[..., object] = own) -> object:
+                looks[name] += 1
+                return own(*given)
+
+            monkeypatch.setattr(engine.hops, name, counted)
+        for _ in range(2):  # when limits are new, and when they are known
+            assert [engine.ask(query, top=top).ranked for query in queries for top in (1, 3, 50)] == expected
+    assert looks["look"] > 10
+    assert (looks["at_most"] > 10) == (facts == 1500)
 
 
 def _opposite(hop: Hop) -> Hop:

@@ -76,6 +76,16 @@ def test_products_are_refused_with_their_size() -> None:
         engine.sparql("SELECT ?a { ?a :r0 ?b . ?c :r1 ?d }", known=True)
 
 
+def test_what_is_too_costly_is_refused_where_it_stands() -> None:
+    engine, _ = make_engine(E=200, R=2, facts=4000, seed=1)
+    with pytest.raises(
+        QueryTooCostly, match=r"^line 3, column 25: a part of the query has [\d,]+ solutions"
+    ) as refused:
+        engine.sparql("SELECT ?d # ?d\n{ ?a :r0 ?b .\n?d :r1 ?a . ?a :r1 ?e . ?f :r1 ?g }", known=True)
+    assert isinstance(refused.value, SparqlError)
+    assert (refused.value.line, refused.value.column) == (3, 25)
+
+
 def test_a_search_that_ends_at_a_limit_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     engine, _ = make_engine(E=30, R=3, facts=60)
     query = "SELECT ?x ?y ?z ?probability { ?x :r0 ?y . ?y :r1 ?z }"

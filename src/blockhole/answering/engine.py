@@ -454,15 +454,20 @@ class Engine:
         count = self.graph.num_entities
         if question.candidates == "typed":
             count = len(self.known.candidates(relation))
+        return self.proposes(count)
+
+    def proposes(self, count: int) -> bool:
+        """Whether an index proposes what a hop leads to, where these are so many.
+
+        It is worth its errors where looking at all takes long.
+        """
         return self.approximate is not None and count > MANY
 
     def proposed(self, sources: Ids, relation: int, columns: Ids | None) -> Ids | None:
-        """What a hop from `sources` is computed for: `columns`, or where these are very many, those an index proposes.
-
-        An approximate index is worth its errors where there are so many entities that looking at all takes long.
-        """
-        if self.approximate is None or (self.graph.num_entities if columns is None else len(columns)) <= MANY:
+        """What hops from `sources` are computed for: `columns`, or of very many those that an index proposes."""
+        if not self.proposes(self.graph.num_entities if columns is None else len(columns)):
             return columns
+        assert self.approximate is not None
         allowed = None if columns is None else columns.astype(np.int32)
         vectors = self.vectors.walk(self.vectors.rows(sources), [relation])
         found = np.unique(self.approximate.shortlists(vectors, _PROPOSED, allowed))

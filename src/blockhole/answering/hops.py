@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, final
 
 import numpy as np
@@ -68,6 +69,10 @@ _AT_ONCE = 2**24
 """Scores in memory together."""
 _KEPT = 2**25
 """Numbers of typed candidates that stay put together for later questions: 128 MiB."""
+_LOOKED = 2**20
+"""Shares in memory together where none but the largest of a row is wanted."""
+_ROUNDING = 1e-3
+"""How far the logarithm of a share may be off by rounding, beside what the products of vectors are."""
 
 
 @final
@@ -211,7 +216,7 @@ def log_sum_exp(score: Table) -> Table:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Columns:
-    """The entities that rows of one relation lead to, all where none are named, and what is the same in every row.
+    """The entities that rows of one relation lead to, ascending, or all, and what is the same in every row.
 
     Candidates that are few are put together in `table` once; many are where a row is computed, part by part.
     Shapes: table [C, width], behind [C] log n_b minus the normaliser of b, room [C] log η_o, kind [C] log κ_o.
@@ -232,8 +237,11 @@ class Columns:
         """Where sources stand among the columns: rows and columns, [N], [N]."""
         if self.entities is None:
             return np.arange(len(sources)), sources
-        row, column = (sources[:, None] == self.entities).nonzero()
-        return row, column
+        if not len(self.entities):
+            return sources[:0], sources[:0]
+        place = np.minimum(self.entities.searchsorted(sources), len(self.entities) - 1)
+        row = np.flatnonzero(self.entities[place] == sources)
+        return row, place[row]
 
     @property
     def index(self) -> Ids | slice:
@@ -268,6 +276,8 @@ class Hops:
         self._selves: dict[int, float] = {}
         self._room: dict[int, Table] = {}
         self._typed: dict[int, Columns] = {}
+        self._limits: dict[int, Table] = {}
+        self._stretches: dict[int, float] = {}
 
     def known_counts(self, relation: int) -> Table:
         """log max(n, 1) for the number n of known objects of (s, r), every s: [E]."""
@@ -385,12 +395,103 @@ class Hops:
 
         Without a curve it is x κ. Each number is the same bit for bit whatever sources come with it.
         """
-        value = self.shares(sources, columns)
+        return self._probabilities(self.shares(sources, columns), columns.kind)
+
+    def _probabilities(self, share: Table, kind: Table) -> Table:
+        """p by x, which is written over, and log κ: [S, C], [C] → [S, C]."""
         if self.curve is not None:
-            value = self.curve.probability(value, columns.kind)
+            share = self.curve.probability(share, kind)
         else:
-            value *= np.exp(columns.kind)
-        return np.minimum(value, np.float32(SURE), out=value)
+            share *= np.exp(kind)
+        return np.minimum(share, np.float32(SURE), out=share)
+
+    @property
+    def has_limits(self) -> bool:
+        """Whether hops can be bounded: the model walks back, and is asked with the rows of entities as they are."""
+        model = self._vectors.model
+        return model.linear_in_relations and model.plain_candidates
+
+    def limits(self, relation: int) -> Table:
+        """What p of a hop from s to any object in T(r), known ones apart, cannot pass, by s; 1 if not looked at: [E].
+
+        What `look` finds stays, as long as the engine: a number for each entity and relation that searches come by.
+        """
+        return self._limits.setdefault(relation, np.ones(self._vectors.num_entities, dtype=np.float32))
+
+    def look(self, sources: Ids, relation: int) -> int:
+        """Work out the `limits` of some entities, in a third of the time of their rows; how many numbers were seen."""
+        columns, every = self.typed_columns(relation), np.sort(sources)
+        assert columns.entities is not None
+        size = max(LANES, _LOOKED // max(len(columns), 1))
+        for first in range(0, len(every), size):
+            part = every[first : first + size]
+            share = self._largest_shares(part, columns)
+            fact, target = self._known.edges_from(part, relation)
+            share[part.searchsorted(fact), columns.entities.searchsorted(target)] = 0.0
+            most = share.max(axis=1, initial=0.0)[:, None]
+            self.limits(relation)[part] = self._probabilities(most, np.zeros(1, dtype=np.float32))[:, 0]
+        return len(every) * len(columns)
+
+    def at_most(self, sources: Ids, columns: Columns) -> tuple[Table, float]:
+        """What p of each hop cannot pass, and the share of it that p surely reaches: [S, C]; columns are of T(r)."""
+        most = self._probabilities(self._largest_shares(sources, columns), columns.kind)
+        curve = self.curve
+        steepest = 1.0 if curve is None else max(curve.low_slope, curve.slope, curve.top_slope)
+        # p grows no faster than x to the power of the steepest slope.
+        return most, float(np.exp(-2.0 * steepest * self._slack(sources, columns).max(initial=0.0)))
+
+    @np.errstate(over="ignore", invalid="ignore")
+    def _largest_shares(self, sources: Ids, columns: Columns) -> Table:
+        """What x of the hop from each source to each column cannot pass, rounding counted in: [S, C].
+
+        It is `_shares_of` in as few passes as there can be, for its last bits do not matter.
+        """
+        relation = columns.relation
+        forward, backward = self._rough_scores(sources, columns)
+        own = self.log_self(relation)
+        if own:
+            row, column = columns.themselves(sources)
+            for score in (forward, backward):
+                score[row, column] += np.float32(own)
+        here = self.log_room(relation)[sources] + self._slack(sources, columns) + np.float32(np.log(0.5))
+        forward += (here + self.known_counts(relation)[sources] - self.normalisers.of(relation)[sources])[:, None]
+        forward += columns.room
+        backward += here[:, None]
+        backward += columns.behind + columns.room
+        np.exp(forward, out=forward)
+        forward += np.exp(backward, out=backward)
+        forward += np.float32(0.1 / self._vectors.num_entities)
+        if np.isnan(forward.min(initial=0.0)):
+            raise diverged("the model's scores for this query")
+        return forward
+
+    def _slack(self, sources: Ids, columns: Columns) -> Table:
+        """How far two products of the same vectors, in whatever order they are summed up, may be apart: [S].
+
+        Each is off by less than width · 2⁻²³ of the product of norms, and no vector is longer than its entity's
+        stretched by the relation, whichever side is walked.
+        """
+        stretch = max(self._stretch(columns.relation), self._stretch(columns.inverse)) * float(np.max(self.scale))
+        targets = self._norms if columns.entities is None else self._norms[columns.entities]
+        slack: Table = self._norms[sources] * np.float32(
+            2.0**-22 * self._candidates.shape[1] * stretch * targets.max(initial=0.0)
+        )
+        return slack + np.float32(_ROUNDING)
+
+    @cached_property
+    def _norms(self) -> Table:
+        """The norm of every entity's vector: [E]."""
+        norms: Table = np.sqrt(np.einsum("ij,ij->i", self._candidates, self._candidates))
+        return norms
+
+    def _stretch(self, relation: int) -> float:
+        """How many times longer a vector may be after a hop: √(‖W‖₁ ‖W‖∞), at least the largest singular value."""
+        if relation not in self._stretches:
+            width = self._vectors.entity.shape[1]
+            operator = np.abs(self._vectors.model.hop(np.eye(width), np.full(width, relation)))
+            largest = operator.sum(axis=0).max() * operator.sum(axis=1).max()
+            self._stretches[relation] = float(np.sqrt(largest))
+        return self._stretches[relation]
 
     def into(self, target: int, relation: int) -> Table:
         """p of the hop from every entity to one, facts as if they were none: [E]; a row of the inverse, but for κ."""
@@ -405,10 +506,13 @@ class Hops:
 
         A tenth of an even share is added: no model is so sure that something is wrong as its exponents make it seem.
         """
+        return self._shares_of(*self._scores(sources, columns), sources, columns)
+
+    def _shares_of(self, forward: Table, backward: Table, sources: Ids, columns: Columns) -> Table:
+        """x by both scores, which are written over: [S, C], [S, C] → [S, C]."""
         relation = columns.relation
         ahead = self.known_counts(relation)[sources] - self.normalisers.of(relation)[sources]
         room = self.log_room(relation)[sources]
-        forward, backward = self._scores(sources, columns)
         own = self.log_self(relation)
         if own:
             row, column = columns.themselves(sources)
@@ -418,11 +522,11 @@ class Hops:
         forward += columns.room
         backward += columns.behind + columns.room
         backward += room[:, None]
-        if np.isnan(forward).any() or np.isnan(backward).any():
-            raise diverged("the model's scores for this query")
         for score in (forward, backward):
             np.exp(np.minimum(score, HIGHEST, out=score), out=score)
         forward += backward
+        if np.isnan(forward.min(initial=0.0)):
+            raise diverged("the model's scores for this query")
         forward *= np.float32(0.5)
         forward += np.float32(0.1 / self._vectors.num_entities)
         return forward
@@ -464,6 +568,21 @@ class Hops:
             np.matmul(part, vectors, out=score[own])
         forward, backward = score[:, : len(sources)], score[:, -len(sources) :]
         return forward, backward if behind is None else behind.T
+
+    def _rough_scores(self, sources: Ids, columns: Columns) -> tuple[Table, Table]:
+        """The same scores up to rounding, for a model that walks back; the smaller side is walked: [S, C], [S, C]."""
+        model, scale = self._vectors.model, self.scale
+        with one_blas_thread():
+            if columns.entities is None or len(sources) <= len(columns):
+                forward, backward = self.products(sources, columns)
+                return forward.T, backward.T.copy() if model.tied else backward.T
+            rows = self._candidates[columns.entities].astype(np.float64)
+            walked = [scale * model.hop_back(rows, np.full(len(rows), columns.relation))]
+            if not model.tied:
+                walked.append(scale * model.hop(rows, np.full(len(rows), columns.inverse)))
+            score = self._vectors.entity[sources] @ _upright(np.concatenate(walked))
+        backward = score[:, -len(rows) :]
+        return score[:, : len(rows)], backward.copy() if model.tied else backward
 
     def _parts(self, columns: Columns) -> Iterator[tuple[slice, Table]]:
         """The candidates of columns, in parts that stay in the cache while each lane is multiplied with them."""

@@ -10,9 +10,10 @@ The value of a step at an entity follows from those of earlier steps and from th
 
 ω(h) doubts that r leaves h at all (`hops.Hops.leaving`); it is 1 where the query names h. A witness of less than
 `PLAUSIBLE`, ω counted, is none. The row of a hop, p(h, r, ·), is computed when h is opened, the
-most probable h first. A step keeps two numbers for every entity, a value that is certain and one that it cannot pass,
-since a hop's probability is at most 1: an h that is not opened cannot add more than q(h) ω(h). The search ends when no
-entity can still enter the answers asked for, or change its value among them, and then these are exact.
+most promising h first. A step keeps two numbers for every entity, a value that is certain and one that it cannot pass:
+an h that is not opened cannot add more than q(h) ω(h) times the most that a hop from it can have (`hops.Hops.limits`),
+which is known before its row, and much cheaper. The search ends when no entity can still enter the answers asked for,
+or change its value among them, and then these are exact.
 """
 
 from __future__ import annotations
@@ -44,6 +45,14 @@ _FIRST, _MOST = 8, 64
 """Rows that are opened together: a few at first, more as a search goes on."""
 _TOGETHER = 2**18
 """Numbers in rows that are opened together, where rows are so short that there may be more of these."""
+_LOOKED = 2**19
+"""Numbers that are looked at together to find what a hop can have at most."""
+_SPARE = 2**24
+"""Numbers that a question which needs few of them looks at for those that come after it: a tenth of a second."""
+_ROUNDED = 1 + 1e-6
+"""More than a few products in float32 round off."""
+_CHEAPER = 8
+"""Numbers that can be looked at for the price of one in a row."""
 _BLOCK = 4096
 _NUMBERS = 2**26
 """Numbers in the rows that one search may hold: 256 MiB."""
@@ -133,13 +142,12 @@ class Search:
                 every: Ids | None = engine.known.candidates(relation) if candidates == "typed" else None
                 columns = every
                 if place in useful:
-                    # One row is computed as fast for three times the columns, if these are put together already.
-                    share = 1 / 3 if isinstance(plan.steps[step.of], Start) else 3 / 4
+                    # One row is computed as fast for three times the columns, if these are put together already. And
+                    # the most that a hop can have to any of them is found once for all questions.
+                    share = 1 / 3 if isinstance(plan.steps[step.of], Start) else 1 / 4
                     columns = _fewer(columns, useful[place], share)
-                evidence = engine.evidence(plan, place, columns)
-                follows = _Follows(engine, relation, columns, evidence, leaving_of(engine, plan, step))
-                follows.typed = columns is every is not None
-                self._follows[place] = follows
+                evidence, leaving = engine.evidence(plan, place, columns), leaving_of(engine, plan, step)
+                self._follows[place] = _Follows(engine, relation, columns, evidence, leaving, columns is every)
         self.bounds: list[Bounds] = []
 
     def settle(self, wanted: Wanted) -> Bounds:
@@ -205,9 +213,12 @@ class Search:
             return None
         follows = self._follows[place]
         before = follows.witnesses(self.bounds[step.of])
-        best = follows.unopened(before.high, self._size)
+        best = follows.promising(before.high, self._size)
         if len(best) and before.low[best[0]] == before.high[best[0]]:
             best = best[before.low[best] == before.high[best]]
+            if not follows.is_looked_at[best[0]]:
+                self._numbers += follows.look(best, before.low[best]) // _CHEAPER
+                return place
             self._numbers += follows.open(best)
             if self._numbers > _NUMBERS:
                 raise QueryTooCostly(
@@ -228,20 +239,40 @@ class _Follows:
     """The hop of one step: the entities that were opened, and the rows of their probabilities."""
 
     def __init__(
-        self, engine: Engine, relation: int, targets: Ids | None, evidence: Evidence | None, leaving: Floats | None
+        self,
+        engine: Engine,
+        relation: int,
+        targets: Ids | None,
+        evidence: Evidence | None,
+        leaving: Floats | None,
+        whole: bool,
     ) -> None:
+        """`whole` says that `targets` are all that the relation takes, or all entities."""
         self._engine = engine
         self._relation = relation
         self._targets = targets
         self._evidence = evidence
         self._leaving = leaving
         self._witnesses: tuple[Bounds, Bounds] | None = None
-        self._is_open = np.zeros(engine.graph.num_entities, dtype=bool)
         self._opened: list[tuple[Ids, Columns, Table]] = []
         self._columns: Columns | None = None
         self._low, self._high = _Kept(), _Kept()
         self._before: tuple[Floats, Ids, tuple[Ids, Ids]] | None = None
-        self.typed = False
+        self._typed = whole and targets is not None
+        self._spare = _SPARE
+        self._whole = whole
+        self._reached = np.zeros(
+            self.width, dtype=np.float32
+        )  # what targets have at least, by those that were looked at
+        # What a hop from each entity can have at most, 0 from those that are opened, and whether that is all there is
+        # to know before opening it.
+        if targets is None or not engine.hops.has_limits or engine.proposes(len(targets)):
+            self._limit = np.full(engine.graph.num_entities, SURE, dtype=np.float32)
+            self.is_looked_at = np.ones(engine.graph.num_entities, dtype=bool)
+        else:
+            limits = engine.hops.limits(relation)
+            self._limit = np.minimum(limits, np.float32(SURE))
+            self.is_looked_at = (limits < 1) if whole else np.zeros(len(limits), dtype=bool)
 
     @property
     def width(self) -> int:
@@ -254,25 +285,62 @@ class _Follows:
             self._witnesses = before, weighed(before, self._leaving)
         return self._witnesses[1]
 
-    def unopened(self, high: Floats, count: int) -> Ids:
-        """The `count` most probable entities that are plausible and not opened, best first, ties by id."""
-        left = np.flatnonzero((high >= PLAUSIBLE) & ~self._is_open)
+    def promising(self, high: Floats, count: int) -> Ids:
+        """The plausible entities that can add most, best first, ties by id: `count` to open, or more to look at."""
+        left = np.flatnonzero((high >= PLAUSIBLE) & (self._limit > 0))
+        if not len(left):
+            return left
+        if len(left) <= _FIRST:  # which are opened together in the time that a look takes
+            self.is_looked_at[left] = True
+        most, looked_at = high[left] * self._limit[left], self.is_looked_at[left]
+        unseen = most[~looked_at].max(initial=0.0)
+        if unseen == most.max():
+            count = max(count, _LOOKED // max(self.width, 1))
+            left, most = left[~looked_at], most[~looked_at]
+        else:
+            ahead = looked_at & (most >= unseen)
+            left, most = left[ahead], most[ahead]
         if len(left) > count:
-            sure: Ids = left[high[left] == 1.0]  # there may be thousands, and they need no order
-            if len(sure) >= count:
-                return sure[:count]
-            left = left[high[left] >= nth_largest(high[left], count)]
-        return left[np.argsort(-high[left], kind="stable")][:count]
+            first: Ids = left[most == most.max()]  # there may be thousands, and they need no order
+            if len(first) >= count:
+                return first[:count]
+            among = most >= nth_largest(most, count)
+            left, most = left[among], most[among]
+        return left[np.argsort(-most, kind="stable")][:count]
+
+    def look(self, entities: Ids, weight: Floats) -> int:
+        """Find what hops from entities that count so much can have at most; how many numbers were looked at."""
+        hops, relation = self._engine.hops, self._relation
+        new = entities[hops.limits(relation)[entities] == 1]
+        if not self._whole:
+            new = new[: self._spare // len(self._engine.known.candidates(relation))]
+        self.is_looked_at[entities] = self._whole or not len(new)
+        if len(new) or self._whole:
+            looked = hops.look(new, relation)
+            self._spare -= looked
+            self._limit[entities] = np.minimum(hops.limits(relation)[entities], np.float32(SURE))
+            return looked
+        # Few targets are left of many, so a hop that matters leads to one that nothing else leads to as surely.
+        self._columns = self._columns or hops.columns(relation, self._targets)
+        value, surely = hops.at_most(entities, self._columns)
+        counts = np.nextafter(weight.astype(np.float32), np.float32(2))[:, None]
+        value *= counts
+        np.maximum(self._reached, np.float32(surely) * value.max(axis=0, initial=0.0), out=self._reached)
+        value *= value >= self._reached
+        value /= counts
+        self._limit[entities] = np.minimum(self._limit[entities], value.max(axis=1, initial=0.0) * np.float32(_ROUNDED))
+        return value.size
 
     def open(self, entities: Ids) -> int:
         """Compute the rows of entities; how many numbers these have."""
-        self._is_open[entities] = True
+        self._limit[entities] = 0.0
+        self.is_looked_at[entities] = True
         if not self.width:
             return 0
         proposed = self._engine.proposed(entities, self._relation, self._targets)
         if self._columns is None or proposed is not self._targets:
             hops, relation = self._engine.hops, self._relation
-            kept = self.typed and proposed is self._targets
+            kept = self._typed and proposed is self._targets
             self._columns = hops.typed_columns(relation) if kept else hops.columns(relation, proposed)
         rows = self._engine.hops.values(entities, self._columns)
         self._opened.append((entities, self._columns, rows))
@@ -287,11 +355,11 @@ class _Follows:
         _, plausible, facts = self._before
         low = self._low.update(before.low, facts, self._opened)
         high = low if before.high is before.low else self._high.update(before.high, facts, self._opened)
-        left = before.high[plausible[~self._is_open[plausible]]].max(initial=0.0)
+        left = (before.high[plausible] * self._limit[plausible]).max(initial=0.0)
         if left:
             index = slice(None) if self._targets is None else self._targets
             high = high.copy()
-            high[index] = np.maximum(high[index], left * SURE)
+            high[index] = np.maximum(high[index], left)
         if self._evidence is not None:
             raised = self._evidence.raised(low)
             return Bounds(raised, raised if high is low else self._evidence.raised(high))

@@ -377,7 +377,15 @@ def _request_id(scope: Scope) -> str:
         if name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
             own: str = value.decode()
             return own
-    return token_hex(8)
+    if not _NEW_IDS:
+        drawn = token_hex(8 * _DRAWN)
+        _NEW_IDS.extend(drawn[16 * number : 16 * (number + 1)] for number in range(_DRAWN))
+    return _NEW_IDS.pop()
+
+
+_NEW_IDS: list[str] = []
+_DRAWN = 256
+"""Ids that are drawn at once: a draw lets go of Python's lock, and for each request took a tenth of the loop's time."""
 
 
 def _route(scope: MutableMapping[str, Any]) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import sys
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TextIO, final
@@ -42,6 +44,36 @@ class _JsonLines(logging.Formatter):
         return json.dumps(line, ensure_ascii=True)
 
 
+@final
+class _Together(logging.StreamHandler[TextIO]):
+    """Writes the lines that one turn of the loop brings at once, and whatever is worse than news without delay.
+
+    To write is to let go of Python's lock, and threads that work give it back late: a write for each request was a
+    sixth of what the loop did.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__(stream)
+        self._lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take a line, under the handler's lock."""
+        self._lines.append(self.format(record) + self.terminator)
+        loop = asyncio._get_running_loop()
+        if loop is None or record.levelno > logging.INFO:
+            self.flush()
+        elif len(self._lines) == 1:
+            loop.call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Write what there is."""
+        with self.lock or nullcontext():
+            lines, self._lines = self._lines, []
+            with suppress(OSError):  # nobody reads any more
+                self.stream.write("".join(lines))
+                self.stream.flush()
+
+
 def log(level: int, event: str, *, failure: BaseException | None = None, **fields: object) -> None:
     """Write one line, with the traceback of a failure."""
     logger.log(level, event, exc_info=failure, extra={"fields": fields})
@@ -52,7 +84,7 @@ def write_json_logs() -> None:
     # What a line does not say need not be found out for it, as the documentation of logging advises.
     logging._srcfile = None
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
-    handler = logging.StreamHandler(sys.stderr)
+    handler = _Together(sys.stderr)
     handler.setFormatter(_JsonLines())
     for name, level in _LOGGERS:
         named = logging.getLogger(name)

@@ -20,6 +20,7 @@ from blockhole.errors import (
     OutOfTime,
     QueryError,
     QuerySyntaxError,
+    QueryTooCostly,
     RunError,
     SparqlError,
     UndefinedPath,
@@ -491,6 +492,7 @@ RETRY = {"Retry-After": "1"}
 _STATUS: tuple[tuple[type[BlockholeError], int, str], ...] = (
     # The first that fits counts, so a class stands before those it derives from.
     (QuerySyntaxError, 400, "syntax"),
+    (QueryTooCostly, 422, "query"),
     (SparqlError, 400, "sparql"),
     (UnknownName, 404, "unknown_name"),
     (QueryError, 422, "query"),

@@ -30,8 +30,8 @@ from blockhole.answering.sparql.results import Solution, Solutions, Statement, S
 from blockhole.answering.sparql.single import SingleAnswers, as_check, as_query
 from blockhole.answering.sparql.tables import UNBOUND, Ids, Mask, Table, TooManyRows, keys, stacked
 from blockhole.answering.sparql.terms import Terms, count_term, prefixes_of, probability_term
-from blockhole.answering.sparql.translate import understand
-from blockhole.errors import QueryTooCostly
+from blockhole.answering.sparql.translate import place_of, understand
+from blockhole.errors import QueryTooCostly, SparqlTooCostly
 
 if TYPE_CHECKING:
     from blockhole.answering.engine import Engine
@@ -59,6 +59,9 @@ def answer(engine: Engine, query: str, wishes: Wishes) -> Solutions | Truth | St
         return _Answer(engine, query, wishes).result()
     except RecursionError:
         raise QueryTooCostly("the query has too many parts in one another; ask for less at once.") from None
+    except QueryTooCostly as failure:
+        place = place_of(query, failure.variables if isinstance(failure, TooManyRows) else ())
+        raise SparqlTooCostly(query, place, str(failure).removesuffix(".")) from None
 
 
 @final

@@ -23,10 +23,11 @@ _LARGEST_KEY = 2**62
 
 @final
 class TooManyRows(QueryTooCostly):
-    """A part of a query has more solutions than may be held."""
+    """A part of a query, which brings these `variables` in, has more solutions than may be held."""
 
-    def __init__(self, rows: int) -> None:
+    def __init__(self, rows: int, variables: Sequence[str] = ()) -> None:
         self.rows = rows
+        self.variables = tuple(variables)
         super().__init__(
             f"a part of the query has {rows:,} solutions, and {MOST_ROWS:,} are allowed; "
             "join its patterns by a variable they share, or name an entity in it."
@@ -155,7 +156,11 @@ def check_rows(rows: int) -> None:
 
 def join(left: Table, right: Table, floor: float = 0.0) -> Table:
     """The compatible pairs of rows, p being the product; those below `floor` are left out unless they are known."""
-    first, second = matches(left, right)
+    more = [name for name in right.variables if name not in left.variables]
+    try:
+        first, second = matches(left, right)
+    except TooManyRows as failure:
+        raise TooManyRows(failure.rows, more) from None
     p, known = left.p[first] * right.p[second], left.known[first] & right.known[second]
     if floor > 0:
         keep = (p >= floor) | known
@@ -167,7 +172,6 @@ def join(left: Table, right: Table, floor: float = 0.0) -> Table:
         if name in right.variables:
             column = np.where(column == UNBOUND, other[:, right.variables.index(name)], column)
         columns.append(column)
-    more = [name for name in right.variables if name not in left.variables]
     columns += [other[:, right.variables.index(name)] for name in more]
     ids = np.stack(columns, axis=1) if columns else np.zeros((len(p), 0), dtype=np.int64)
     return Table((*left.variables, *more), ids, p, known)

@@ -549,6 +549,14 @@ _TOKEN = re.compile(
 )
 
 
+def place_of(text: str, variables: Sequence[str]) -> int:
+    """Where the pattern of a query first has one of some variables; where it begins, if it has none of them."""
+    tokens = [token for token in _TOKEN.finditer(text) if token.lastgroup != "comment"]
+    begin = next((token.start() for token in tokens if token[0] == "{"), 0)
+    named = (token for token in tokens if token.lastgroup == "variable" and token[0][1:] in variables)
+    return next((token.start() for token in named if token.start() > begin), begin)
+
+
 @final
 class _Filter:
     """A filter of which some conditions were taken."""
