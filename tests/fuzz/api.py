@@ -36,6 +36,7 @@ ADDRESSES = (
     "/static/page.js",
     "/api/v1/read?query=e1",
     "/api/v1/relation?name=r0",
+    "/api/v1/rules?name=^r1",
     "/api/v1/run?run=run",
     "/api/v1/entities?prefix=e&limit=5",
     "/api/v1/relations?prefix=r&after=e1/r0",

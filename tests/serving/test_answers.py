@@ -246,6 +246,7 @@ def test_the_openapi_document_has_every_route_and_examples(client: httpx.Client)
         "/api/v1/read",
         "/api/v1/translate",
         "/api/v1/relation",
+        "/api/v1/rules",
         "/api/v1/run",
         "/api/v1/map",
         "/api/v1/validation",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import httpx
 import numpy as np
 import pytest
 
+import blockhole
 from blockhole.answering.overview import entity_types, shared_facts
 from blockhole.answering.sparql.writing import as_sparql, from_sparql
 from blockhole.queries.language import parse
@@ -18,6 +20,7 @@ from blockhole.queries.repairs import quoted_names, repairs
 from blockhole.runs.run import Run
 from blockhole.serving.page import joined_modules
 from tests.serving.processes import serving
+from tests.serving.random_run import write_random_run
 
 
 def result(response: httpx.Response) -> Any:
@@ -164,13 +167,14 @@ def test_one_entity_shares_its_facts_with_nobody_else(run: Path) -> None:
 
 def test_a_relation_says_what_it_leads_from_and_to(client: httpx.Client, run: Path) -> None:
     graph = Run.open(run).graph
-    page = result(client.get("/api/v1/relation", params={"name": "next"}))
-    relation = page["relation"]
+    relation = result(client.get("/api/v1/relation", params={"name": "next"}))
     edges = {(s, o) for s, r, o in graph.triples.tolist() if graph.relations[r] == "next"}
+    named = {(graph.entities[s], graph.entities[o]) for s, o in edges}
     assert relation["facts"] == len(edges)
     assert relation["domain"]["entities"] == len({s for s, _ in edges})
     assert relation["range"]["entities"] == len({o for _, o in edges})
-    assert page["rules"] is None
+    assert all((fact["source"], fact["target"]) in named for fact in relation["examples"])
+    assert result(client.get("/api/v1/relation", params={"name": "^next"})) == relation  # backwards, it is the same one
     assert client.get("/api/v1/relation", params={"name": "nextt"}).status_code == 404
 
 
@@ -208,6 +212,36 @@ def test_the_map_is_made_once_and_kept_beside_the_run(own_run: Path, tmp_path: P
     (own_run / "map.json").write_text("{}", encoding="utf-8")  # damaged: it is made again
     with serving(tmp_path / "log", own_run, "--port", 0) as server, server.client() as client:
         assert _when_made(client, "map")["entities"] == made["entities"]
+
+
+def test_rules_are_counted_once_and_told_by_relation(family_run: Path, tmp_path: Path) -> None:
+    own = tmp_path / "family"
+    shutil.copytree(family_run, own)
+    with serving(tmp_path / "log", own, "--port", 0) as server, server.client() as client:
+        made = _when_made(client, "rules?name=spouseOf")
+        backwards = _when_made(client, "rules?name=^spouseOf")
+        assert client.get("/api/v1/rules?name=spouse").json()["error"]["nearest"][0] == "spouseOf"
+    assert made["state"] == "ready"
+    assert backwards == made
+    rules = {rule["text"]: rule for rule in made["rules"]}
+    counted = {str(rule): rule for rule in blockhole.rules(own, top=100_000, redundant=True)}
+    for text, rule in rules.items():
+        assert "spouseOf" in text
+        assert rule["support"] == counted[text].support
+        assert rule["confidence"] == counted[text].confidence
+        assert rule["pca_confidence"] == counted[text].pca_confidence >= 0.1
+    assert rules["^spouseOf ⇒ spouseOf"]["body"] == [{"name": "spouseOf", "inverse": True, "text": "^spouseOf"}]
+    heads = [rule["head"]["name"] for rule in made["rules"]]
+    assert 0 < heads.count("spouseOf") < len(heads)  # it is concluded by some, and used by others
+    assert (own / "rules.json").is_file()
+
+
+def test_a_model_without_matrices_says_why_it_has_no_rules(tmp_path: Path) -> None:
+    run = write_random_run(tmp_path / "run", "transe", E=30, R=3, facts=60)
+    with serving(tmp_path / "log", run, "--port", 0) as server, server.client() as client:
+        made = _when_made(client, "rules?name=r0")
+    assert made["state"] == "missing"
+    assert "the relations of transe are not" in made["message"]
 
 
 def _when_made(client: httpx.Client, what: str) -> Any:

@@ -33,6 +33,7 @@ OPERATIONS = [
     ("GET", "/api/v1/read"),
     ("GET", "/api/v1/translate"),
     ("GET", "/api/v1/relation"),
+    ("GET", "/api/v1/rules"),
     ("GET", "/api/v1/run"),
     ("GET", "/api/v1/map"),
     ("GET", "/api/v1/validation"),

@@ -88,6 +88,8 @@ def _ranges(start: NDArray[np.int64], rows: Ids) -> NDArray[np.int64]:
 class Beside:
     """Another relation of the entities at one end: `share` of them have a fact of it."""
 
+    name: str
+    inverse: bool
     text: str
     share: float
 
@@ -125,9 +127,9 @@ class RelationOverview:
 
 
 def relation_overview(known: KnownFacts, relation: str) -> RelationOverview:
-    """What the graph says of a relation, by its name with or without an inverse mark."""
+    """What the graph says of a relation; an inverse is the same relation, read backwards."""
     graph = known.graph
-    number = encode_hop(relation, graph.relations)
+    number = encode_hop(relation, graph.relations) % graph.num_relations
     source, target = known.edges.edges(number)
     chosen = np.linspace(0, len(source) - 1, min(_EXAMPLES, len(source))).round().astype(int)
     examples = tuple(Fact(graph.entities[int(source[i])], graph.entities[int(target[i])]) for i in chosen)
@@ -146,7 +148,8 @@ def _end(known: KnownFacts, entities: Ids, skipped: int) -> End:
     count = np.bincount(relations, minlength=2 * graph.num_relations)
     count[skipped] = 0
     best = [int(each) for each in np.argsort(-count, kind="stable")[:_FACETS] if count[each] > 0]
-    beside = tuple(Beside(str(Hop(*graph.relation_name(each))), int(count[each]) / len(entities)) for each in best)
+    hops = [(each, Hop(*graph.relation_name(each))) for each in best]
+    beside = tuple(Beside(hop.relation, hop.inverse, str(hop), int(count[each]) / len(entities)) for each, hop in hops)
     own = str(Hop(*graph.relation_name(skipped)))
     shared = [each for each in shared_facts(graph, entities) if each.text != own]
     return End(len(entities), beside, tuple(shared))

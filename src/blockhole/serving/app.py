@@ -30,13 +30,14 @@ from blockhole.answering.answers import AnswersReport
 from blockhole.answering.connections import PathsReport
 from blockhole.answering.engine import Verdict
 from blockhole.answering.known import Neighbourhood
+from blockhole.answering.overview import RelationOverview
 from blockhole.answering.proofs import Explanation
 from blockhole.answering.search import Candidates
 from blockhole.errors import nearest_or_all, ought_to_be, quoted
 from blockhole.serving.front import ApiKey, Callers, Front, Hosts, failure_json, negotiated
 from blockhole.serving.observing import CONTENT_TYPE, Metrics, log
 from blockhole.serving.page import add_explorer
-from blockhole.serving.pictures import MapReport, Pictures, ValidationReport
+from blockhole.serving.pictures import MapReport, Pictures, RulesReport, ValidationReport
 from blockhole.serving.protocol import (
     FORMATS,
     asked_in_body,
@@ -59,7 +60,6 @@ from blockhole.serving.schemas import (
     Problem,
     ReadReport,
     Refusal,
-    RelationPage,
     RelationsReport,
     RunPage,
     RunReport,
@@ -481,17 +481,28 @@ async def translate(
     return _success(run.name, await state.service.translate(run, query, sparql))
 
 
-@router.get("/api/v1/relation", response_model=Success[RelationPage], responses=_GET)
+RelationName: TypeAlias = Annotated[
+    str, Query(max_length=MAX_TEXT, description="The name of a relation.", examples=["fatherOf"])
+]
+
+
+@router.get("/api/v1/relation", response_model=Success[RelationOverview], responses=_GET)
 async def relation(
     state: Serving,
-    name: Annotated[
-        str, Query(max_length=MAX_TEXT, description="Its name, ^ before an inverse.", examples=["fatherOf"])
-    ],
+    name: RelationName,
     run_name: RunParameter = None,
 ) -> Response:
     """A relation: what it leads from and to, and examples of it."""
     run = state.runs.find(run_name)
     return _success(run.name, await state.service.relation(run, name))
+
+
+@router.get("/api/v1/rules", response_model=Success[RulesReport], responses=_GET)
+async def rules(state: Serving, name: RelationName, run_name: RunParameter = None) -> Response:
+    """The rules that a relation takes part in, where the model has matrices to propose some; made as the map is."""
+    run = state.runs.find(run_name)
+    with refusing({"name": name}):
+        return _success(run.name, state.pictures.rules(run, name))
 
 
 @router.get("/api/v1/run", response_model=Success[RunPage], responses=_GET)

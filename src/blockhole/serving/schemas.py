@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Fiel
 
 from blockhole.answering.answers import Status
 from blockhole.answering.connections import LONGEST
-from blockhole.answering.overview import RelationOverview, Shared
+from blockhole.answering.overview import Shared
 from blockhole.answering.search import Candidates
 from blockhole.errors import (
     BlockholeError,
@@ -365,25 +365,6 @@ class FacetsReport:
     query: str
     entities: int
     facets: tuple[Shared, ...]
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class RuleReport:
-    """A rule that a relation takes part in, in words of the query language, and what it is worth."""
-
-    text: str
-    confidence: float
-    support: int
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class RelationPage:
-    """A relation, and the `rules` it takes part in, None where none were mined."""
-
-    relation: RelationOverview
-    rules: tuple[RuleReport, ...] | None
 
 
 @final

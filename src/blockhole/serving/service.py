@@ -15,7 +15,7 @@ from blockhole.answering.answers import Answers, AnswersReport, answers_frame
 from blockhole.answering.connections import PathsReport, paths
 from blockhole.answering.engine import Question, Verdict, check_top, not_calibrated
 from blockhole.answering.known import Neighbourhood, neighbourhood
-from blockhole.answering.overview import relation_overview, shared_facts
+from blockhole.answering.overview import RelationOverview, relation_overview, shared_facts
 from blockhole.answering.proofs import Explanation, explain
 from blockhole.answering.search import Deadline
 from blockhole.answering.sparql.results import Solutions, Statements, Truth
@@ -38,7 +38,6 @@ from blockhole.serving.schemas import (
     Problem,
     ReadReport,
     Refusal,
-    RelationPage,
     RelationsReport,
     Reordered,
     RunPage,
@@ -250,11 +249,10 @@ class Service:
 
     # Relations and runs as pages.
 
-    async def relation(self, run: ServedRun, name: str) -> RelationPage:
+    async def relation(self, run: ServedRun, name: str) -> RelationOverview:
         """What a relation is."""
         with refusing({"name": name}):
-            overview = await self._lanes["short"].run(partial(relation_overview, run.engine.known, name))
-        return RelationPage(overview, None)
+            return await self._lanes["short"].run(partial(relation_overview, run.engine.known, name))
 
     async def run_page(self, run: ServedRun) -> RunPage:
         """What a run is, and how it was trained."""

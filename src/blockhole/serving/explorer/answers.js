@@ -7,7 +7,7 @@
 
 import { go, here, hrefOf, statusOf, withQuery } from "./address.js";
 import { Failure, ask, explain, parse } from "./api.js";
-import { attempt, breakable, element, percent, problem, queryCode, shorten, statusLabel } from "./elements.js";
+import { attempt, breakable, element, hopsOf, percent, problem, queryCode, shorten, statusLabel } from "./elements.js";
 import { Graph } from "./graph.js";
 import { remember } from "./notebook.js";
 import { reasonPanel } from "./reason.js";
@@ -155,9 +155,7 @@ function drawnAnswers(column) {
 function stepsOf({ entity, relation, status, probability, parts }) {
   const before = parts.flatMap(stepsOf);
   if (relation === null) return before;
-  const inverse = relation.startsWith("^");
-  const name = relation.replace(/^\^/, "");
-  return [...before, { source: parts[0].entity, target: entity, name, inverse, status, probability }];
+  return [...before, { source: parts[0].entity, target: entity, ...hopsOf(relation)[0], status, probability }];
 }
 
 // A column of answers.

@@ -75,12 +75,14 @@
 /** @typedef {{path: string, length: number, probability: number, status: Status}} Connection */
 /** @typedef {{source: string, target: string, paths: Connection[]}} Connections */
 /** @typedef {{id: string, seconds: number, timeout: number, steps: number}} Search */
-/** @typedef {{entities: number, beside: {text: string, share: number}[], shared: Facet[]}} End */
+/** @typedef {{entities: number, beside: (Hop & {share: number})[], shared: Facet[]}} End */
 /**
- * @typedef {object} RelationPage
- * @property {{name: string, text: string, facts: number, domain: End, range: End,
- *   examples: {source: string, target: string}[]}} relation
- * @property {{text: string, confidence: number, support: number}[] | null} rules
+ * @typedef {Named & {facts: number, domain: End, range: End,
+ *   examples: {source: string, target: string}[]}} RelationOverview
+ */
+/**
+ * @typedef {{text: string, head: Hop, body: Hop[], support: number, confidence: number,
+ *   pca_confidence: number}} Rule
  */
 /** @typedef {{name: string, epoch: number[], value: number[]}} Curve */
 /** @typedef {{run: RunInfo, settings: Record<string, string>, curves: Curve[], brier: number | null}} RunPage */
@@ -97,6 +99,7 @@
  * @typedef {Making & {facts: number, ece: number | null, bins: {probability: number, true: number, pairs: number}[],
  *   relations: {text: string, facts: number, found: number}[]}} Validation
  */
+/** @typedef {Making & {rules: Rule[]}} Rules */
 /** @typedef {Taken & {candidates: "typed" | "all", words: string}} Example */
 /**
  * @typedef {object} Suggestion
@@ -291,10 +294,21 @@ export function translate(question, signal) {
 /**
  * @param {{run: string, name: string}} question
  * @param {AbortSignal} signal
- * @returns {Promise<RelationPage>}
+ * @returns {Promise<RelationOverview>}
  */
 export function getRelation(question, signal) {
   return get("api/v1/relation", question, signal);
+}
+
+/**
+ * The rules that a relation takes part in.
+ *
+ * @param {{run: string, name: string}} question
+ * @param {AbortSignal} signal
+ * @returns {Promise<Rules>}
+ */
+export function getRules(question, signal) {
+  return get("api/v1/rules", question, signal);
 }
 
 /**

@@ -99,6 +99,15 @@ export function percent(probability) {
 }
 
 /**
+ * How often a rule is right.
+ *
+ * @param {number} share
+ */
+export function inKnownCases(share) {
+  return `right in ${percent(share)} of known cases`;
+}
+
+/**
  * Such as 75,043 entities, 1 fact.
  *
  * @param {number} count
@@ -125,6 +134,22 @@ export function inWords(name, inverse = false) {
     .trim()
     .toLowerCase();
   return shorten(words || name, 60) + (inverse ? ", backwards" : "");
+}
+
+const HOP = /(\^?)(?:"((?:[^"\\]|\\.)*)"|<([^>]*)>|([^/"<]+))/gu;
+
+/**
+ * The hops of a path as the server writes it.
+ *
+ * @param {string} path
+ */
+export function hopsOf(path) {
+  return [...path.matchAll(HOP)].map(([, mark, quoted, iri, bare]) => {
+    const name = quoted?.replaceAll(/\\(?:u(.{4})|U(.{8})|(.))/gu, (_, short, long, letter) => {
+      return letter ?? String.fromCodePoint(parseInt(short ?? long, 16));
+    });
+    return { name: name ?? iri ?? bare, inverse: mark === "^" };
+  });
 }
 
 /**
@@ -160,9 +185,10 @@ export function shorten(name, most = LONGEST_SHOWN) {
  * A name as a child of an element: it may break into lines after its underscores and slashes, and has no end of them.
  *
  * @param {string} name
+ * @param {number} [most] characters that stay
  */
-export function breakable(name) {
-  return shorten(name)
+export function breakable(name, most) {
+  return shorten(name, most)
     .split(/(?<=[_/.:-])/)
     .flatMap((part, at) => (at === 0 ? [part] : [element("wbr"), part]));
 }

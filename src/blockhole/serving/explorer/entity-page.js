@@ -7,7 +7,7 @@
 
 import { go, here, hrefOf, withEntity, withQuery, withRelation } from "./address.js";
 import { connect, explain, getEntity } from "./api.js";
-import { attempt, breakable, counted, element, inWords, percent, shorten, statusMark } from "./elements.js";
+import { attempt, breakable, counted, element, hopsOf, inWords, percent, shorten, statusMark } from "./elements.js";
 import { Graph } from "./graph.js";
 import { Picker, entityChoices } from "./picker.js";
 import { chainOf } from "./reason.js";
@@ -99,26 +99,16 @@ function connections(place, found, run, graph, signal) {
  */
 function pathItem({ path, probability, status }, place, from, target) {
   const href = hrefOf({ ...withQuery(place, `${from}/${path}`), candidates: "all", answer: target });
+  const words = hopsOf(path)
+    .map(({ name, inverse }) => inWords(name, inverse))
+    .join(" → ");
   return element(
     "li",
     {},
     statusMark(status),
-    element("a", { href, title: path }, pathInWords(path)),
+    element("a", { href, title: path }, words),
     element("small", {}, status === "known" ? " known" : ` predicted ${percent(probability)}`),
   );
-}
-
-/**
- * A path of relations in words, where none of them holds a mark.
- *
- * @param {string} path
- */
-function pathInWords(path) {
-  if (/["<]/.test(path)) return shorten(path);
-  return path
-    .split("/")
-    .map((hop) => inWords(hop.replace(/^\^/, ""), hop.startsWith("^")))
-    .join(" → ");
 }
 
 /**
@@ -133,10 +123,7 @@ function pathInWords(path) {
 async function drawPath(graph, run, query, entity, signal) {
   const { proofs } = await explain({ run, query, entity, top: 1 }, signal);
   const chain = proofs.length > 0 ? chainOf(proofs[0]) : null;
-  const steps = chain?.hops.map(({ source, target, relation, status, probability }) => {
-    const inverse = relation.startsWith("^");
-    return { source, target, name: relation.replace(/^\^/, ""), inverse, status, probability };
-  });
+  const steps = chain?.hops.map(({ relation, ...step }) => ({ ...step, ...hopsOf(relation)[0] }));
   graph.addSteps(steps ?? []);
 }
 

@@ -7,7 +7,7 @@
 
 import { hrefOf, withEntity } from "./address.js";
 import { Failure, explain } from "./api.js";
-import { element, percent, problem, shorten } from "./elements.js";
+import { element, inKnownCases, percent, problem, shorten } from "./elements.js";
 import { layersOf, legend, pointOut, treeOf } from "./layers.js";
 
 /** @typedef {import("./address.js").Place} Place */
@@ -100,7 +100,7 @@ function rulesOf({ entity, relation, rule, parts }) {
   if (rule === null || relation === null) return before;
   const hop = `${shorten(parts[0].entity)} ${relation} ${shorten(entity)}`;
   const facts = rule.facts.map((fact) => fact.map((name) => shorten(name)).join(" ")).join(", ");
-  const worth = `, right in ${percent(rule.pca_confidence)} of known cases: ${facts}.`;
+  const worth = `, ${inKnownCases(rule.pca_confidence)}: ${facts}.`;
   const name = element("code", {}, rule.rule);
   return [...before, element("p", { class: "rule" }, `${hop} follows by the rule `, name, worth)];
 }

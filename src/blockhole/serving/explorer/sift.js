@@ -119,7 +119,7 @@ export function facetsOf(column) {
                 { href: narrowedHref(column.place, query, branch), title: `and ${branch}` },
                 element("span", { class: "muted" }, `${inWords(name, inverse)} `),
                 element("bdi", {}, shorten(entity, 60)),
-                element("small", {}, ` ${count} of ${found.entities.toLocaleString("en")}`),
+                element("small", {}, ` ${count.toLocaleString("en")} of ${found.entities.toLocaleString("en")}`),
               ),
             ),
           ),
