@@ -284,8 +284,18 @@ def test_a_threshold_hides_what_is_less_probable_and_facets_narrow(family: Visit
     expect(family.page.locator(".histogram rect")).to_have_count(20)
     predicted = family.answers.filter(has=family.page.locator(".status.predicted"))
     expect(predicted).to_have_count(25)
-    family.page.get_by_role("slider", name="Least probability").fill("0.9")
-    assert predicted.filter(visible=True).count() < 25
+    body = {"query": "London/^bornIn", "only": "predicted", "top": 1000}
+    whole = family.page.request.post(f"{family.url}api/v1/ask", data=body).json()["result"]["answers"]
+    assert len(whole) > 200
+    slider, said = family.page.get_by_role("slider", name="Least probability"), family.page.locator(".threshold .said")
+    for least in (0, 0.01, 0.9):
+        slider.fill(str(least))
+        all_, listed = (sum(answer["probability"] >= least for answer in some) for some in (whole, whole[:25]))
+        expect(said).to_have_text(
+            re.compile(rf"^at least .*%: {all_:,}" + (rf", of which {listed} are listed$" if listed < all_ else "$"))
+        )
+        assert predicted.filter(visible=True).count() == listed
+    assert listed < 25
     facet = family.page.locator(".facets a").first
     expect(facet).to_be_visible()
     said = facet.get_attribute("title") or ""
@@ -373,6 +383,20 @@ def test_a_relation_has_a_page(family: Visit) -> None:
     expect(family.page.locator(".sheet")).to_contain_text("Leads from")
     expect(family.page.locator(".sheet")).to_contain_text("stood among the first ten predictions", timeout=WHILE_MADE)
     expect(family.page.locator(".facts li")).to_have_count(12)
+
+
+def test_a_relation_s_page_tells_its_rules_in_sentences(family: Visit) -> None:
+    family.open(relation="spouseOf")
+    rules = family.page.locator(".rules li")
+    rule = rules.filter(has_text=re.compile(r"^If A mother of B and C father of B, then A spouse of Cright in \d"))
+    expect(rule).to_have_count(1, timeout=WHILE_MADE)
+    expect(rule).to_contain_text("of known cases")
+    expect(rule).to_contain_text(re.compile(r"borne out by \d+ facts$"))
+    expect(rules.filter(has_text=re.compile("^If B spouse of A, then A spouse of B"))).to_have_count(1)
+    expect(family.page.get_by_role("heading", name="What follows from it")).to_be_visible()
+    rule.get_by_role("link", name="mother of").click()
+    expect(family.page.get_by_role("heading", level=1)).to_have_text("motherOf")
+    expect(rules.filter(has_text="then A spouse of C").first).to_be_visible()
 
 
 def test_a_run_has_a_page_with_curves_and_what_probabilities_are_worth(family: Visit) -> None:

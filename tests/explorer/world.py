@@ -23,6 +23,8 @@ ARABIC = "الملكة رانيا"
 """A name that is read from right to left."""
 BOLD = "is <b>like</b>"
 SPOKES = 130
+BY_FACTS = '"number 6"/next/double'
+"""Facts lead to number 14, whatever a model makes of it."""
 
 
 NAMES = ("blockhole", "complex", "bare")

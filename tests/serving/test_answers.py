@@ -240,6 +240,7 @@ def test_the_openapi_document_has_every_route_and_examples(client: httpx.Client)
     assert set(document["paths"]) == {
         "/api/v1/ask",
         "/api/v1/check",
+        "/api/v1/spread",
         "/api/v1/explain",
         "/api/v1/paths",
         "/api/v1/facets",

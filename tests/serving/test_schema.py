@@ -20,6 +20,7 @@ CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance,
 OPERATIONS = [
     ("POST", "/api/v1/ask"),
     ("POST", "/api/v1/check"),
+    ("POST", "/api/v1/spread"),
     ("POST", "/api/v1/explain"),
     ("POST", "/api/v1/paths"),
     ("POST", "/api/v1/facets"),

@@ -26,7 +26,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from blockhole import __version__
-from blockhole.answering.answers import AnswersReport
+from blockhole.answering.answers import AnswersReport, Spread
 from blockhole.answering.connections import PathsReport
 from blockhole.answering.engine import Verdict
 from blockhole.answering.known import Neighbourhood
@@ -66,6 +66,7 @@ from blockhole.serving.schemas import (
     RunsReport,
     SearchReport,
     SparqlQuestion,
+    SpreadBody,
     Success,
     SuggestionsReport,
     TranslatedReport,
@@ -358,6 +359,13 @@ async def _asked(state: State, body: AskBody, request_id: str) -> Response:
     run = state.runs.find(body.run)
     asked = await state.service.ask(run, body, request_id)
     return _success(run.name, asked[0].report if isinstance(body.query, str) else [each.report for each in asked])
+
+
+@router.post("/api/v1/spread", response_model=Success[Spread], responses=_POST)
+async def spread(body: SpreadBody, state: Serving, request: Request) -> Response:
+    """How many predicted answers a query has in each hundredth of probability: of all, or of the most probable."""
+    run = state.runs.find(body.run)
+    return _success(run.name, await state.service.spread(run, body, request.state.request_id))
 
 
 @router.post("/api/v1/check", response_model=Success[Verdict], responses=_POST)

@@ -79,6 +79,11 @@ def _offset(description: str) -> int:
     return number
 
 
+_CANDIDATES: Candidates = Field(
+    "typed", description="What a hop can lead to: entities that its relation takes in the graph, or any."
+)
+
+
 class Body(BaseModel):
     """What all questions have in common."""
 
@@ -100,11 +105,16 @@ class AskBody(Body):
         Discriminator(_one_or_many),
     ] = Field(examples=["William/^fatherOf/brotherOf/fatherOf"])
     top: WholeNumber = _most(MAX_ANSWERS, 10, "How many answers of each list; with only known ones, 1,000,000 at most.")
-    candidates: Literal["typed", "all"] = Field(
-        "typed", description="What a hop can lead to: entities that its relation takes in the graph, or any."
-    )
+    candidates: Candidates = _CANDIDATES
     only: Status | None = Field(None, description="Leave out the other answers.")
     offset: WholeNumber = _offset("How many answers of each list to pass over.")
+
+
+class SpreadBody(Body):
+    """How probable the predicted answers to a query are."""
+
+    query: QueryText
+    candidates: Candidates = _CANDIDATES
 
 
 class CheckBody(Body):

@@ -11,7 +11,7 @@ from typing import NamedTuple, final
 
 import numpy as np
 
-from blockhole.answering.answers import Answers, AnswersReport, answers_frame
+from blockhole.answering.answers import Answers, AnswersReport, Spread, answers_frame
 from blockhole.answering.connections import PathsReport, paths
 from blockhole.answering.engine import Question, Verdict, check_top, not_calibrated
 from blockhole.answering.known import Neighbourhood, neighbourhood
@@ -43,6 +43,7 @@ from blockhole.serving.schemas import (
     RunPage,
     SearchReport,
     SparqlQuestion,
+    SpreadBody,
     SuggestionsReport,
     TranslatedReport,
     pieces_of,
@@ -86,6 +87,7 @@ LANES = {
     "/api/v1/facets": "short",
     "/api/v1/run": "short",
     "/api/v1/explain": "long",
+    "/api/v1/spread": "long",
     "/api/v1/paths": "long",
     "/sparql": "sparql",
 }
@@ -176,6 +178,17 @@ class Service:
             return file.getvalue()
 
         return await self._lanes["short"].run(work)
+
+    async def spread(self, run: ServedRun, body: SpreadBody, request: str | None = None) -> Spread:
+        """How probable the predicted answers to a query are."""
+        with refusing({"query": body.query}), self._searching(request) as deadline:
+            _require_calibration(run)
+            query = self._parse(body.query)
+
+            def work() -> Spread:
+                return run.engine.spread(run.engine.encode(query), body.candidates, deadline)
+
+            return await self._lanes["long"].run(work)
 
     async def check(self, run: ServedRun, body: CheckBody) -> Verdict:
         """Whether an entity answers a query."""

@@ -68,7 +68,7 @@ export async function answersView(place, run, signal, announce, search) {
  * @param {RunInfo} run
  * @param {AbortSignal} signal
  * @param {(text: string) => void} announce
- * @param {string} [search]
+ * @param {string} search
  */
 async function answerColumn(place, run, signal, announce, search) {
   const { query, top, candidates } = place;
@@ -237,7 +237,9 @@ export class AnswerColumn {
     let isWhole = status === "predicted" && own.length < this.place.top;
     const count = () => {
       const left = this.result.known_count - own.length;
-      heading.textContent = status === "known" ? this.knownCount : `${own.length.toLocaleString("en")} predicted`;
+      const listed = own.length.toLocaleString("en");
+      const predicted = isWhole ? `${listed} predicted` : `The first ${listed} predicted`;
+      heading.textContent = status === "known" ? this.knownCount : predicted;
       more.textContent = status === "known" ? `${Math.min(left, MORE)} more of ${left.toLocaleString("en")}` : "More";
       more.hidden = status === "known" ? left === 0 : isWhole;
       if (status === "predicted") more.setAttribute("aria-label", "More predicted answers");
@@ -436,12 +438,13 @@ function nothing(place) {
  * @param {[RunInfo, RunInfo]} runs
  * @param {AbortSignal} signal
  * @param {(text: string) => void} announce
+ * @param {[string, string]} searches
  * @returns {Promise<View>}
  */
-export async function compareView(place, runs, signal, announce) {
+export async function compareView(place, runs, signal, announce, searches) {
   const [{ orders }, ...outcomes] = await Promise.all([
     otherOrders(place.query, signal),
-    ...runs.map((run) => askOne(place, run, signal, announce)),
+    ...runs.map((run, at) => askOne(place, run, signal, announce, searches[at])),
   ]);
   const columns = outcomes.filter((outcome) => outcome instanceof AnswerColumn);
   if (columns.length === 0) throw outcomes[0];
@@ -471,10 +474,11 @@ export async function compareView(place, runs, signal, announce) {
  * @param {RunInfo} run
  * @param {AbortSignal} signal
  * @param {(text: string) => void} announce
+ * @param {string} search
  */
-async function askOne(place, run, signal, announce) {
+async function askOne(place, run, signal, announce, search) {
   try {
-    return await answerColumn(place, run, signal, announce);
+    return await answerColumn(place, run, signal, announce, search);
   } catch (failure) {
     if (failure instanceof Failure) return failure;
     throw failure;

@@ -172,11 +172,11 @@ export function getRuns(signal) {
  *
  * @param {Question} question
  * @param {AbortSignal} signal
- * @param {string} [search] an id of the search, by which it can be watched and cancelled
+ * @param {string} [search]
  * @returns {Promise<Answers>}
  */
 export function ask(question, signal, search) {
-  return post("api/v1/ask", question, signal, search === undefined ? {} : { "X-Request-Id": search });
+  return post("api/v1/ask", question, signal, search);
 }
 
 /**
@@ -203,6 +203,17 @@ export async function askTable(question, signal) {
   const { response, text } = await reach(urlOf("api/v1/ask"), request);
   if (!response.ok) refuse(read(response, text).error);
   return text;
+}
+
+/**
+ * How many predicted answers there are in each hundredth of probability; all that are as probable as `least`.
+ *
+ * @param {{run: string, query: string, candidates: string}} question
+ * @param {AbortSignal} signal
+ * @returns {Promise<{counts: number[], least: number}>}
+ */
+export function getSpread(question, signal) {
+  return post("api/v1/spread", question, signal);
 }
 
 /**
@@ -241,10 +252,11 @@ export function getFacets(question, signal) {
  *
  * @param {{run: string, source: string, target: string, max_length: number, top: number}} question
  * @param {AbortSignal} signal
+ * @param {string} search
  * @returns {Promise<Connections>}
  */
-export function connect(question, signal) {
-  return post("api/v1/paths", question, signal);
+export function connect(question, signal, search) {
+  return post("api/v1/paths", question, signal, search);
 }
 
 /**
@@ -359,10 +371,11 @@ export async function whenMade(look, tell, signal) {
 /**
  * @param {{run: string, query: string, entity: string, top: number}} question
  * @param {AbortSignal} signal
+ * @param {string} [search]
  * @returns {Promise<Explanation>}
  */
-export function explain(question, signal) {
-  return post("api/v1/explain", question, signal);
+export function explain(question, signal, search) {
+  return post("api/v1/explain", question, signal, search);
 }
 
 /**
@@ -413,10 +426,12 @@ function get(path, question, signal) {
  * @param {string} path
  * @param {object} question
  * @param {AbortSignal} signal
- * @param {Record<string, string>} [more] headers
+ * @param {string} [search] an id of the search, by which it can be watched and cancelled
  */
-function post(path, question, signal, more = {}) {
-  const headers = { "Content-Type": "application/json", ...more };
+function post(path, question, signal, search) {
+  /** @type {Record<string, string>} */
+  const headers = { "Content-Type": "application/json" };
+  if (search !== undefined) headers["X-Request-Id"] = search;
   return call(urlOf(path), { method: "POST", headers, body: JSON.stringify(question), signal });
 }
 

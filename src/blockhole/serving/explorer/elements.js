@@ -5,6 +5,7 @@
  * @module
  */
 
+import { here, hrefOf } from "./address.js";
 import { Failure } from "./api.js";
 
 /** @typedef {Node | string | null} Child */
@@ -243,16 +244,24 @@ export function problem(failure, mend) {
   const { where, nearest, mended } = failure;
   const message = sentence(shorten(failure.message, LONGEST_MESSAGE));
   const box = element("div", { class: "problem", role: "alert" }, element("p", {}, message));
+  if (where?.field === "run") {
+    const open = (/** @type {string} */ run) => location.assign(hrefOf({ ...here(), run, versus: null }));
+    box.append(remedies(nearest.map((run) => ({ label: run, take: () => open(run) })))); // the page learns its runs anew
+  }
   if (where === null || where.text === null || where.column === null) return box;
   box.append(pointedAt(where.text, where.column, where.end ?? where.column + 1));
   if (where.field === "query" && mended.length > 0) {
-    const buttons = mended.map((query, at) => {
-      const label = nearest[at] ?? query;
-      return element("button", { type: "button", title: label, click: () => mend(query) }, shorten(label));
-    });
-    box.append(element("p", { class: "remedies" }, "Take ", ...buttons));
+    box.append(remedies(mended.map((query, at) => ({ label: nearest[at] ?? query, take: () => mend(query) }))));
   }
   return box;
+}
+
+/** @param {{label: string, take: () => void}[]} offered */
+function remedies(offered) {
+  const buttons = offered.map(({ label, take }) =>
+    element("button", { type: "button", title: label, click: take }, shorten(label)),
+  );
+  return element("p", { class: "remedies" }, "Take ", ...buttons);
 }
 
 /**

@@ -11,6 +11,7 @@ import { attempt, breakable, counted, element, hopsOf, inWords, percent, shorten
 import { Graph } from "./graph.js";
 import { Picker, entityChoices } from "./picker.js";
 import { chainOf } from "./reason.js";
+import { newSearch, watched } from "./searches.js";
 
 /** @typedef {import("./address.js").Place} Place */
 
@@ -40,7 +41,7 @@ export async function entityView(place, run, signal, announce) {
       element("h1", { title: found.entity, dir: "auto" }, ...breakable(found.entity)),
       element("p", { class: "muted" }, facts),
     ),
-    connections(place, found, run, graph, signal),
+    connections(place, found, run, graph, signal, announce),
     graph.node,
     found.relations.length === 0 ? element("p", { class: "nothing" }, "The graph has no facts about it.") : null,
     ...found.relations.map((group) => groupSection(group, found, place, run, signal)),
@@ -56,8 +57,9 @@ export async function entityView(place, run, signal, announce) {
  * @param {import("./api.js").RunInfo} run
  * @param {Graph} graph
  * @param {AbortSignal} signal
+ * @param {(text: string) => void} announce
  */
-function connections(place, found, run, graph, signal) {
+function connections(place, found, run, graph, signal, announce) {
   const picker = new Picker({
     label: "How is it connected with",
     placeholder: "another entity",
@@ -68,10 +70,13 @@ function connections(place, found, run, graph, signal) {
   const room = element("div");
   const { to } = place;
   if (to !== null) {
-    room.append(element("p", { class: "muted", "aria-busy": "true" }, "Looking for paths …"));
     attempt(room, signal, async () => {
+      const progress = element("div", { class: "searching", hidden: true });
+      room.append(element("p", { class: "muted", "aria-busy": "true" }, "Looking for paths …"), progress);
+      const search = newSearch();
       const question = { run: run.name, source: found.entity, target: to, ...CONNECTIONS };
-      const { paths, target } = await connect(question, signal);
+      const looking = connect(question, signal, search);
+      const { paths, target } = await watched(progress, [search], signal, announce, looking);
       room.replaceChildren(
         paths.length === 0
           ? element("p", { class: "nothing" }, `No path of up to three steps leads to ${shorten(target)}.`)
