@@ -120,7 +120,7 @@ def test_the_same_question_for_a_shell_for_python_and_in_sparql(family: Visit) -
     family.open(q=f"{COUSINS} & !Andrew/fatherOf").page.locator("summary", has_text="Share").click()
     shared = family.page.locator(".share dl")
     expect(shared).to_contain_text("curl -s http")
-    expect(shared).to_contain_text('blockhole.ask("family", "William/^fatherOf/brotherOf/fatherOf & !Andrew/fatherOf"')
+    expect(shared).to_contain_text('blockhole.ask(run, "William/^fatherOf/brotherOf/fatherOf & !Andrew/fatherOf"')
     expect(shared).to_contain_text(":William ^:fatherOf/:brotherOf/:fatherOf ?answer .")
     shared.get_by_role("button", name="Copy curl").click()
     expect(family.page.get_by_role("status")).to_have_text("Copied")
@@ -298,10 +298,10 @@ def test_a_threshold_hides_what_is_less_probable_and_facets_narrow(family: Visit
     assert listed < 25
     facet = family.page.locator(".facets a").first
     expect(facet).to_be_visible()
-    said = facet.get_attribute("title") or ""
+    branch = facet.get_attribute("title") or ""
     facet.click()
     family.page.wait_for_url("**%26**")
-    assert query_of(family.page) == f"London/^bornIn & {said.removeprefix('and ')}"
+    assert query_of(family.page) == f"London/^bornIn & {branch.removeprefix('and ')}"
     expect(family.page.get_by_role("group", name="All of these")).to_be_visible()
 
 
@@ -360,7 +360,8 @@ def test_paper_shows_the_answers_alone(family: Visit) -> None:
     expect(family.answers.first).to_be_visible()
     family.page.emulate_media(media="print")
     expect(family.answers.first).to_be_visible()
-    for hidden in (".top", "#builder", ".takeaway", ".threshold"):
+    expect(family.page.locator(".asked")).to_have_text("William/fatherOf")
+    for hidden in (".top", "#builder", ".takeaway", ".threshold", ".drawn"):
         expect(family.page.locator(hidden)).to_be_hidden()
 
 
@@ -413,6 +414,8 @@ def test_entities_stand_on_a_map(family: Visit) -> None:
     family.open().page.get_by_role("link", name="Map", exact=True).click()
     expect(family.page.locator("canvas.map")).to_be_visible(timeout=WHILE_MADE)
     expect(family.page.locator(".sheet")).to_contain_text("719 entities")
+    expect(family.page.locator(".sheet")).to_contain_text("coloured by the relation that they have most facts of")
+    expect(family.page.locator(".legend")).to_contain_text("father of, backwards")
     family.page.get_by_role("combobox", name="Find on the map").fill("William")
     family.page.get_by_role("option", name="William", exact=True).click()
     expect(family.page.locator(".pointed-at")).to_contain_text("William")

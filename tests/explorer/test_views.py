@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.explorer.browser import PATIENCE, THEMES, TWO_FRAMES, Theme, Visit, opened, visiting
+from tests.explorer.browser import PATIENCE, THEMES, TWO_FRAMES, Theme, Visit, Way, opened, visiting
 from tests.explorer.world import ARABIC, BOLD, BY_FACTS, HUB, IMAGE, LONG, SCRIPT, SPOKES
 from tests.serving.processes import serving
 from tests.serving.random_run import write_random_run
@@ -77,7 +77,7 @@ def test_a_run_that_refuses_the_query_says_so_in_its_column(browser: Browser, ru
         columns = visit.page.locator(".column")
         expect(columns.first.locator(".answer")).to_have_count(10)
         expect(columns.last).to_contain_text("Unknown entity 'number 7'")
-        expect(columns.last.get_by_role("heading", level=1)).to_have_text("other")
+        expect(columns.last.get_by_role("heading", level=1)).to_have_text("other blockhole")  # the run, and its model
         visit.check()
 
 
@@ -193,9 +193,9 @@ def test_a_query_with_markup_and_an_error_about_it_are_text(visit: Visit) -> Non
     assert visit.page.locator("main img").count() == 0
 
 
-@pytest.mark.parametrize("width", [320, 390, 768])
-def test_nothing_is_wider_than_a_narrow_screen(browser: Browser, url: str, width: int) -> None:
-    with opened(browser, width=width) as profile, visiting(profile, url) as visit:
+@pytest.mark.parametrize(("width", "way"), [(320, "build"), (390, "text"), (768, "build")])
+def test_nothing_is_wider_than_a_narrow_screen(browser: Browser, url: str, width: int, way: Way) -> None:
+    with opened(browser, width=width) as profile, visiting(profile, url, way) as visit:
         for name, place in PLACES.items():
             visit.open(**place).settle()
             assert visit.page.evaluate("document.documentElement.scrollWidth") <= width, name

@@ -256,7 +256,8 @@ def _when_made(client: httpx.Client, what: str) -> Any:
 
 def test_types_are_what_most_facts_say(run: Path) -> None:
     graph = Run.open(run).graph
-    names, types = entity_types(graph, np.arange(graph.num_entities), most=2)
+    names, types, relation = entity_types(graph, np.arange(graph.num_entities), most=2)
+    assert relation is None
     assert len(names) <= 3
     assert set(types.tolist()) <= set(range(len(names)))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, final
+from typing import NamedTuple, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -158,8 +158,16 @@ def _end(known: KnownFacts, entities: Ids, skipped: int) -> End:
 # Types of entities
 
 
-def entity_types(graph: KnowledgeGraph, entities: Ids, *, most: int = 9) -> tuple[list[str], NDArray[np.int64]]:
-    """The types of entities, at most so many and one for all others, and which each has: [N] → names, [N].
+class EntityTypes(NamedTuple):
+    """The types of entities: their names, which each entity has, [N], and the relation that says it, None for none."""
+
+    names: list[str]
+    of_entity: NDArray[np.int64]
+    relation: str | None
+
+
+def entity_types(graph: KnowledgeGraph, entities: Ids, *, most: int = 9) -> EntityTypes:
+    """The types of entities, at most so many and one for all others.
 
     A type is what a relation such as type or instance_of says; where a graph has none, the relation that an entity has
     most facts of.
@@ -181,7 +189,8 @@ def entity_types(graph: KnowledgeGraph, entities: Ids, *, most: int = 9) -> tupl
     index = {kind: place for place, kind in enumerate(kept)}
     names = [_type_name(graph, kind, named is not None) for kind in kept]
     types = np.array([index.get(kind, len(kept)) for kind in kinds.tolist()], dtype=np.int64)
-    return ([*names, OTHER] if (types == len(kept)).any() else names), types
+    relation = None if named is None else graph.relations[named]
+    return EntityTypes([*names, OTHER] if (types == len(kept)).any() else names, types, relation)
 
 
 def _type_name(graph: KnowledgeGraph, kind: int, is_entity: bool) -> str:

@@ -254,8 +254,9 @@ class Service:
             encoded = engine.encode(self._parse(body.query))
             others = [encode_entity(name, engine.graph.entities, engine.graph.relations) for name in body.entities]
             entities = np.unique(np.append(engine.known.plan_answers(encoded.plan), np.array(others, dtype=np.int32)))
+            query = str(encoded.query)
             shared = shared_facts(engine.graph, entities.astype(np.int64))
-            return FacetsReport(str(encoded.query), len(entities), tuple(shared))
+            return FacetsReport(query, len(entities), tuple(each for each in shared if each.branch != query))
 
         with refusing({"query": body.query, **{f"entities.{i}": name for i, name in enumerate(body.entities)}}):
             return await self._lanes["short"].run(work)

@@ -50,6 +50,7 @@ export async function answersView(place, run, signal, announce, search) {
     node: element(
       "div",
       {},
+      element("p", { class: "asked" }, element("code", {}, shorten(column.result.query))),
       element("div", { class: "answers-head" }, heading(column.result, run), takeAway(column, announce)),
       uncalibrated(run),
       negated(column.result),
@@ -85,8 +86,14 @@ function heading({ answers, milliseconds }, run) {
     "h1",
     { class: "count" },
     answers.length === 0 ? "No answers" : "Answers",
-    element("small", {}, ` from ${run.name} in ${milliseconds.toFixed(milliseconds < 10 ? 1 : 0)} ms`),
+    element("small", {}, ` from ${run.name} in ${duration(milliseconds)}`),
   );
+}
+
+/** @param {number} milliseconds */
+function duration(milliseconds) {
+  if (milliseconds >= 1000) return `${(milliseconds / 1000).toFixed(1)} s`;
+  return `${milliseconds.toFixed(milliseconds < 10 ? 1 : 0)} ms`;
 }
 
 /**

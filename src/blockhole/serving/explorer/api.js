@@ -93,7 +93,7 @@
  */
 /**
  * @typedef {Making & {method: string | null, entities: string[], x: number[], y: number[], type: number[],
- *   types: string[]}} EntityMap
+ *   types: string[], typed_by: string | null}} EntityMap
  */
 /**
  * @typedef {Making & {facts: number, ece: number | null, bins: {probability: number, true: number, pairs: number}[],

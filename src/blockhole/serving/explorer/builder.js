@@ -124,6 +124,7 @@ export class Builder {
         if (signal.aborted) return;
         if (!(failure instanceof Failure)) throw failure;
         if (failure.kind === "unreachable") return;
+        document.documentElement.dataset.asked = ""; // no room is kept for relations that will not be offered
         this.put(null, signal, place.query); // the page says what is wrong with it
       }
     }

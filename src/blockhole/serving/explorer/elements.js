@@ -245,8 +245,9 @@ export function problem(failure, mend) {
   const message = sentence(shorten(failure.message, LONGEST_MESSAGE));
   const box = element("div", { class: "problem", role: "alert" }, element("p", {}, message));
   if (where?.field === "run") {
+    // A new page, which learns what runs there are.
     const open = (/** @type {string} */ run) => location.assign(hrefOf({ ...here(), run, versus: null }));
-    box.append(remedies(nearest.map((run) => ({ label: run, take: () => open(run) })))); // the page learns its runs anew
+    box.append(remedies(nearest.map((run) => ({ label: run, take: () => open(run) }))));
   }
   if (where === null || where.text === null || where.column === null) return box;
   box.append(pointedAt(where.text, where.column, where.end ?? where.column + 1));

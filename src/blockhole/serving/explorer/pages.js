@@ -12,6 +12,7 @@ import {
   counted,
   drawing,
   element,
+  hopsOf,
   inKnownCases,
   inWords,
   percent,
@@ -175,7 +176,7 @@ function howWell(found, place, name) {
       : own === undefined
         ? "None of the validation facts that were asked for is of this relation."
         : `Of ${counted(own.facts, "validation fact", "validation facts")} that were asked for, ` +
-          `${own.found} stood among the first ten predictions.`;
+          `${own.found} stood among the first ten predictions, of all entities.`;
   const all = element("a", { href: hrefOf({ ...withQuery(place, ""), page: "run" }) }, "All relations");
   return [element("p", {}, said, " ", all)];
 }
@@ -261,7 +262,12 @@ function ruleItem({ text, head, body, support, confidence, pca_confidence }, pla
  */
 export async function runView(place, run, signal) {
   const { settings, curves, brier } = await getRun({ run: run.name }, signal);
-  const shown = curves.filter(({ name, value }) => value.length > 1 && !/paths|queries|seconds/.test(name));
+  const told = curves.filter(({ name, value }) => value.length > 0 && !/paths|queries|seconds/.test(name));
+  const [shown, single] = [
+    told.filter(({ value }) => value.length > 1),
+    told.filter(({ value }) => value.length === 1),
+  ];
+  const figures = single.map(({ name, value }) => `${name} ${rounded(value[0])}`).join(", ");
   const node = element(
     "article",
     { class: "sheet" },
@@ -278,7 +284,8 @@ export async function runView(place, run, signal) {
       "section",
       { class: "block" },
       element("h2", {}, "Training"),
-      shown.length === 0 ? element("p", { class: "muted" }, "The run has kept no figures of its training.") : null,
+      told.length === 0 ? element("p", { class: "muted" }, "The run has kept no figures of its training.") : null,
+      figures === "" ? null : element("p", {}, `Measured once: ${figures}.`),
       element("div", { class: "charts" }, ...shown.map(curveChart)),
     ),
     element(
@@ -350,7 +357,7 @@ function calibration(found, place, brier) {
       element(
         "table",
         {},
-        element("caption", {}, "Found among the first ten predictions, by relation"),
+        element("caption", {}, "Found among the first ten predictions of all entities, by relation"),
         element(
           "thead",
           {},
@@ -366,6 +373,11 @@ function calibration(found, place, brier) {
 function curveChart({ name, epoch, value }) {
   const points = epoch.map((x, at) => ({ x, y: value[at], size: 1 }));
   return chart({ title: name, x: "epoch", y: "", points, line: true, diagonal: false, most: null });
+}
+
+/** @param {number} value */
+function rounded(value) {
+  return String(Number(value.toPrecision(3)));
 }
 
 /**
@@ -389,7 +401,6 @@ function chart({ title, x, y, points, line, diagonal, most }) {
     edge + ((value - low.x) / (high.x - low.x || 1)) * (width - edge - 10);
   const up = (/** @type {number} */ value) =>
     height - edge - ((value - low.y) / (high.y - low.y || 1)) * (height - edge - 12);
-  const number = (/** @type {number} */ value) => String(Number(value.toPrecision(3)));
   const label = (/** @type {number} */ at, /** @type {number} */ on, /** @type {string} */ text, anchor = "middle") =>
     drawing("text", { x: at, y: on, "text-anchor": anchor }, text);
   const path = points
@@ -401,7 +412,7 @@ function chart({ title, x, y, points, line, diagonal, most }) {
   const said =
     first === undefined || last === undefined
       ? `${title}: nothing to show`
-      : `${title}: ${number(first.y)} at ${x} ${number(first.x)}, ${number(last.y)} at ${number(last.x)}`;
+      : `${title}: ${rounded(first.y)} at ${x} ${rounded(first.x)}, ${rounded(last.y)} at ${rounded(last.x)}`;
   return element(
     "figure",
     { class: "chart" },
@@ -422,11 +433,11 @@ function chart({ title, x, y, points, line, diagonal, most }) {
               r: 3 + 4 * Math.sqrt(point.size / largest),
             }),
           )),
-      label(edge, height - edge + 16, number(low.x), "start"),
-      label(width - 8, height - edge + 16, number(high.x), "end"),
+      label(edge, height - edge + 16, rounded(low.x), "start"),
+      label(width - 8, height - edge + 16, rounded(high.x), "end"),
       label((width + edge) / 2, height - 6, x),
-      label(edge - 5, height - edge, number(low.y), "end"),
-      label(edge - 5, 14, number(high.y), "end"),
+      label(edge - 5, height - edge, rounded(low.y), "end"),
+      label(edge - 5, 14, rounded(high.y), "end"),
       y === "" ? null : label(edge + 6, 14, y, "start"),
     ),
   );
@@ -476,6 +487,10 @@ function drawnMap(map, place, run, signal) {
     "aria-label": "The map; the lists below name the entities",
   });
   const said = element("p", { class: "pointed-at" }, "Point at a dot to see its name; click to open its page.");
+  const names = map.types.map((type) => {
+    const [hop] = map.typed_by === null ? hopsOf(type) : [];
+    return hop === undefined ? type : inWords(hop.name, hop.inverse);
+  });
   const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
   /** @type {number | null} */
   let found = null;
@@ -519,7 +534,7 @@ function drawnMap(map, place, run, signal) {
   };
   const point = (/** @type {number} */ i) => {
     found = i;
-    said.textContent = `${shorten(map.entities[i])}: ${map.types[map.type[i]] ?? ""}`;
+    said.textContent = `${shorten(map.entities[i])}: ${names[map.type[i]] ?? ""}`;
     draw();
   };
   canvas.addEventListener("mousemove", (move) => {
@@ -548,7 +563,7 @@ function drawnMap(map, place, run, signal) {
       else said.textContent = `${shorten(name)} has too few facts to be on the map.`;
     },
   });
-  const legend = map.types.map((name, type) => {
+  const legend = names.map((name, type) => {
     const members = map.entities.filter((_, i) => map.type[i] === type);
     const dot = element("span", { class: "dot", "aria-hidden": "true" });
     dot.style.setProperty("--hue", String(HUES[type % HUES.length]));
@@ -594,7 +609,8 @@ function drawnMap(map, place, run, signal) {
     );
   });
   const list = element("ul", { class: "legend" }, ...legend);
-  const whole = `${counted(map.entities.length, "entity", "entities")}, by ${map.method}, coloured by type.`;
+  const by = map.typed_by === null ? "the relation that they have most facts of" : inWords(map.typed_by);
+  const whole = `${counted(map.entities.length, "entity", "entities")}, by ${map.method}, coloured by ${by}.`;
   return [search.node, canvas, said, element("p", { class: "muted" }, whole), list];
 }
 

@@ -67,7 +67,8 @@ async function watch(room, searches, signal, announce, isOver) {
         const made = steps.toLocaleString("en");
         said.textContent = `Searching for ${seconds.toFixed(1)} of at most ${timeout} s, ${made} steps`;
         bar.value = seconds / timeout;
-      } else if (!signal.aborted && !(look.reason instanceof Failure)) throw look.reason; // else it is over, or not begun
+      } else if (!signal.aborted && !(look.reason instanceof Failure)) throw look.reason;
+      // A search that the server does not know is over, or has not begun.
     }
     await pause(AGAIN);
   }

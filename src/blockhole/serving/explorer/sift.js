@@ -256,7 +256,8 @@ function shared(column, announce) {
   const api = new URL("api/v1/ask", location.origin + location.pathname).href;
   const python = [
     "import blockhole",
-    `answers = blockhole.ask(${JSON.stringify(run)}, ${JSON.stringify(query)}, top=${top}, candidates="${candidates}")`,
+    `run = ${JSON.stringify(run)}  # the folder of the run`,
+    `answers = blockhole.ask(run, ${JSON.stringify(query)}, top=${top}, candidates="${candidates}")`,
     "for answer in answers:",
     "    print(answer.entity, answer.probability, answer.status)",
   ].join("\n");
