@@ -415,7 +415,7 @@ def test_entities_stand_on_a_map(family: Visit) -> None:
     expect(family.page.locator("canvas.map")).to_be_visible(timeout=WHILE_MADE)
     expect(family.page.locator(".sheet")).to_contain_text("719 entities")
     expect(family.page.locator(".sheet")).to_contain_text("coloured by the relation that they have most facts of")
-    expect(family.page.locator(".legend")).to_contain_text("father of, backwards")
+    expect(family.page.locator(".legend")).to_contain_text("born in, backwards")
     family.page.get_by_role("combobox", name="Find on the map").fill("William")
     family.page.get_by_role("option", name="William", exact=True).click()
     expect(family.page.locator(".pointed-at")).to_contain_text("William")

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Route, expect
 
 from tests.explorer.browser import Held, Visit
@@ -152,6 +153,8 @@ def test_a_slow_search_says_how_far_it_is_and_can_be_cancelled(browser: Browser,
             search = visit.page.locator("#search")
             expect(search.get_by_role("progressbar")).to_be_visible()
             expect(search).to_contain_text(re.compile(r"Searching for [\d.]+ of at most 60 s, [\d,]*[1-9][\d,]* step"))
+            seen = Axe().run(visit.page)
+            assert seen.violations_count == 0, seen.generate_report()
             search.get_by_role("button", name="Cancel").click()
             expect(visit.alert).to_have_text("The search was cancelled; ask again for its answers.")
             expect(search).to_be_hidden()

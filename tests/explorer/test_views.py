@@ -181,7 +181,8 @@ def test_markup_in_names_is_text_on_every_page(building: Visit) -> None:
     building.open(page="map")
     expect(building.page.locator("canvas.map")).to_be_visible(timeout=4 * PATIENCE)
     building.open(entity="number 1", to=IMAGE)
-    expect(building.page.locator(".paths li").first).to_be_visible()
+    named = building.page.locator(f'.paths a[title=\'"{BOLD}"/"{BOLD}"\']')
+    expect(named).to_have_text("b> → b>")  # relations are told by what stands after their last slash, quoted or not
     assert building.page.locator("main script, main img, main b, main iframe").count() == 0
     assert "owned" not in building.page.title()
 
