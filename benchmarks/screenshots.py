@@ -53,7 +53,7 @@ def shots(other: str) -> list[Shot]:
         Shot("side-by-side", {**asked, "versus": other}, height=960),
         Shot("entity", {"entity": "Elizabeth"}, height=1000),
         Shot("connect", {"entity": "William", "to": "Beatrice"}, height=1360),
-        Shot("relation", {"relation": "fatherOf"}, height=1000),
+        Shot("relation", {"relation": "fatherOf"}, height=1420),
         Shot("run", {"page": "run"}, height=1000),
         Shot("map", {"page": "map"}, height=1000),
         Shot("mistake", {"q": "William/^fatherof/brotherOf"}, height=460),

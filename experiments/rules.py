@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from blockhole.answering.mining import Mined, mine
+from blockhole.answering.mining import Matrices, Mined, mine
 from blockhole.answering.vectors import Vectors
 from blockhole.compiled import over_rows
 from blockhole.data.dataset import DataSet
@@ -260,7 +260,7 @@ def measure_rules(
     def say(line: str) -> None:
         print(f"{data.name}: {line}, {perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
 
-    mined = mine(Vectors.of_model(model), graph, candidates=candidates)
+    mined = mine(Matrices.of(Vectors.of_model(model)), Bodies(graph), candidates=candidates)
     say(f"{len(mined.head):,} rules mined")
     rules = RuleScores(mined, graph, most=most)
     say(f"{rules.count:,} rules applied")

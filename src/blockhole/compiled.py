@@ -81,15 +81,17 @@ def njit(
     return compile_loop if function is None else compile_loop(function)
 
 
-def over_rows(work: Callable[[int, int], _Result], rows: int, chunk: int) -> Iterator[_Result]:
+def over_rows(
+    work: Callable[[int, int], _Result], rows: int, chunk: int, threads: int | None = None
+) -> Iterator[_Result]:
     """Yield work(first, last) for the consecutive chunks of `rows`, in order, computed by several threads.
 
-    One thread for each processor; they stay at most that many chunks ahead of the consumer, so memory is bounded by
-    chunks, never by `rows`. `work` gains from it where it releases the interpreter lock: compiled loops, large NumPy
-    operations.
+    One thread for each processor, or so many; they stay at most that many chunks ahead of the consumer, so memory is
+    bounded by chunks, never by `rows`. `work` gains from it where it releases the interpreter lock: compiled loops,
+    large NumPy operations.
     """
     bounds = [(first, min(first + chunk, rows)) for first in range(0, rows, chunk)]
-    threads = available_threads()
+    threads = available_threads() if threads is None else threads
     if threads == 1 or len(bounds) == 1:
         for first, last in bounds:
             yield work(first, last)

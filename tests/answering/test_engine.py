@@ -342,3 +342,20 @@ def test_composed_vectors_count_for_paths_of_several_hops_in_calibrated_runs() -
             plan = engine.encode(query).plan
             found = engine.evidence(plan, len(plan.steps) - 1, None)
             assert (found is not None) == (calibrated and chains and hops > 1)
+
+
+@pytest.mark.parametrize("text", ["e0/r0", "e0/^r1", "e0/r0/r1", "e0/r0 & !e1/r1"])
+def test_a_spread_counts_the_predicted_answers(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, _ = make_engine(E=60, facts=120)
+    whole = [answer.probability for answer in engine.ask(text, top=60, only="predicted", candidates="all")]
+    spread = engine.spread(engine.encode(text), "all")
+    assert spread.least == 0.0
+    assert sum(spread.counts) == len(whole) > 20
+    monkeypatch.setattr("blockhole.answering.engine._SPREAD", 5)
+    part = engine.spread(engine.encode(text), "all")
+    if engine.encode(text).is_hop:
+        assert part == spread  # all of them at once
+    else:
+        assert part.least == pytest.approx(whole[4])
+        first = int(100 * part.least) + 1
+        assert part.counts[first:] == spread.counts[first:]

@@ -153,7 +153,7 @@ def test_bodies_that_memory_does_not_hold_are_refused_with_their_number(
 def test_a_run_without_facts_is_refused() -> None:
     vectors = Vectors.of_model(build_model(MODELS["blockhole"], 4, 2, seed=0))
     with pytest.raises(RunError, match="no facts, and rules are counted on facts"):
-        mine(vectors, make_graph([], 4, 2))
+        mine(Matrices.of(vectors), Bodies(make_graph([], 4, 2)))
 
 
 # Rules as reasons

@@ -13,10 +13,12 @@ import pytest
 
 from blockhole.cli import demo
 from blockhole.cli.main import main
+from blockhole.runs.folder import PICTURES
 from tests.outcomes import Outcome, command
 
 PROGRAM = f"""#!{sys.executable}
 from blockhole.cli.main import main
+from blockhole.runs.folder import PICTURES
 main()
 """
 
@@ -160,5 +162,7 @@ def test_a_second_demo_replaces_the_first_and_the_commands_that_it_prints_work_a
         assert server.stdout.readline().startswith("serving blockhole, complex at http://127.0.0.1:")
         server.send_signal(signal.SIGTERM)
     assert server.returncode == 0
-    for name in ("blockhole", "complex"):  # which have been asked, and may be replaced nevertheless
+    for name in ("blockhole", "complex"):  # which have been asked and explored, and may be replaced nevertheless
+        for picture in PICTURES:
+            (left / name / picture).write_text("{}", encoding="utf-8")
         demo.check_replaceable(left / name)

@@ -6,7 +6,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
-from tests.explorer.browser import THEMES, Visit
+from tests.explorer.browser import PATIENCE, THEMES, Visit
 from tests.explorer.test_views import PLACES
 
 
@@ -55,6 +55,13 @@ def test_menus_and_drawers(building: Visit) -> None:
 def test_sparql(visit: Visit) -> None:
     visit.open(q='"number 7"/next').page.get_by_role("button", name="SPARQL", exact=True).click()
     assert_accessible(visit)
+
+
+def test_rules(family: Visit) -> None:
+    family.open(relation="spouseOf")
+    expect(family.page.locator(".rules li").first).to_be_visible(timeout=4 * PATIENCE)
+    expect(family.page.locator("progress")).to_have_count(0, timeout=4 * PATIENCE)
+    assert_accessible(family)
 
 
 def test_suggestions(visit: Visit) -> None:

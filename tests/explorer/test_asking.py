@@ -31,7 +31,7 @@ def test_the_first_page_teaches_by_examples_that_can_be_asked(visit: Visit) -> N
 def test_answers_say_known_or_predicted_and_how_probable(visit: Visit) -> None:
     visit.open()
     ask(visit, THREE_ON)
-    expect(visit.page.locator(".list h2")).to_have_text(["1 known", "10 predicted"])
+    expect(visit.page.locator(".list h2")).to_have_text(["1 known", "The first 10 predicted"])
     expect(visit.answers).to_have_count(11)
     known = visit.answers.filter(has_text="number 10")
     expect(known.locator(".status")).to_have_text("known")
@@ -238,4 +238,7 @@ def test_a_run_without_calibration_shows_scores(visit: Visit) -> None:
 
 def test_an_unknown_run_is_said(visit: Visit) -> None:
     visit.open(run="nobody", q=THREE_ON)
-    expect(visit.alert).to_contain_text("There is no run nobody; the server has blockhole, complex, bare.")
+    expect(visit.alert).to_contain_text("There is no run nobody here; the runs are blockhole, complex, bare.")
+    visit.alert.get_by_role("button", name="complex").click()
+    expect(visit.page.get_by_role("combobox", name="Run")).to_have_value("complex")
+    expect(visit.answers.first).to_be_visible()

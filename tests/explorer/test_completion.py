@@ -9,15 +9,15 @@ from tests.explorer.world import BOLD, HUB, LONG, SCRIPT
 
 
 def test_entities_complete_and_then_relations(visit: Visit) -> None:
-    visit.open().box.press_sequentially("number 1")
-    expect(visit.options.first).to_have_text("number 1")
+    visit.open().box.press_sequentially("number 7")
+    expect(visit.options.first).to_have_text("number 7")
     expect(visit.box).to_have_attribute("aria-expanded", "true")
     visit.options.first.click()
-    expect(visit.box).to_have_value('"number 1"/')
+    expect(visit.box).to_have_value('"number 7"/')
     expect(visit.options.filter(has_text="next").first).to_contain_text("facts lead on")
     visit.options.get_by_text("double", exact=True).first.click()
-    expect(visit.box).to_have_value('"number 1"/double')
-    expect(visit.answers.first).to_contain_text("number")
+    expect(visit.box).to_have_value('"number 7"/double')
+    expect(visit.answers.first).to_contain_text("number 14")
 
 
 def test_only_relations_that_lead_on_are_offered(visit: Visit) -> None:

@@ -120,7 +120,7 @@ def test_the_same_question_for_a_shell_for_python_and_in_sparql(family: Visit) -
     family.open(q=f"{COUSINS} & !Andrew/fatherOf").page.locator("summary", has_text="Share").click()
     shared = family.page.locator(".share dl")
     expect(shared).to_contain_text("curl -s http")
-    expect(shared).to_contain_text('blockhole.ask("family", "William/^fatherOf/brotherOf/fatherOf & !Andrew/fatherOf"')
+    expect(shared).to_contain_text('blockhole.ask(run, "William/^fatherOf/brotherOf/fatherOf & !Andrew/fatherOf"')
     expect(shared).to_contain_text(":William ^:fatherOf/:brotherOf/:fatherOf ?answer .")
     shared.get_by_role("button", name="Copy curl").click()
     expect(family.page.get_by_role("status")).to_have_text("Copied")
@@ -284,14 +284,24 @@ def test_a_threshold_hides_what_is_less_probable_and_facets_narrow(family: Visit
     expect(family.page.locator(".histogram rect")).to_have_count(20)
     predicted = family.answers.filter(has=family.page.locator(".status.predicted"))
     expect(predicted).to_have_count(25)
-    family.page.get_by_role("slider", name="Least probability").fill("0.9")
-    assert predicted.filter(visible=True).count() < 25
+    body = {"query": "London/^bornIn", "only": "predicted", "top": 1000}
+    whole = family.page.request.post(f"{family.url}api/v1/ask", data=body).json()["result"]["answers"]
+    assert len(whole) > 200
+    slider, said = family.page.get_by_role("slider", name="Least probability"), family.page.locator(".threshold .said")
+    for least in (0, 0.01, 0.9):
+        slider.fill(str(least))
+        all_, listed = (sum(answer["probability"] >= least for answer in some) for some in (whole, whole[:25]))
+        expect(said).to_have_text(
+            re.compile(rf"^at least .*%: {all_:,}" + (rf", of which {listed} are listed$" if listed < all_ else "$"))
+        )
+        assert predicted.filter(visible=True).count() == listed
+    assert listed < 25
     facet = family.page.locator(".facets a").first
     expect(facet).to_be_visible()
-    said = facet.get_attribute("title") or ""
+    branch = facet.get_attribute("title") or ""
     facet.click()
     family.page.wait_for_url("**%26**")
-    assert query_of(family.page) == f"London/^bornIn & {said.removeprefix('and ')}"
+    assert query_of(family.page) == f"London/^bornIn & {branch.removeprefix('and ')}"
     expect(family.page.get_by_role("group", name="All of these")).to_be_visible()
 
 
@@ -350,7 +360,8 @@ def test_paper_shows_the_answers_alone(family: Visit) -> None:
     expect(family.answers.first).to_be_visible()
     family.page.emulate_media(media="print")
     expect(family.answers.first).to_be_visible()
-    for hidden in (".top", "#builder", ".takeaway", ".threshold"):
+    expect(family.page.locator(".asked")).to_have_text("William/fatherOf")
+    for hidden in (".top", "#builder", ".takeaway", ".threshold", ".drawn"):
         expect(family.page.locator(hidden)).to_be_hidden()
 
 
@@ -375,6 +386,20 @@ def test_a_relation_has_a_page(family: Visit) -> None:
     expect(family.page.locator(".facts li")).to_have_count(12)
 
 
+def test_a_relation_s_page_tells_its_rules_in_sentences(family: Visit) -> None:
+    family.open(relation="spouseOf")
+    rules = family.page.locator(".rules li")
+    rule = rules.filter(has_text=re.compile(r"^If A mother of B and C father of B, then A spouse of Cright in \d"))
+    expect(rule).to_have_count(1, timeout=WHILE_MADE)
+    expect(rule).to_contain_text("of known cases")
+    expect(rule).to_contain_text(re.compile(r"borne out by \d+ facts$"))
+    expect(rules.filter(has_text=re.compile("^If B spouse of A, then A spouse of B"))).to_have_count(1)
+    expect(family.page.get_by_role("heading", name="What follows from it")).to_be_visible()
+    rule.get_by_role("link", name="mother of").click()
+    expect(family.page.get_by_role("heading", level=1)).to_have_text("motherOf")
+    expect(rules.filter(has_text="then A spouse of C").first).to_be_visible()
+
+
 def test_a_run_has_a_page_with_curves_and_what_probabilities_are_worth(family: Visit) -> None:
     family.open().page.get_by_role("link", name="Run", exact=True).click()
     charts = family.page.locator(".chart svg")
@@ -389,6 +414,8 @@ def test_entities_stand_on_a_map(family: Visit) -> None:
     family.open().page.get_by_role("link", name="Map", exact=True).click()
     expect(family.page.locator("canvas.map")).to_be_visible(timeout=WHILE_MADE)
     expect(family.page.locator(".sheet")).to_contain_text("719 entities")
+    expect(family.page.locator(".sheet")).to_contain_text("coloured by the relation that they have most facts of")
+    expect(family.page.locator(".legend")).to_contain_text("born in, backwards")
     family.page.get_by_role("combobox", name="Find on the map").fill("William")
     family.page.get_by_role("option", name="William", exact=True).click()
     expect(family.page.locator(".pointed-at")).to_contain_text("William")

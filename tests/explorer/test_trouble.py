@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from pathlib import Path
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Route, expect
 
 from tests.explorer.browser import Held, Visit
 from tests.explorer.world import ARABIC, LONG, write_star
-from tests.serving.processes import serving
+from tests.serving.processes import serving, serving_with
+from tests.serving.random_run import write_random_run
 
 QUERY = '"number 7"/next'
 
@@ -126,24 +130,36 @@ def test_options_ask_what_is_typed_and_not_yet_asked(visit: Visit) -> None:
     expect(visit.answers.first).to_contain_text("number 31")
 
 
-def test_a_slow_search_says_how_far_it_is_and_can_be_cancelled(visit: Visit) -> None:
-    """The server is asked about the search; that of a held request is not there, which is said to nobody."""
-    visit.refused = {"ask"}
-    visit.open(q='"number 30"/next')
-    expect(visit.answers.first).to_contain_text("number 31")
-    held = Held(visit.page, "**/api/v1/ask")
-    visit.box.fill(QUERY)
-    visit.box.press("Enter")
-    held.wait()
-    search = visit.page.locator("#search")
-    expect(search.get_by_role("progressbar")).to_be_visible()
-    with visit.page.expect_request(lambda request: request.method == "DELETE") as cancelled:
-        search.get_by_role("button", name="Cancel").click()
-    assert "/api/v1/searches/page-" in cancelled.value.url
-    held.refuse(409, "cancelled", "the search was cancelled.")
-    expect(visit.alert).to_have_text("The search was cancelled.")
-    expect(search).to_be_hidden()
-    expect(visit.answers.first).to_contain_text("number 31")  # the old answers stay
+NO_END = "import blockhole.answering.search as search; search._NUMBERS = 2**40\n"
+"""Searches by default end before they take long; without a bound for what they hold, they take as long as they may."""
+SLOW = " & ".join(f"e{i}/r0/r1/r2/r0" for i in range(4))
+
+
+def test_a_slow_search_says_how_far_it_is_and_can_be_cancelled(browser: Browser, tmp_path: Path) -> None:
+    run = write_random_run(tmp_path / "random", E=60_000, R=3, facts=180_000)
+    other = Path(shutil.copytree(run, tmp_path / "other"))
+    with (
+        serving_with(tmp_path / "log", run, other, before=NO_END, timeout=60.0) as server,
+        browser.new_context() as context,
+    ):
+        visit = Visit(context.new_page(), server.url)
+        visit.refused = {"ask"}
+        for beside in ({}, {"versus": "other"}):
+            visit.open(q="e1/r0", **beside)
+            expect(visit.answers.first).to_be_visible()
+            before = visit.answers.locator(".name").all_text_contents()
+            visit.box.fill(SLOW)
+            visit.box.press("Enter")
+            search = visit.page.locator("#search")
+            expect(search.get_by_role("progressbar")).to_be_visible()
+            expect(search).to_contain_text(re.compile(r"Searching for [\d.]+ of at most 60 s, [\d,]*[1-9][\d,]* step"))
+            seen = Axe().run(visit.page)
+            assert seen.violations_count == 0, seen.generate_report()
+            search.get_by_role("button", name="Cancel").click()
+            expect(visit.alert).to_have_text("The search was cancelled; ask again for its answers.")
+            expect(search).to_be_hidden()
+            assert visit.answers.locator(".name").all_text_contents() == before  # the old answers stay
+        visit.check()
 
 
 def test_a_server_that_stops_leaves_the_page_usable(browser: Browser, runs: list[Path], tmp_path: Path) -> None:
@@ -160,22 +176,23 @@ def test_a_server_that_stops_leaves_the_page_usable(browser: Browser, runs: list
         expect(visit.page.get_by_role("dialog", name="Help")).to_be_visible()
 
 
-def test_a_run_that_goes_away_is_said(visit: Visit) -> None:
-    visit.refused = {"ask"}
-    visit.open(q=QUERY)
-    expect(visit.answers.first).to_be_visible()
-
-    def gone(route: Route) -> None:
-        message = "there is no run 'blockhole' here; the runs are complex."
-        place = {"field": "run", "text": "blockhole", "column": None, "end": None}
-        error = {"kind": "unknown_run", "message": message, "place": place, "nearest": ["complex"], "mended": []}
-        route.fulfill(status=404, body=json.dumps({"error": error, "request_id": "1"}))
-
-    visit.page.route("**/api/v1/ask", gone)
-    visit.box.fill('"number 30"/next')
-    visit.box.press("Enter")
-    expect(visit.alert).to_contain_text("There is no run 'blockhole' here; the runs are complex.")
-    expect(visit.answers.first).to_contain_text("number 8")
+def test_a_run_that_goes_away_is_said(browser: Browser, runs: list[Path], tmp_path: Path) -> None:
+    """The server is started again without it."""
+    with browser.new_context() as context:
+        with serving(tmp_path / "log", *runs[:2], "--port", 0) as server:
+            visit = Visit(context.new_page(), server.url).open(q=QUERY)
+            expect(visit.answers.first).to_contain_text("number 8")
+            server.end()
+        with serving(tmp_path / "log", runs[1], "--port", server.port):
+            visit.refused = {"ask"}
+            visit.box.fill('"number 30"/next')
+            visit.refusals -= {"complete"}
+            visit.box.press("Enter")
+            expect(visit.alert).to_contain_text("There is no run 'blockhole' here; the runs are complex.")
+            expect(visit.answers.first).to_contain_text("number 8")
+            visit.alert.get_by_role("button", name="complex", exact=True).click()
+            expect(visit.page.get_by_role("combobox", name="Run")).to_have_value("complex")
+            expect(visit.answers.first).to_contain_text("number 31")
 
 
 def test_an_address_with_a_broken_query_leaves_the_page_usable(building: Visit) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import json
+from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Route, expect
+from playwright.sync_api import Browser, expect
 
-from tests.explorer.browser import PATIENCE, THEMES, TWO_FRAMES, Theme, Visit, opened, visiting
-from tests.explorer.world import ARABIC, BOLD, HUB, IMAGE, LONG, SCRIPT, SPOKES
+from tests.explorer.browser import PATIENCE, THEMES, TWO_FRAMES, Theme, Visit, Way, opened, visiting
+from tests.explorer.world import ARABIC, BOLD, BY_FACTS, HUB, IMAGE, LONG, SCRIPT, SPOKES
+from tests.serving.processes import serving
+from tests.serving.random_run import write_random_run
 
 QUERY = '"number 7"/next/double'
 OUTSIDE = """[...document.querySelectorAll("header *, main *")]
@@ -38,7 +40,7 @@ PLACES: dict[str, dict[str, str]] = {
 
 
 def test_two_runs_stand_side_by_side(visit: Visit) -> None:
-    visit.open(q=QUERY)
+    visit.open(q=BY_FACTS)
     visit.page.get_by_label("beside").select_option("complex")
     columns = visit.page.locator(".column")
     expect(columns).to_have_count(2)
@@ -46,38 +48,37 @@ def test_two_runs_stand_side_by_side(visit: Visit) -> None:
     expect(left.get_by_role("heading", level=1)).to_have_text("blockhole")
     expect(right.get_by_role("heading", level=1)).to_have_text("complex")
     assert left.bounding_box()["x"] < right.bounding_box()["x"]  # type: ignore[index]
-    names = [[name.text_content() for name in column.locator(".name").all()] for column in (left, right)]
-    for place, name in enumerate(names[0]):
-        said = left.locator(".elsewhere .unseen").nth(place)
-        expect(said).to_have_text(
-            f"place {names[1].index(name) + 1} at complex"
-            if name in names[1]
-            else "not among those predicted at complex"
-        )
-    left.locator(".answer").first.get_by_role("button").click()
-    expect(visit.page.get_by_role("region", name=f"Why {names[0][0]}, ")).to_have_count(2)
-    other = visit.page.get_by_role("link", name='"number 7"/double/next')
+    for status in ("known", "predicted"):
+        rows = [
+            column.locator(".answer").filter(has=visit.page.locator(f".status.{status}")) for column in (left, right)
+        ]
+        names = [each.locator(".name").all_text_contents() for each in rows]
+        assert all(map(len, names))
+        for place, name in enumerate(names[0]):
+            expect(rows[0].locator(".elsewhere .unseen").nth(place)).to_have_text(
+                f"place {names[1].index(name) + 1} at complex"
+                if name in names[1]
+                else "not among those predicted at complex"
+            )
+    left.locator(".answer").filter(has_text="number 14").get_by_role("button").click()
+    expect(visit.page.get_by_role("region", name="Why number 14")).to_have_count(2)
+    other = visit.page.get_by_role("link", name='"number 6"/double/next')
     other.click()
-    expect(visit.box).to_have_value('"number 7"/double/next')
+    expect(visit.box).to_have_value('"number 6"/double/next')
     expect(columns).to_have_count(2)
 
 
-def test_a_run_that_refuses_the_query_says_so_in_its_column(visit: Visit) -> None:
-    def refuse(route: Route) -> None:
-        if '"run":"complex"' not in (route.request.post_data or ""):
-            route.continue_()
-            return
-        place = {"field": "query", "text": QUERY, "column": 0}
-        error = {"kind": "unknown_name", "message": "unknown entity 'number 7'.", "place": place, "nearest": []}
-        route.fulfill(status=404, body=json.dumps({"error": error, "request_id": "1"}))
-
-    visit.refused = {"ask"}
-    visit.page.route("**/api/v1/ask", refuse)
-    visit.open(q=QUERY, versus="complex")
-    columns = visit.page.locator(".column")
-    expect(columns.first.locator(".answer")).to_have_count(10)
-    expect(columns.last).to_contain_text("Unknown entity 'number 7'.")
-    expect(columns.last.get_by_role("heading", level=1)).to_have_text("complex")
+def test_a_run_that_refuses_the_query_says_so_in_its_column(browser: Browser, runs: list[Path], tmp_path: Path) -> None:
+    other = write_random_run(tmp_path / "other", E=20, R=2, facts=40)
+    with serving(tmp_path / "log", runs[0], other, "--port", 0) as server, browser.new_context() as context:
+        visit = Visit(context.new_page(), server.url)
+        visit.refused = {"ask"}
+        visit.open(q=QUERY, versus="other")
+        columns = visit.page.locator(".column")
+        expect(columns.first.locator(".answer")).to_have_count(10)
+        expect(columns.last).to_contain_text("Unknown entity 'number 7'")
+        expect(columns.last.get_by_role("heading", level=1)).to_have_text("other blockhole")  # the run, and its model
+        visit.check()
 
 
 def test_an_entity_page_lists_facts_by_relation_and_pages_through_them(visit: Visit) -> None:
@@ -180,7 +181,8 @@ def test_markup_in_names_is_text_on_every_page(building: Visit) -> None:
     building.open(page="map")
     expect(building.page.locator("canvas.map")).to_be_visible(timeout=4 * PATIENCE)
     building.open(entity="number 1", to=IMAGE)
-    expect(building.page.locator(".paths li").first).to_be_visible()
+    named = building.page.locator(f'.paths a[title=\'"{BOLD}"/"{BOLD}"\']')
+    expect(named).to_have_text("b> → b>")  # relations are told by what stands after their last slash, quoted or not
     assert building.page.locator("main script, main img, main b, main iframe").count() == 0
     assert "owned" not in building.page.title()
 
@@ -192,9 +194,9 @@ def test_a_query_with_markup_and_an_error_about_it_are_text(visit: Visit) -> Non
     assert visit.page.locator("main img").count() == 0
 
 
-@pytest.mark.parametrize("width", [320, 390, 768])
-def test_nothing_is_wider_than_a_narrow_screen(browser: Browser, url: str, width: int) -> None:
-    with opened(browser, width=width) as profile, visiting(profile, url) as visit:
+@pytest.mark.parametrize(("width", "way"), [(320, "build"), (390, "text"), (768, "build")])
+def test_nothing_is_wider_than_a_narrow_screen(browser: Browser, url: str, width: int, way: Way) -> None:
+    with opened(browser, width=width) as profile, visiting(profile, url, way) as visit:
         for name, place in PLACES.items():
             visit.open(**place).settle()
             assert visit.page.evaluate("document.documentElement.scrollWidth") <= width, name

@@ -10,12 +10,8 @@ import numpy as np
 from blockhole.fitting import train
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
-from blockhole.models.catalogue import build_model
-from blockhole.runs.checkpoint import TrainingState
-from blockhole.runs.config import TrainConfig
-from blockhole.runs.writer import RunWriter
-from blockhole.training.steppers import AutogradStepper
-from tests.answering.toys import SIZES, write_clockwork
+from tests.answering.toys import make_model, write_clockwork
+from tests.serving.random_run import write_untrained
 
 SCRIPT = "<script>document.title='owned'</script>"
 IMAGE = "<img src=x onerror=\"document.title='owned'\">"
@@ -27,6 +23,8 @@ ARABIC = "الملكة رانيا"
 """A name that is read from right to left."""
 BOLD = "is <b>like</b>"
 SPOKES = 130
+BY_FACTS = '"number 6"/next/double'
+"""Facts lead to number 14, whatever a model makes of it."""
 
 
 NAMES = ("blockhole", "complex", "bare")
@@ -57,13 +55,7 @@ def write_star(folder: Path, spokes: int) -> Path:
     triples = np.zeros((spokes, 3), dtype=np.int32)
     triples[:, 2] = np.arange(1, spokes + 1)
     graph = KnowledgeGraph(Vocabulary(names, "entity"), Vocabulary(["holds"], "relation"), triples)
-    config = TrainConfig(model=SIZES["blockhole"])
-    model = build_model(config.model, graph.num_entities, graph.num_relations, 0)
-    folder.mkdir()
-    writer = RunWriter(folder, model, AutogradStepper(model, config, graph))
-    writer.begin(config, graph)
-    writer.save(TrainingState(epoch=1), None, best_changed=False)
-    writer.close()
+    write_untrained(folder, "blockhole", make_model("blockhole", spokes + 1, 1, 0), graph)
     return folder
 
 

@@ -23,6 +23,7 @@ PATIENCE = 1.0
 BODIES: dict[str, dict[str, Any]] = {
     "/api/v1/ask": {"query": "(e1/r0 & !e2/r1)/(^r1|r2)", "top": 5, "run": "run", "candidates": "all", "offset": 1},
     "/api/v1/check": {"query": "e1/r0 | e3/r1", "entity": "e2", "run": "run"},
+    "/api/v1/spread": {"query": "e1/r0/r1", "candidates": "all"},
     "/api/v1/explain": {"query": "e1/r0/r1 & !e4", "entity": "e2", "top": 3},
     "/api/v1/paths": {"source": "e1", "target": "e2", "max_length": 2, "top": 5},
     "/api/v1/facets": {"query": "e1/r0", "entities": ["e2", "e3"], "run": "run"},
@@ -46,6 +47,7 @@ ADDRESSES = (
     "/api/v1/translate?query=e1/r0",
     "/api/v1/translate?sparql=SELECT%20%3Fx%20%7B%20%3Ae1%20%3Ar0%20%3Fx%20%7D",
     "/api/v1/relation?name=r0",
+    "/api/v1/rules?name=^r1",
     "/api/v1/run?run=run",
     "/api/v1/map?run=run",
     "/api/v1/validation?run=run",

@@ -24,7 +24,7 @@ from blockhole.serving.settings import ServerSettings
 def announce(url, names):
     print(json.dumps({"url": url, "runs": names}), flush=True)
 
-serve([Path(sys.argv[2])], "127.0.0.1", 0, ServerSettings(**json.loads(sys.argv[1])), announce)
+serve([Path(run) for run in sys.argv[2:]], "127.0.0.1", 0, ServerSettings(**json.loads(sys.argv[1])), announce)
 """
 
 
@@ -58,9 +58,11 @@ def serving(log: Path, *arguments: object) -> Iterator[ServerProcess]:
 
 
 @contextmanager
-def serving_with(log: Path, run: Path, **settings: object) -> Iterator[ServerProcess]:
-    """A server with settings that the command line does not have, such as little patience."""
-    with _running(log, [sys.executable, "-c", _WITH_SETTINGS, json.dumps(settings), str(run)]) as server:
+def serving_with(log: Path, *runs: Path, before: str = "", **settings: object) -> Iterator[ServerProcess]:
+    """A server with settings that the command line does not have, such as little patience; it does `before` first."""
+    with _running(
+        log, [sys.executable, "-c", before + _WITH_SETTINGS, json.dumps(settings), *map(str, runs)]
+    ) as server:
         yield server
 
 

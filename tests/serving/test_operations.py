@@ -31,8 +31,10 @@ QUERY = '"number 3"/next/double'
 def tight(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """A server with a key, short queries, a name and a proxy."""
     log = tmp_path_factory.mktemp("tight") / "log"
-    own = {"allowed_hosts": ["kg.example.org"], "trusted_proxies": ["127.0.0.1"]}
-    with serving_with(log, run, api_key="s3cret", max_length=2, **own) as process:
+    hosts, proxies = ["kg.example.org"], ["127.0.0.1"]
+    with serving_with(
+        log, run, api_key="s3cret", max_length=2, allowed_hosts=hosts, trusted_proxies=proxies
+    ) as process:
         yield process
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import httpx
 import numpy as np
 import pytest
 
+import blockhole
 from blockhole.answering.overview import entity_types, shared_facts
 from blockhole.answering.sparql.writing import as_sparql, from_sparql
 from blockhole.queries.language import parse
@@ -20,6 +22,7 @@ from blockhole.runs.run import Run
 from blockhole.saving import read_json
 from blockhole.serving.page import joined_modules
 from tests.serving.processes import serving
+from tests.serving.random_run import write_random_run
 
 
 def result(response: httpx.Response) -> Any:
@@ -166,13 +169,14 @@ def test_one_entity_shares_its_facts_with_nobody_else(run: Path) -> None:
 
 def test_a_relation_says_what_it_leads_from_and_to(client: httpx.Client, run: Path) -> None:
     graph = Run.open(run).graph
-    page = result(client.get("/api/v1/relation", params={"name": "next"}))
-    relation = page["relation"]
+    relation = result(client.get("/api/v1/relation", params={"name": "next"}))
     edges = {(s, o) for s, r, o in graph.triples.tolist() if graph.relations[r] == "next"}
+    named = {(graph.entities[s], graph.entities[o]) for s, o in edges}
     assert relation["facts"] == len(edges)
     assert relation["domain"]["entities"] == len({s for s, _ in edges})
     assert relation["range"]["entities"] == len({o for _, o in edges})
-    assert page["rules"] is None
+    assert all((fact["source"], fact["target"]) in named for fact in relation["examples"])
+    assert result(client.get("/api/v1/relation", params={"name": "^next"})) == relation  # backwards, it is the same one
     assert client.get("/api/v1/relation", params={"name": "nextt"}).status_code == 404
 
 
@@ -231,6 +235,36 @@ def test_nothing_tells_where_a_run_lies(own_run: Path, tmp_path: Path) -> None:
         assert str(own_run) in server.log.read_text(encoding="utf-8")
 
 
+def test_rules_are_counted_once_and_told_by_relation(family_run: Path, tmp_path: Path) -> None:
+    own = tmp_path / "family"
+    shutil.copytree(family_run, own)
+    with serving(tmp_path / "log", own, "--port", 0) as server, server.client() as client:
+        made = _when_made(client, "rules?name=spouseOf")
+        backwards = _when_made(client, "rules?name=^spouseOf")
+        assert client.get("/api/v1/rules?name=spouse").json()["error"]["nearest"][0] == "spouseOf"
+    assert made["state"] == "ready"
+    assert backwards == made
+    rules = {rule["text"]: rule for rule in made["rules"]}
+    counted = {str(rule): rule for rule in blockhole.rules(own, top=100_000, redundant=True)}
+    for text, rule in rules.items():
+        assert "spouseOf" in text
+        assert rule["support"] == counted[text].support
+        assert rule["confidence"] == counted[text].confidence
+        assert rule["pca_confidence"] == counted[text].pca_confidence >= 0.1
+    assert rules["^spouseOf ⇒ spouseOf"]["body"] == [{"name": "spouseOf", "inverse": True, "text": "^spouseOf"}]
+    heads = [rule["head"]["name"] for rule in made["rules"]]
+    assert 0 < heads.count("spouseOf") < len(heads)  # it is concluded by some, and used by others
+    assert (own / "rules.json").is_file()
+
+
+def test_a_model_without_matrices_says_why_it_has_no_rules(tmp_path: Path) -> None:
+    run = write_random_run(tmp_path / "run", "transe", E=30, R=3, facts=60)
+    with serving(tmp_path / "log", run, "--port", 0) as server, server.client() as client:
+        made = _when_made(client, "rules?name=r0")
+    assert made["state"] == "missing"
+    assert "the relations of transe are not" in made["message"]
+
+
 def _when_made(client: httpx.Client, what: str) -> Any:
     for _ in range(1200):
         found = result(client.get(f"/api/v1/{what}"))
@@ -243,7 +277,8 @@ def _when_made(client: httpx.Client, what: str) -> Any:
 
 def test_types_are_what_most_facts_say(run: Path) -> None:
     graph = Run.open(run).graph
-    names, types = entity_types(graph, np.arange(graph.num_entities), most=2)
+    names, types, relation = entity_types(graph, np.arange(graph.num_entities), most=2)
+    assert relation is None
     assert len(names) <= 3
     assert set(types.tolist()) <= set(range(len(names)))
 

@@ -62,6 +62,19 @@ class Answers(Listed[Answer]):
         return frame.astype({"rank": "int32", "score": "float64", "probability": "float64"})
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How probable the predicted answers to a query are: `counts` has how many there are in each hundredth, from 0 on.
+
+    All that are as probable as `least` are counted; that is 0 where every candidate was looked at.
+    """
+
+    query: str
+    counts: tuple[int, ...]
+    least: float
+
+
 def answers_frame(many: Sequence[Answers]) -> pl.DataFrame:
     """The answers of many queries as one frame, in order: columns query, rank, entity, score, probability, status."""
     import polars as pl

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple, final
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from blockhole.answering.answers import Answer, Answers, Status
+from blockhole.answering.answers import Answer, Answers, Spread, Status
 from blockhole.answering.calibration import ONE_PART, Calibrated, Calibration, Parts, load_calibration
 from blockhole.answering.hops import KIND, LANES, Columns, Hops, Ids
 from blockhole.answering.index import MANY, LoadedIndex, load_index
@@ -53,6 +53,8 @@ _TOGETHER = 2**20
 """Numbers in the rows of questions that are answered together."""
 _EQUALS = 512
 """Answers of one value that are put in order by comparing their names; of more, the first are found by number."""
+_SPREAD = 1000
+"""Predicted answers to a query of several hops whose probabilities are counted: each has to be found."""
 _PROPOSED = 256
 """Entities that an approximate index proposes for one hop."""
 
@@ -321,6 +323,22 @@ class Engine:
 
     def answers(self, asked: Sequence[tuple[Question, Encoded]]) -> list[Answers]:
         """The same for questions that have been checked and encoded."""
+        settled = self._settled_together(asked)
+        return [self._listed(question, each.query, own) for (question, each), own in zip(asked, settled, strict=True)]
+
+    def spread(self, encoded: Encoded, candidates: Candidates = "typed", deadline: Deadline = UNLIMITED) -> Spread:
+        """How probable the predicted answers to a query are: all of a single hop, else of the most probable ones."""
+        self.require_calibration()
+        question = Question(encoded, _SPREAD, candidates, "predicted", deadline=deadline)
+        if encoded.is_hop and not self._is_proposed(encoded.plan.ids[-1], question):
+            question = replace(question, top=self.graph.num_entities)
+        (settled,) = self._settled_together([(question, encoded)])
+        best = np.sort(settled.predicted_value)[::-1][: question.top]
+        counts, _ = np.histogram(best, 100, (0.0, 1.0))
+        least = float(best[-1]) if len(best) == question.top < self.graph.num_entities else 0.0
+        return Spread(str(encoded.query), tuple(counts.tolist()), least)
+
+    def _settled_together(self, asked: Sequence[tuple[Question, Encoded]]) -> list[Settled]:
         settled: dict[int, Settled] = {}
         together: dict[tuple[int, Candidates], list[int]] = {}
         for place, (question, each) in enumerate(asked):
@@ -336,7 +354,7 @@ class Engine:
                 part = places[first : first + size]
                 wanted = [(asked[place][0], asked[place][1].plan.ids[0]) for place in part]
                 settled |= zip(part, self._hops_settled(wanted, columns), strict=True)
-        return [self._listed(question, each.query, settled[place]) for place, (question, each) in enumerate(asked)]
+        return [settled[place] for place in range(len(asked))]
 
     def _hops_settled(self, wanted: Sequence[tuple[Question, int]], columns: Columns) -> Iterator[Settled]:
         """What `Search` settles of single hops along one relation from some entities, all by one product."""

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from blockhole.answering.vectors import Vectors
 from blockhole.errors import ConfigError, RunError, grouped
-from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.machine import memory_bytes
 from blockhole.models.blocks import BLOCK_MODELS
 from blockhole.queries.bodies import LONGEST, Bodies, Body, Counts
@@ -116,22 +115,21 @@ def _parts(body: Body) -> Iterator[Body]:
 
 
 def mine(
-    vectors: Vectors,
-    graph: KnowledgeGraph,
-    valid: NDArray[np.int32] | None = None,
+    matrices: Matrices,
+    bodies: Bodies,
     *,
     heads: Sequence[int] | None = None,
     max_length: int = LONGEST,
     min_support: int = MIN_SUPPORT,
     candidates: int = CANDIDATES,
+    threads: int | None = None,
     progress: Progress | None = None,
 ) -> Mined:
     """Every rule with support among the bodies that the relations' matrices propose; unordered, redundant ones too."""
+    graph = bodies.graph
     if not len(graph):
         raise RunError("the run has no facts, and rules are counted on facts; train one on a graph that has some.")
-    matrices = Matrices.of(vectors)
     wanted = np.arange(graph.num_relations) if heads is None else np.array(heads)
-    bodies = Bodies(graph, valid)
     _check_length(bodies, max_length)
     lengths = range(1, max_length + 1)
     listed = [
@@ -139,7 +137,7 @@ def mine(
     ]
     found, done = [_no_rules()], 0
     facts = np.bincount(np.unique(graph.triples, axis=0)[:, 1], minlength=graph.num_relations)
-    for counts in bodies.counted(listed):
+    for counts in bodies.counted(listed, threads=threads):
         found.append(_supported(matrices, counts, wanted, min_support, facts))
         done += len(counts.bodies)
         if progress is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, final
+from typing import NamedTuple, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,6 +88,8 @@ def _ranges(start: NDArray[np.int64], rows: Ids) -> NDArray[np.int64]:
 class Beside:
     """Another relation of the entities at one end: `share` of them have a fact of it."""
 
+    name: str
+    inverse: bool
     text: str
     share: float
 
@@ -125,9 +127,9 @@ class RelationOverview:
 
 
 def relation_overview(known: KnownFacts, relation: str) -> RelationOverview:
-    """What the graph says of a relation, by its name with or without an inverse mark."""
+    """What the graph says of a relation; an inverse is the same relation, read backwards."""
     graph = known.graph
-    number = encode_hop(relation, graph.relations)
+    number = encode_hop(relation, graph.relations) % graph.num_relations
     source, target = known.edges.edges(number)
     chosen = np.linspace(0, len(source) - 1, min(_EXAMPLES, len(source))).round().astype(int)
     examples = tuple(Fact(graph.entities[int(source[i])], graph.entities[int(target[i])]) for i in chosen)
@@ -146,7 +148,8 @@ def _end(known: KnownFacts, entities: Ids, skipped: int) -> End:
     count = np.bincount(relations, minlength=2 * graph.num_relations)
     count[skipped] = 0
     best = [int(each) for each in np.argsort(-count, kind="stable")[:_FACETS] if count[each] > 0]
-    beside = tuple(Beside(str(Hop(*graph.relation_name(each))), int(count[each]) / len(entities)) for each in best)
+    hops = [(each, Hop(*graph.relation_name(each))) for each in best]
+    beside = tuple(Beside(hop.relation, hop.inverse, str(hop), int(count[each]) / len(entities)) for each, hop in hops)
     own = str(Hop(*graph.relation_name(skipped)))
     shared = [each for each in shared_facts(graph, entities) if each.text != own]
     return End(len(entities), beside, tuple(shared))
@@ -155,8 +158,16 @@ def _end(known: KnownFacts, entities: Ids, skipped: int) -> End:
 # Types of entities
 
 
-def entity_types(graph: KnowledgeGraph, entities: Ids, *, most: int = 9) -> tuple[list[str], NDArray[np.int64]]:
-    """The types of entities, at most so many and one for all others, and which each has: [N] → names, [N].
+class EntityTypes(NamedTuple):
+    """The types of entities: their names, which each entity has, [N], and the relation that says it, None for none."""
+
+    names: list[str]
+    of_entity: NDArray[np.int64]
+    relation: str | None
+
+
+def entity_types(graph: KnowledgeGraph, entities: Ids, *, most: int = 9) -> EntityTypes:
+    """The types of entities, at most so many and one for all others.
 
     A type is what a relation such as type or instance_of says; where a graph has none, the relation that an entity has
     most facts of.
@@ -178,7 +189,8 @@ def entity_types(graph: KnowledgeGraph, entities: Ids, *, most: int = 9) -> tupl
     index = {kind: place for place, kind in enumerate(kept)}
     names = [_type_name(graph, kind, named is not None) for kind in kept]
     types = np.array([index.get(kind, len(kept)) for kind in kinds.tolist()], dtype=np.int64)
-    return ([*names, OTHER] if (types == len(kept)).any() else names), types
+    relation = None if named is None else graph.relations[named]
+    return EntityTypes([*names, OTHER] if (types == len(kept)).any() else names, types, relation)
 
 
 def _type_name(graph: KnowledgeGraph, kind: int, is_entity: bool) -> str:

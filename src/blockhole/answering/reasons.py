@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -17,17 +16,18 @@ from numpy.typing import NDArray
 from blockhole.answering.known import KnownFacts
 from blockhole.errors import shortened
 from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.queries.bodies import LONGEST, Body
 from blockhole.queries.language import Hop, write_name
 from blockhole.queries.paths import PathQueries
 
+_LONGEST = 2
+"""Hops of a path that is a reason."""
 _MEASURED = 32
 """Paths of a relation that are measured: those that most of the pairs have."""
 _SUBJECTS = 64
 """Subjects that a path is measured on."""
 _JOINED = 4096
 """Neighbours of an entity that are looked at."""
-
-RelationPath = tuple[int, ...]
 
 
 class PathReason(NamedTuple):
@@ -39,7 +39,12 @@ class PathReason(NamedTuple):
 
     def __str__(self) -> str:
         over = "" if self.over is None else f" over {self.over}"
-        return f"{self.path}{over}, which is right in {self.right:.0%} of known cases"
+        return f"{self.path}{over}, which is {in_known_cases(self.right)}"
+
+
+def in_known_cases(share: float) -> str:
+    """How often a path is right, in words."""
+    return f"right in {share:.0%} of known cases"
 
 
 def path_reasons(
@@ -49,7 +54,11 @@ def path_reasons(
 
     Pairs that are `facts` of the relation speak of no path for themselves.
     """
-    paths = [_connecting(known, relation, s, o) for s, o in zip(source.tolist(), target.tolist(), strict=True)]
+    paths = [
+        connecting_bodies(known.graph, s, o, _LONGEST) for s, o in zip(source.tolist(), target.tolist(), strict=True)
+    ]
+    for own in paths:
+        own.pop((relation,), None)
     frequency = Counter(path for each in paths for path in each)
     usual = [path for path, _ in sorted(frequency.items(), key=lambda item: (-item[1], item[0]))[:_MEASURED]]
     measured = _measured(known, relation, usual)
@@ -59,72 +68,82 @@ def path_reasons(
     ]
 
 
-def _best(
-    known: KnownFacts, paths: dict[RelationPath, int | None], right: dict[RelationPath, float]
-) -> PathReason | None:
+def _best(known: KnownFacts, paths: dict[Body, tuple[int, ...]], right: dict[Body, float]) -> PathReason | None:
     among = [path for path in paths if right.get(path, 0.0) > 0]
     if not among:
         return None
     path = min(among, key=lambda path: (-right[path], len(path), path))
-    over, graph = paths[path], known.graph
-    text = "/".join(str(Hop(*graph.relation_name(hop))) for hop in path)
-    return PathReason(text, None if over is None else shortened(write_name(graph.entities[over])), right[path])
+    over = [shortened(write_name(known.graph.entities[entity])) for entity in paths[path]]
+    return PathReason(written(path, known.graph), over[0] if over else None, right[path])
 
 
-def _connecting(known: KnownFacts, relation: int, source: int, target: int) -> dict[RelationPath, int | None]:
-    """The paths of one hop and of two between a pair, and an entity that each leads over."""
-    hop, reached = _edges_of(known.graph, source)
-    back, before = _edges_of(known.graph, target)
-    direct = hop[reached == target].tolist()
-    found: dict[RelationPath, int | None] = {(each,): None for each in direct if each != relation}
-    order = np.argsort(reached, kind="stable")
-    hop, reached = hop[order], reached[order]
-    first, last = np.searchsorted(reached, before, "left"), np.searchsorted(reached, before, "right")
-    count = last - first
-    here = np.repeat(first - np.cumsum(count) + count, count) + np.arange(count.sum())
-    there = np.repeat(np.arange(len(before)), count)
-    over = reached[here]
-    between = (over != source) & (over != target)
-    twice = 2 * known.graph.num_relations
-    key = hop[here][between].astype(np.int64) * twice + (back[there][between] + twice // 2) % twice
-    keys, place = np.unique(key, return_index=True)
-    for each, entity in zip(keys.tolist(), over[between][place].tolist(), strict=True):
-        found[divmod(each, twice)] = entity
-    return found
+def written(body: Body, graph: KnowledgeGraph) -> str:
+    """A path of relations as queries write it."""
+    return "/".join(str(Hop(*graph.relation_name(relation))) for relation in body)
 
 
 _BETWEEN = 256
 """Entities next to a source that are looked at for paths of three hops: those with the fewest edges."""
 
 
-def connecting_bodies(graph: KnowledgeGraph, source: int, target: int) -> dict[RelationPath, tuple[int, ...]]:
-    """The paths of one to three hops from source to target that meet no entity twice, and what each leads over."""
-    found: dict[RelationPath, tuple[int, ...]] = {}
+def connecting_bodies(
+    graph: KnowledgeGraph, source: int, target: int, longest: int = LONGEST
+) -> dict[Body, tuple[int, ...]]:
+    """The paths of one to `longest` hops, at most three, from source to target that meet no entity twice.
+
+    With each stand entities that it leads over.
+    """
+    found: dict[Body, tuple[int, ...]] = {}
     if source == target:
         return found
     hop, reached = _edges_of(graph, source)
-    back, before = _edges_of(graph, target)
-    keep, left = (reached != source), (before != target) & (before != source)
-    hop, reached, back, before = hop[keep], reached[keep], back[left], before[left]
     found |= {(each,): () for each in hop[reached == target].tolist()}
-    hop, reached = hop[reached != target], reached[reached != target]
-    last: dict[int, list[int]] = {}
-    for relation, entity in zip(back.tolist(), before.tolist(), strict=True):
-        last.setdefault(entity, []).append(graph.inverse(relation))
+    keep = (reached != source) & (reached != target)
+    hop, reached = hop[keep], reached[keep]
+    ends = _Ends.of(graph, source, target)
+    found |= {body: (entity,) for body, entity in ends.joined(hop, reached).items()}
+    if longest < LONGEST:
+        return found
     first: dict[int, list[int]] = {}
     for relation, entity in zip(hop.tolist(), reached.tolist(), strict=True):
         first.setdefault(entity, []).append(relation)
-    for entity in first.keys() & last.keys():
-        for path in product(first[entity], last[entity]):
-            found.setdefault(path, (entity,))
     size = np.diff(graph.adjacency.group_start)
     for entity in sorted(first, key=lambda each: (size[each], each))[:_BETWEEN]:
         middle, then = _edges_of(graph, entity)
-        among = np.flatnonzero(np.isin(then, before) & (then != entity))
-        for relation, other in zip(middle[among].tolist(), then[among].tolist(), strict=True):
-            for begin, end in product(first[entity], last[other]):
+        own = then != entity
+        for (relation, end), other in ends.joined(middle[own], then[own]).items():
+            for begin in first[entity]:
                 found.setdefault((begin, relation, end), (entity, other))
     return found
+
+
+class _Ends(NamedTuple):
+    """The last hops of paths from a source to a target: from which entities, ascending, and over which relations."""
+
+    entity: NDArray[np.int32]
+    relation: NDArray[np.int32]
+    relations: int
+
+    @classmethod
+    def of(cls, graph: KnowledgeGraph, source: int, target: int) -> _Ends:
+        """Those that begin at neither."""
+        back, before = _edges_of(graph, target)
+        keep = (before != source) & (before != target)
+        order = np.argsort(before[keep], kind="stable")
+        twice = 2 * graph.num_relations
+        return cls(before[keep][order], ((back[keep][order] + graph.num_relations) % twice).astype(np.int32), twice)
+
+    def joined(self, hop: NDArray[np.int32], reached: NDArray[np.int32]) -> dict[Body, int]:
+        """The two last hops of paths whose hop before the last is one of `hop`, and an entity between them."""
+        first, last = np.searchsorted(self.entity, reached, "left"), np.searchsorted(self.entity, reached, "right")
+        count = last - first
+        there = np.repeat(first - np.cumsum(count) + count, count) + np.arange(count.sum())
+        here = np.repeat(np.arange(len(reached)), count)
+        keys, place = np.unique(hop[here].astype(np.int64) * self.relations + self.relation[there], return_index=True)
+        return {
+            divmod(key, self.relations): entity
+            for key, entity in zip(keys.tolist(), reached[here][place].tolist(), strict=True)
+        }
 
 
 def _edges_of(graph: KnowledgeGraph, entity: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -142,19 +161,19 @@ def _edges_of(graph: KnowledgeGraph, entity: int) -> tuple[NDArray[np.int32], ND
 class _Measured(NamedTuple):
     """How many answers paths have from some subjects, and how many of them are right; shapes [P], [P]."""
 
-    paths: Sequence[RelationPath]
+    paths: Sequence[Body]
     subjects: frozenset[int]
     said: NDArray[np.float64]
     right: NDArray[np.float64]
 
-    def shares(self, without: int | None) -> dict[RelationPath, float]:
+    def shares(self, without: int | None) -> dict[Body, float]:
         """How often each path is right, where it is for one of the subjects `without` the answer that it has there."""
         own = 1 if without in self.subjects else 0
         share = np.maximum(self.right - own, 0) / np.maximum(self.said - own, 1)
         return dict(zip(self.paths, share.tolist(), strict=True))
 
 
-def _measured(known: KnownFacts, relation: int, paths: Sequence[RelationPath]) -> _Measured:
+def _measured(known: KnownFacts, relation: int, paths: Sequence[Body]) -> _Measured:
     """Every path measured over the same subjects."""
     if not paths:
         return _Measured((), frozenset(), np.zeros(0), np.zeros(0))

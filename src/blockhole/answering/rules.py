@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -9,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, final, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from blockhole.answering.engine import Engine, open_engine
 from blockhole.answering.mining import CANDIDATES, MIN_SUPPORT, Matrices, Mined, Progress, mine
 from blockhole.answering.predicting import held_out
-from blockhole.answering.reasons import connecting_bodies
+from blockhole.answering.reasons import connecting_bodies, in_known_cases, written
 from blockhole.data.dataset import DataSet
 from blockhole.data.reviews import check_list_file
 from blockhole.errors import ConfigError, Count, checked
@@ -115,9 +117,14 @@ def rules(
     heads = None if head is None else [_named_head(head, engine.graph)]
     held = held_out(engine, run, data, "rules have no confidence on validation facts")
     mined = mine(
-        engine.vectors, engine.graph, None if held is None else held.valid, heads=heads, max_length=max_length,
-        min_support=min_support, candidates=candidates, progress=progress,
-    )  # fmt: skip
+        Matrices.of(engine.vectors),
+        Bodies(engine.graph, None if held is None else held.valid, engine.known.edges),
+        heads=heads,
+        max_length=max_length,
+        min_support=min_support,
+        candidates=candidates,
+        progress=progress,
+    )
     if not redundant:
         mined = mined.take(mined.without_redundant())
     return _named(mined.take(mined.order()[:top]), engine.graph)
@@ -157,11 +164,6 @@ def _named(mined: Mined, graph: KnowledgeGraph) -> RuleList:
     )
 
 
-def written(body: Body, graph: KnowledgeGraph) -> str:
-    """A body as queries write it."""
-    return "/".join(str(Hop(*graph.relation_name(relation))) for relation in body)
-
-
 # The rule behind one predicted hop
 
 
@@ -181,12 +183,12 @@ class RuleReason:
 
     def __str__(self) -> str:
         fired = ", ".join(" ".join(fact) for fact in self.facts)
-        return f"{self.rule}, right in {self.pca_confidence:.0%} of known cases: {fired}"
+        return f"{self.rule}, {in_known_cases(self.pca_confidence)}: {fired}"
 
 
 @final
 class RuleReasons:
-    """Finds the rule behind a fact that an engine predicts; each fact is looked into once."""
+    """Finds the rule behind a fact that an engine predicts, and those that tell most; each fact is looked into once."""
 
     def __init__(self, engine: Engine) -> None:
         self._graph = engine.graph
@@ -218,7 +220,7 @@ class RuleReasons:
         for counts in self._bodies.counted(self._likeliest(list(ways), head)):
             for i, body in enumerate(counts.bodies):
                 right, of = int(counts.right[i, head]), int(counts.of_subjects[i, head])
-                own = right / (of + UNSEEN)
+                own = _worth(right, of)
                 if right >= 2 and right >= LEAST * of and (best is None or own > best[0]):
                     best = own, right, of, int(counts.said[i]), body
         if best is None:
@@ -232,6 +234,28 @@ class RuleReasons:
             support=right,
             facts=tuple(self._fact(*hop) for hop in zip(met, body, met[1:], strict=False)),
         )
+
+    def telling(self, progress: Progress | None = None) -> Mined:
+        """The rules that tell most of each relation, some with it as head and some with it in the body, best first.
+
+        As for reasons, a body is followed over a part of a large graph, by one thread; bodies of three relations are
+        looked at where these are not too many to be compared.
+        """
+        matrices = self._matrices or Matrices.of(self._vectors)  # which says why there are none
+        length = LONGEST if self._bodies.most_bodies(LONGEST) <= _COMPARED else LONGEST - 1
+        mined = mine(matrices, self._bodies, max_length=length, candidates=_PROPOSED, threads=1, progress=progress)
+        mined = mined.take(mined.without_redundant())
+        taken: Counter[tuple[str, int]] = Counter()
+        telling = []
+        for i in np.argsort(-_worth(mined.support, mined.of_subjects), kind="stable").tolist():
+            parts = {
+                ("head", int(mined.head[i])),
+                *(("body", hop % self._graph.num_relations) for hop in mined.body[i]),
+            }
+            if mined.pca_confidence[i] >= LEAST and any(taken[part] < _TOLD for part in parts):
+                taken.update(parts)
+                telling.append(i)
+        return mined.take(np.array(telling, dtype=np.intp))
 
     def _likeliest(self, bodies: list[Body], head: int) -> list[Body]:
         """At most so many of each length: the most like the head, or where relations are no matrices, the first."""
@@ -258,6 +282,23 @@ LEAST = 0.1
 """A rule that is right more seldom is no reason."""
 UNSEEN = 5
 """Wrong pairs that a rule is taken to have beyond those counted, when reasons are compared: few cases prove little."""
+
+
+_COMPARED = 2**19
+"""Bodies of three relations that are compared with heads in the background."""
+_PROPOSED = 200
+"""Bodies of each length that the model proposes for a head in the background."""
+_TOLD = 12
+"""Rules of a relation that are told, with it as head and with it in the body."""
+
+
+@overload
+def _worth(right: int, of: int) -> float: ...
+@overload
+def _worth(right: NDArray[np.float64], of: NDArray[np.float64]) -> NDArray[np.float64]: ...
+def _worth(right: float | NDArray[np.float64], of: float | NDArray[np.float64]) -> float | NDArray[np.float64]:
+    """How much a rule tells: the share that is right, of few cases less."""
+    return right / (of + UNSEEN)
 
 
 def rule_reasons(engine: Engine) -> RuleReasons:

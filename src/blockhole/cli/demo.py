@@ -38,7 +38,10 @@ MODELS: dict[str, dict[str, Any]] = {
 
 
 MARK = "demo.json"
-"""In a run that the demo made: the SHA-256 of each of its files, by which the next demo knows it may replace it."""
+"""In a run that the demo made: the SHA-256 of each of its files, by which the next demo knows it may replace it.
+
+What a server adds when the run is explored is made again by the next one.
+"""
 
 
 @app.command(short_help="Train on the bundled family graph and ask the paper's two queries.")
@@ -58,7 +61,7 @@ def demo(
     family = blockhole.load("family")
     report: dict[str, Any] = {"queries": QUERIES, "true": _true_answers(family), "models": {}}
     for name in MODELS:
-        run = _train(family, name, out / name, seed)
+        run = _train(name, out / name, seed)
         report["models"][name] = _answers(run) | {"run": str(run.folder), "seconds": round(run.state.seconds, 1)}
     if json:
         print_json(report)
@@ -66,7 +69,7 @@ def demo(
         _print(report)
 
 
-def _train(family: DataSet, name: str, folder: Path, seed: int) -> Run:
+def _train(name: str, folder: Path, seed: int) -> Run:
     """Train beside `folder` and move the run there when it is whole, so that no half of one is ever in its place."""
     from blockhole.cli.progress import TrainingBar
     from blockhole.errors import RunError
@@ -77,7 +80,7 @@ def _train(family: DataSet, name: str, folder: Path, seed: int) -> Run:
         try:
             with TrainingBar() as bar:
                 settings = {**MODELS[name], "training.seed": seed}
-                run = blockhole.train(family, settings=settings, out=made, progress=bar)
+                run = blockhole.train("family", settings=settings, out=made, progress=bar)
         except RunError as failure:  # people know the folder that they named, not the one beside it
             raise RunError(str(failure).replace(str(made), str(folder))) from failure
         if not run.complete:
@@ -116,7 +119,10 @@ def _is_of_demo(folder: Path) -> bool:
 def _digests(folder: Path) -> dict[str, str]:
     from hashlib import sha256
 
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and path != folder / MARK)
+    from blockhole.runs.folder import PICTURES
+
+    left_out = {folder / name for name in (MARK, *PICTURES)}
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path not in left_out)
     return {path.relative_to(folder).as_posix(): sha256(path.read_bytes()).hexdigest() for path in files}
 
 

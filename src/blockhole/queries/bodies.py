@@ -128,8 +128,10 @@ class Bodies:
 
     # What they say
 
-    def counted(self, bodies: Sequence[Body], *, compiled: bool | None = None) -> Iterator[Counts]:
-        """Count all bodies, some at a time, in order; by `compiled` loops where there is Numba."""
+    def counted(
+        self, bodies: Sequence[Body], *, compiled: bool | None = None, threads: int | None = None
+    ) -> Iterator[Counts]:
+        """Count all bodies, some at a time, in order; by `compiled` loops where there is Numba, in so many threads."""
         if any(not 1 <= len(body) <= LONGEST for body in bodies):
             raise ValueError(f"bodies have 1 to {LONGEST} hops")
         count = self._by_loops if (numba_installed() if compiled is None else compiled) else self._by_products
@@ -137,7 +139,7 @@ class Bodies:
         def part(first: int, last: int) -> Counts:
             return count(tuple(bodies[first:last]))
 
-        return over_rows(part, len(bodies), _TOGETHER) if len(bodies) else iter(())
+        return over_rows(part, len(bodies), _TOGETHER, threads) if len(bodies) else iter(())
 
     def _by_loops(self, bodies: tuple[Body, ...]) -> Counts:
         from blockhole.queries.answer_loops import count_bodies

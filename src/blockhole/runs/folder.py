@@ -29,6 +29,9 @@ FACTS = "facts.parquet"
 METRICS = "metrics.jsonl"
 PARTS = "parts.json"
 """Only in a run that was merged from others: what it was merged from."""
+MAP, VALIDATION, RULES = "map.json", "validation.json", "rules.json"
+PICTURES = (MAP, VALIDATION, RULES)
+"""What a server adds to a run that is explored."""
 NEXT = ".next"
 
 _ROWS = 1 << 20

@@ -26,17 +26,18 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from blockhole import __version__
-from blockhole.answering.answers import AnswersReport
+from blockhole.answering.answers import AnswersReport, Spread
 from blockhole.answering.connections import PathsReport
 from blockhole.answering.engine import Verdict
 from blockhole.answering.known import Neighbourhood
+from blockhole.answering.overview import RelationOverview
 from blockhole.answering.proofs import Explanation
 from blockhole.answering.search import Candidates
 from blockhole.errors import nearest_or_all, ought_to_be, quoted
 from blockhole.serving.front import ApiKey, Callers, Front, Hosts, failure_json, negotiated
 from blockhole.serving.observing import CONTENT_TYPE, Metrics, log
 from blockhole.serving.page import add_explorer
-from blockhole.serving.pictures import MapReport, Pictures, ValidationReport
+from blockhole.serving.pictures import MapReport, Pictures, RulesReport, ValidationReport
 from blockhole.serving.protocol import (
     FORMATS,
     asked_in_body,
@@ -60,13 +61,13 @@ from blockhole.serving.schemas import (
     Problem,
     ReadReport,
     Refusal,
-    RelationPage,
     RelationsReport,
     RunPage,
     RunReport,
     RunsReport,
     SearchReport,
     SparqlQuestion,
+    SpreadBody,
     Success,
     SuggestionsReport,
     TranslatedReport,
@@ -363,6 +364,13 @@ async def _asked(state: State, body: AskBody, request_id: str) -> Response:
     return _success(run.name, asked[0].report if isinstance(body.query, str) else [each.report for each in asked])
 
 
+@router.post("/api/v1/spread", response_model=Success[Spread], responses=_POST)
+async def spread(body: SpreadBody, state: Serving, request: Request) -> Response:
+    """How many predicted answers a query has in each hundredth of probability: of all, or of the most probable."""
+    run = state.runs.find(body.run)
+    return _success(run.name, await state.service.spread(run, body, request.state.request_id))
+
+
 @router.post("/api/v1/check", response_model=Success[Verdict], responses=_POST)
 async def check(body: CheckBody, state: Serving) -> Response:
     """Whether a path holds between its source and an entity."""
@@ -484,17 +492,28 @@ async def translate(
     return _success(run.name, await state.service.translate(run, query, sparql))
 
 
-@router.get("/api/v1/relation", response_model=Success[RelationPage], responses=_GET)
+RelationName: TypeAlias = Annotated[
+    str, Query(max_length=MAX_TEXT, description="The name of a relation.", examples=["fatherOf"])
+]
+
+
+@router.get("/api/v1/relation", response_model=Success[RelationOverview], responses=_GET)
 async def relation(
     state: Serving,
-    name: Annotated[
-        str, Query(max_length=MAX_TEXT, description="Its name, ^ before an inverse.", examples=["fatherOf"])
-    ],
+    name: RelationName,
     run_name: RunParameter = None,
 ) -> Response:
     """A relation: what it leads from and to, and examples of it."""
     run = state.runs.find(run_name)
     return _success(run.name, await state.service.relation(run, name))
+
+
+@router.get("/api/v1/rules", response_model=Success[RulesReport], responses=_GET)
+async def rules(state: Serving, name: RelationName, run_name: RunParameter = None) -> Response:
+    """The rules that a relation takes part in, where the model has matrices to propose some; made as the map is."""
+    run = state.runs.find(run_name)
+    with refusing({"name": name}):
+        return _success(run.name, state.pictures.rules(run, name))
 
 
 @router.get("/api/v1/run", response_model=Success[RunPage], responses=_GET)

@@ -1,4 +1,4 @@
-"""What takes longer than a request and is made once for a run: the map of its entities, and how well it predicts."""
+"""What takes longer than a request and is made once for a run: a map of its entities, how well it predicts, rules."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import json
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from threading import Event, Lock, Thread
 from typing import Any, Generic, Literal, TypeVar, final
@@ -17,12 +18,16 @@ from pydantic import TypeAdapter
 from pydantic_core import to_json
 
 from blockhole.answering.overview import entity_types, most_connected
-from blockhole.errors import BlockholeError
+from blockhole.answering.rules import rule_reasons
+from blockhole.errors import BlockholeError, Cancelled
+from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.queries.language import Hop, encode_hop
 from blockhole.queries.plans import Plan
-from blockhole.runs.folder import replacing_next
+from blockhole.runs.folder import MAP, RULES, VALIDATION, replacing_next
 from blockhole.runs.run import Run
 from blockhole.saving import read_sealed, sealed
 from blockhole.serving.observing import log
+from blockhole.serving.schemas import HopReport
 from blockhole.serving.served_runs import ServedRun
 
 _POINTS = 4000
@@ -32,7 +37,6 @@ _WIDTH = 50
 _EARLY, _LATE, _EVERY = 250, 500, 25
 _ASKED = 200
 """Validation facts that are asked for."""
-MAP, VALIDATION = "map.json", "validation.json"
 
 State = Literal["making", "ready", "missing"]
 Floats = NDArray[np.float64]
@@ -43,7 +47,9 @@ Floats = NDArray[np.float64]
 class MapReport:
     """Entities in the plane, near to each other where their vectors are; `method` is how they came there.
 
-    `type` is the place in `types` of each. While it is being made, `done` is the share that is and the lists are empty.
+    `type` is the place in `types` of each, which is what the relation `typed_by` says or, where there is none, the
+    relation that an entity has most facts of. While it is being made, `done` is the share that is and the lists are
+    empty.
     """
 
     state: State
@@ -55,6 +61,7 @@ class MapReport:
     y: tuple[float, ...] = ()
     type: tuple[int, ...] = ()
     types: tuple[str, ...] = ()
+    typed_by: str | None = None
 
 
 @final
@@ -70,7 +77,7 @@ class Bin:
 @final
 @dataclass(frozen=True, slots=True)
 class PredictedRelation:
-    """Of the validation facts of a relation that were asked for, how many stood among the first ten predictions."""
+    """Of the validation facts of a relation that were asked for, how many were among the ten best of all entities."""
 
     text: str
     facts: int
@@ -91,7 +98,38 @@ class ValidationReport:
     relations: tuple[PredictedRelation, ...] = ()
 
 
-Report = TypeVar("Report", MapReport, ValidationReport)
+@final
+@dataclass(frozen=True, slots=True)
+class RuleReport:
+    """A rule: where the hops of its `body` lead from x to y, `head` leads from x to y too; figures as `rules` has them.
+
+    `text` is the rule as the command line writes it.
+    """
+
+    text: str
+    head: HopReport
+    body: tuple[HopReport, ...]
+    support: int
+    confidence: float
+    pca_confidence: float
+
+    def names(self, relation: str) -> bool:
+        """Whether a relation takes part in it."""
+        return any(hop.name == relation for hop in (self.head, *self.body))
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RulesReport:
+    """Rules that tell much of relations, best first."""
+
+    state: State
+    done: float
+    message: str | None = None
+    rules: tuple[RuleReport, ...] = ()
+
+
+Report = TypeVar("Report", MapReport, ValidationReport, RulesReport)
 Progress = Callable[[float], None]
 
 
@@ -99,23 +137,40 @@ Progress = Callable[[float], None]
 class _Job(Generic[Report]):
     """One picture on its way, in a thread that never keeps the server from ending."""
 
-    def __init__(self, work: Callable[[Progress], Report], missing: Callable[[str], Report]) -> None:
-        self.done = 0.0
-        self.report: Report | None = None
-        Thread(target=self._run, args=(work, missing), daemon=True).start()
+    def __init__(
+        self, kind: type[Report], work: Callable[[Progress], Report], told: Callable[[str], str], ended: Event
+    ) -> None:
+        """`told` makes what strangers may read of a message."""
+        self._kind: type[Report] = kind
+        self._work: Callable[[Progress], Report] = work
+        self._told = told
+        self._ended = ended
+        self._done = 0.0
+        self._report: Report | None = None
+        Thread(target=self._run, daemon=True).start()
 
-    def _run(self, work: Callable[[Progress], Report], missing: Callable[[str], Report]) -> None:
+    @property
+    def report(self) -> Report:
+        """The picture, or how far it is."""
+        return self._kind("making", round(self._done, 3)) if self._report is None else self._report
+
+    def _run(self) -> None:
         try:
-            self.report = work(self._progress)
+            self._report = self._work(self._progress)
         except (BlockholeError, OSError) as failure:
             log(logging.WARNING, "picture failed", reason=str(failure))
-            self.report = missing(str(failure).partition("\n")[0])
+            self._report = self._missing(str(failure).partition("\n")[0])
         except Exception as bug:
             log(logging.ERROR, "picture failed", reason=repr(bug))
-            self.report = missing("the server could not make it; its log says why.")
+            self._report = self._missing("the server could not make it; its log says why.")
+
+    def _missing(self, why: str) -> Report:
+        return self._kind("missing", 0.0, message=self._told(why))
 
     def _progress(self, done: float) -> None:
-        self.done = done
+        if self._ended.is_set():
+            raise Cancelled
+        self._done = done
 
 
 @final
@@ -129,48 +184,49 @@ class Pictures:
 
     def map(self, run: ServedRun) -> MapReport:
         """The map of a run, or how far it is."""
-        job = self._job(
-            run,
-            MAP,
-            lambda progress: _kept_or(run, MAP, MapReport, lambda: draw_map(run, progress, self._ended)),
-            lambda why: MapReport("missing", 0.0, message=run.named(why)),
-        )
-        report: MapReport | None = job.report
-        return MapReport("making", round(job.done, 3)) if report is None else report
+        return self._made(run, MAP, MapReport, draw_map)
 
     def validation(self, run: ServedRun) -> ValidationReport:
         """How well a run predicts, or how far that is measured."""
-        job = self._job(
-            run,
-            VALIDATION,
-            lambda progress: _kept_or(run, VALIDATION, ValidationReport, lambda: measure_validation(run, progress)),
-            lambda why: ValidationReport("missing", 0.0, message=run.named(why)),
-        )
-        report: ValidationReport | None = job.report
-        return ValidationReport("making", round(job.done, 3)) if report is None else report
+        return self._made(run, VALIDATION, ValidationReport, measure_validation)
+
+    def rules(self, run: ServedRun, relation: str) -> RulesReport:
+        """The rules of a run that a relation takes part in, or how far all rules are counted."""
+        graph = run.engine.graph
+        name, _ = graph.relation_name(encode_hop(relation, graph.relations))
+        report = self._made(run, RULES, RulesReport, tell_rules)
+        return replace(report, rules=tuple(rule for rule in report.rules if rule.names(name)))
 
     def close(self) -> None:
         """Make no more of them."""
         self._ended.set()
 
-    def _job(
-        self, run: ServedRun, kind: str, work: Callable[[Progress], Report], missing: Callable[[str], Report]
-    ) -> _Job[Report]:
-        key = (run.name, run.report.loaded + run.weights, kind)
+    def _made(
+        self, run: ServedRun, file: str, kind: type[Report], make: Callable[[ServedRun, Progress], Report]
+    ) -> Report:
+        key = (run.name, run.report.loaded + run.weights, file)
         with self._lock:
             if key not in self._jobs:
-                self._jobs = {each: job for each, job in self._jobs.items() if (each[0], each[2]) != (run.name, kind)}
-                self._jobs[key] = _Job(work, missing)
-            return self._jobs[key]
+                self._jobs = {each: job for each, job in self._jobs.items() if (each[0], each[2]) != (run.name, file)}
+                work = partial(_kept_or, run, file, kind, make)
+                self._jobs[key] = _Job(kind, work, run.named, self._ended)
+            job: _Job[Report] = self._jobs[key]
+        return job.report
 
 
-def _kept_or(run: ServedRun, name: str, kind: type[Report], make: Callable[[], Report]) -> Report:
+def _kept_or(
+    run: ServedRun,
+    name: str,
+    kind: type[Report],
+    make: Callable[[ServedRun, Progress], Report],
+    progress: Progress,
+) -> Report:
     """What was kept of these weights, or what `make` makes, which is kept in the run's folder where it can be."""
     with suppress(OSError, ValueError, BlockholeError):  # a file that is damaged is made again
         stored = read_sealed(run.folder / name)
         if isinstance(stored, dict) and stored.get("weights") == run.weights:
             return TypeAdapter(kind).validate_python(stored.get("content"))
-    report = make()
+    report = make(run, progress)
     if report.state == "ready":
         with suppress(OSError, BlockholeError), replacing_next(run.folder / name) as unfinished:
             content = json.loads(to_json(report))
@@ -181,14 +237,14 @@ def _kept_or(run: ServedRun, name: str, kind: type[Report], make: Callable[[], R
 # The map
 
 
-def draw_map(run: ServedRun, progress: Progress, ended: Event) -> MapReport:
+def draw_map(run: ServedRun, progress: Progress) -> MapReport:
     """The map of a run: t-SNE of the vectors by openTSNE where that is installed, else principal components."""
     engine = run.engine
     chosen = np.array(most_connected(engine.graph, _POINTS))
     rows = principal(engine.vectors.candidates(chosen).astype(np.float64), _WIDTH)
-    names, types = entity_types(engine.graph, chosen)
+    names, types, relation = entity_types(engine.graph, chosen)
     if len(chosen) >= 10 and find_spec("openTSNE") is not None:
-        method, plane = "t-SNE", _embedded(rows, progress, ended)
+        method, plane = "t-SNE", _embedded(rows, progress)
     else:
         method, plane = "principal components", rows[:, :2]
     plane = np.pad(plane, ((0, 0), (0, 2 - plane.shape[1])))
@@ -196,7 +252,7 @@ def draw_map(run: ServedRun, progress: Progress, ended: Event) -> MapReport:
     plane = np.round((plane - low) / (high - low).max(), 4)
     entities = tuple(engine.graph.entities[each] for each in chosen.tolist())
     x, y = (tuple(column.tolist()) for column in plane.T)
-    return MapReport("ready", 1.0, method, None, entities, x, y, tuple(types.tolist()), tuple(names))
+    return MapReport("ready", 1.0, method, None, entities, x, y, tuple(types.tolist()), tuple(names), relation)
 
 
 def principal(rows: Floats, width: int) -> Floats:
@@ -207,16 +263,15 @@ def principal(rows: Floats, width: int) -> Floats:
     return components
 
 
-def _embedded(rows: Floats, progress: Progress, ended: Event) -> Floats:
+def _embedded(rows: Floats, progress: Progress) -> Floats:
     from openTSNE import TSNE
 
     steps = 0
 
-    def step(*_: object) -> bool:
+    def step(*_: object) -> None:
         nonlocal steps
         steps += _EVERY
         progress(min(steps / (_EARLY + _LATE), 0.99))
-        return ended.is_set()
 
     maker = TSNE(
         perplexity=min(30, (len(rows) - 1) / 3),
@@ -263,7 +318,8 @@ def measure_validation(run: ServedRun, progress: Progress) -> ValidationReport:
     whole, before, found, judged = sum(map(len, asked.values())), 0, [], []
     for relation, sources in asked.items():
         plans = [Plan.of_chain(source, [relation]) for source in sources]
-        one = judge_answers(engine, plans, truth)
+        # A child has one father: whoever lacks one is no object of fatherOf, and among those would never be found.
+        one = judge_answers(engine, plans, truth, candidates="all")
         judged.append(one)
         text = engine.graph.relations[relation]
         found.append(PredictedRelation(text, sum(sources.values()), int(one.true.sum())))
@@ -274,3 +330,31 @@ def measure_validation(run: ServedRun, progress: Progress) -> ValidationReport:
     bins = tuple(Bin(**each) for each in figures["bins"])
     order = tuple(sorted(found, key=lambda each: -each.facts))
     return ValidationReport("ready", 1.0, None, sum(each.facts for each in order), figures["ece"], bins, order)
+
+
+# Rules
+
+
+def tell_rules(run: ServedRun, progress: Progress) -> RulesReport:
+    """The rules that tell most of each relation, in names."""
+    engine = run.engine
+    found = rule_reasons(engine).telling(lambda done, whole: progress(done / whole))
+    figures = zip(
+        found.head.tolist(),
+        found.body,
+        found.support.tolist(),
+        found.confidence.tolist(),
+        found.pca_confidence.tolist(),
+        strict=True,
+    )
+    rules = []
+    for relation, body, support, confidence, pca_confidence in figures:
+        head, *hops = (_hop(engine.graph, each) for each in (relation, *body))
+        text = f"{'/'.join(hop.text for hop in hops)} ⇒ {head.text}"
+        rules.append(RuleReport(text, head, tuple(hops), round(support), confidence, pca_confidence))
+    return RulesReport("ready", 1.0, rules=tuple(rules))
+
+
+def _hop(graph: KnowledgeGraph, relation: int) -> HopReport:
+    name, inverse = graph.relation_name(relation)
+    return HopReport(name, inverse, str(Hop(name, inverse)))

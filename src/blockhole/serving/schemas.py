@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Fiel
 
 from blockhole.answering.answers import Status
 from blockhole.answering.connections import LONGEST
-from blockhole.answering.overview import RelationOverview, Shared
+from blockhole.answering.overview import Shared
 from blockhole.answering.search import Candidates
 from blockhole.errors import (
     BlockholeError,
@@ -80,6 +80,11 @@ def _offset(description: str) -> int:
     return number
 
 
+_CANDIDATES: Candidates = Field(
+    "typed", description="What a hop can lead to: entities that its relation takes in the graph, or any."
+)
+
+
 class Body(BaseModel):
     """What all questions have in common."""
 
@@ -101,11 +106,16 @@ class AskBody(Body):
         Discriminator(_one_or_many),
     ] = Field(examples=["William/^fatherOf/brotherOf/fatherOf"])
     top: WholeNumber = _most(MAX_ANSWERS, 10, "How many answers of each list; with only known ones, 1,000,000 at most.")
-    candidates: Literal["typed", "all"] = Field(
-        "typed", description="What a hop can lead to: entities that its relation takes in the graph, or any."
-    )
+    candidates: Candidates = _CANDIDATES
     only: Status | None = Field(None, description="Leave out the other answers.")
     offset: WholeNumber = _offset("How many answers of each list to pass over.")
+
+
+class SpreadBody(Body):
+    """How probable the predicted answers to a query are."""
+
+    query: QueryText
+    candidates: Candidates = _CANDIDATES
 
 
 class CheckBody(Body):
@@ -366,25 +376,6 @@ class FacetsReport:
     query: str
     entities: int
     facets: tuple[Shared, ...]
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class RuleReport:
-    """A rule that a relation takes part in, in words of the query language, and what it is worth."""
-
-    text: str
-    confidence: float
-    support: int
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class RelationPage:
-    """A relation, and the `rules` it takes part in, None where none were mined."""
-
-    relation: RelationOverview
-    rules: tuple[RuleReport, ...] | None
 
 
 @final

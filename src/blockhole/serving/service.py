@@ -11,11 +11,11 @@ from typing import NamedTuple, final
 
 import numpy as np
 
-from blockhole.answering.answers import Answers, AnswersReport, answers_frame
+from blockhole.answering.answers import Answers, AnswersReport, Spread, answers_frame
 from blockhole.answering.connections import PathsReport, paths
 from blockhole.answering.engine import Question, Verdict, check_top, not_calibrated
 from blockhole.answering.known import Neighbourhood, neighbourhood
-from blockhole.answering.overview import relation_overview, shared_facts
+from blockhole.answering.overview import RelationOverview, relation_overview, shared_facts
 from blockhole.answering.proofs import Explanation, explain
 from blockhole.answering.search import Deadline
 from blockhole.answering.sparql.results import Solutions, Statements, Truth
@@ -38,12 +38,12 @@ from blockhole.serving.schemas import (
     Problem,
     ReadReport,
     Refusal,
-    RelationPage,
     RelationsReport,
     Reordered,
     RunPage,
     SearchReport,
     SparqlQuestion,
+    SpreadBody,
     SuggestionsReport,
     TranslatedReport,
     pieces_of,
@@ -87,6 +87,7 @@ LANES = {
     "/api/v1/facets": "short",
     "/api/v1/run": "short",
     "/api/v1/explain": "long",
+    "/api/v1/spread": "long",
     "/api/v1/paths": "long",
     "/sparql": "sparql",
 }
@@ -178,6 +179,17 @@ class Service:
 
         return await self._lanes["short"].run(work)
 
+    async def spread(self, run: ServedRun, body: SpreadBody, request: str | None = None) -> Spread:
+        """How probable the predicted answers to a query are."""
+        with refusing({"query": body.query}), self._searching(request) as deadline:
+            _require_calibration(run)
+            query = self._parse(body.query)
+
+            def work() -> Spread:
+                return run.engine.spread(run.engine.encode(query), body.candidates, deadline)
+
+            return await self._lanes["long"].run(work)
+
     async def check(self, run: ServedRun, body: CheckBody) -> Verdict:
         """Whether an entity answers a query."""
         with refusing({"query": body.query, "entity": body.entity}):
@@ -242,19 +254,19 @@ class Service:
             encoded = engine.encode(self._parse(body.query))
             others = [encode_entity(name, engine.graph.entities, engine.graph.relations) for name in body.entities]
             entities = np.unique(np.append(engine.known.plan_answers(encoded.plan), np.array(others, dtype=np.int32)))
+            query = str(encoded.query)
             shared = shared_facts(engine.graph, entities.astype(np.int64))
-            return FacetsReport(str(encoded.query), len(entities), tuple(shared))
+            return FacetsReport(query, len(entities), tuple(each for each in shared if each.branch != query))
 
         with refusing({"query": body.query, **{f"entities.{i}": name for i, name in enumerate(body.entities)}}):
             return await self._lanes["short"].run(work)
 
     # Relations and runs as pages.
 
-    async def relation(self, run: ServedRun, name: str) -> RelationPage:
+    async def relation(self, run: ServedRun, name: str) -> RelationOverview:
         """What a relation is."""
         with refusing({"name": name}):
-            overview = await self._lanes["short"].run(partial(relation_overview, run.engine.known, name))
-        return RelationPage(overview, None)
+            return await self._lanes["short"].run(partial(relation_overview, run.engine.known, name))
 
     async def run_page(self, run: ServedRun) -> RunPage:
         """What a run is, and how it was trained."""

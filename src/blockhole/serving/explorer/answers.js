@@ -7,7 +7,7 @@
 
 import { go, here, hrefOf, statusOf, withQuery } from "./address.js";
 import { Failure, ask, explain, parse } from "./api.js";
-import { attempt, breakable, element, percent, problem, queryCode, shorten, statusLabel } from "./elements.js";
+import { attempt, breakable, element, hopsOf, percent, problem, queryCode, shorten, statusLabel } from "./elements.js";
 import { Graph } from "./graph.js";
 import { remember } from "./notebook.js";
 import { reasonPanel } from "./reason.js";
@@ -50,6 +50,7 @@ export async function answersView(place, run, signal, announce, search) {
     node: element(
       "div",
       {},
+      element("p", { class: "asked" }, element("code", {}, shorten(column.result.query))),
       element("div", { class: "answers-head" }, heading(column.result, run), takeAway(column, announce)),
       uncalibrated(run),
       negated(column.result),
@@ -68,7 +69,7 @@ export async function answersView(place, run, signal, announce, search) {
  * @param {RunInfo} run
  * @param {AbortSignal} signal
  * @param {(text: string) => void} announce
- * @param {string} [search]
+ * @param {string} search
  */
 async function answerColumn(place, run, signal, announce, search) {
   const { query, top, candidates } = place;
@@ -85,8 +86,14 @@ function heading({ answers, milliseconds }, run) {
     "h1",
     { class: "count" },
     answers.length === 0 ? "No answers" : "Answers",
-    element("small", {}, ` from ${run.name} in ${milliseconds.toFixed(milliseconds < 10 ? 1 : 0)} ms`),
+    element("small", {}, ` from ${run.name} in ${duration(milliseconds)}`),
   );
+}
+
+/** @param {number} milliseconds */
+function duration(milliseconds) {
+  if (milliseconds >= 1000) return `${(milliseconds / 1000).toFixed(1)} s`;
+  return `${milliseconds.toFixed(milliseconds < 10 ? 1 : 0)} ms`;
 }
 
 /**
@@ -155,9 +162,7 @@ function drawnAnswers(column) {
 function stepsOf({ entity, relation, status, probability, parts }) {
   const before = parts.flatMap(stepsOf);
   if (relation === null) return before;
-  const inverse = relation.startsWith("^");
-  const name = relation.replace(/^\^/, "");
-  return [...before, { source: parts[0].entity, target: entity, name, inverse, status, probability }];
+  return [...before, { source: parts[0].entity, target: entity, ...hopsOf(relation)[0], status, probability }];
 }
 
 // A column of answers.
@@ -239,7 +244,9 @@ export class AnswerColumn {
     let isWhole = status === "predicted" && own.length < this.place.top;
     const count = () => {
       const left = this.result.known_count - own.length;
-      heading.textContent = status === "known" ? this.knownCount : `${own.length.toLocaleString("en")} predicted`;
+      const listed = own.length.toLocaleString("en");
+      const predicted = isWhole ? `${listed} predicted` : `The first ${listed} predicted`;
+      heading.textContent = status === "known" ? this.knownCount : predicted;
       more.textContent = status === "known" ? `${Math.min(left, MORE)} more of ${left.toLocaleString("en")}` : "More";
       more.hidden = status === "known" ? left === 0 : isWhole;
       if (status === "predicted") more.setAttribute("aria-label", "More predicted answers");
@@ -438,12 +445,13 @@ function nothing(place) {
  * @param {[RunInfo, RunInfo]} runs
  * @param {AbortSignal} signal
  * @param {(text: string) => void} announce
+ * @param {[string, string]} searches
  * @returns {Promise<View>}
  */
-export async function compareView(place, runs, signal, announce) {
+export async function compareView(place, runs, signal, announce, searches) {
   const [{ orders }, ...outcomes] = await Promise.all([
     otherOrders(place.query, signal),
-    ...runs.map((run) => askOne(place, run, signal, announce)),
+    ...runs.map((run, at) => askOne(place, run, signal, announce, searches[at])),
   ]);
   const columns = outcomes.filter((outcome) => outcome instanceof AnswerColumn);
   if (columns.length === 0) throw outcomes[0];
@@ -473,10 +481,11 @@ export async function compareView(place, runs, signal, announce) {
  * @param {RunInfo} run
  * @param {AbortSignal} signal
  * @param {(text: string) => void} announce
+ * @param {string} search
  */
-async function askOne(place, run, signal, announce) {
+async function askOne(place, run, signal, announce, search) {
   try {
-    return await answerColumn(place, run, signal, announce);
+    return await answerColumn(place, run, signal, announce, search);
   } catch (failure) {
     if (failure instanceof Failure) return failure;
     throw failure;

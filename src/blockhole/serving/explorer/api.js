@@ -75,12 +75,14 @@
 /** @typedef {{path: string, length: number, probability: number, status: Status}} Connection */
 /** @typedef {{source: string, target: string, paths: Connection[]}} Connections */
 /** @typedef {{id: string, seconds: number, timeout: number, steps: number}} Search */
-/** @typedef {{entities: number, beside: {text: string, share: number}[], shared: Facet[]}} End */
+/** @typedef {{entities: number, beside: (Hop & {share: number})[], shared: Facet[]}} End */
 /**
- * @typedef {object} RelationPage
- * @property {{name: string, text: string, facts: number, domain: End, range: End,
- *   examples: {source: string, target: string}[]}} relation
- * @property {{text: string, confidence: number, support: number}[] | null} rules
+ * @typedef {Named & {facts: number, domain: End, range: End,
+ *   examples: {source: string, target: string}[]}} RelationOverview
+ */
+/**
+ * @typedef {{text: string, head: Hop, body: Hop[], support: number, confidence: number,
+ *   pca_confidence: number}} Rule
  */
 /** @typedef {{name: string, epoch: number[], value: number[]}} Curve */
 /** @typedef {{run: RunInfo, settings: Record<string, string>, curves: Curve[], brier: number | null}} RunPage */
@@ -91,12 +93,13 @@
  */
 /**
  * @typedef {Making & {method: string | null, entities: string[], x: number[], y: number[], type: number[],
- *   types: string[]}} EntityMap
+ *   types: string[], typed_by: string | null}} EntityMap
  */
 /**
  * @typedef {Making & {facts: number, ece: number | null, bins: {probability: number, true: number, pairs: number}[],
  *   relations: {text: string, facts: number, found: number}[]}} Validation
  */
+/** @typedef {Making & {rules: Rule[]}} Rules */
 /** @typedef {Taken & {candidates: "typed" | "all", words: string}} Example */
 /**
  * @typedef {object} Suggestion
@@ -169,11 +172,11 @@ export function getRuns(signal) {
  *
  * @param {Question} question
  * @param {AbortSignal} signal
- * @param {string} [search] an id of the search, by which it can be watched and cancelled
+ * @param {string} [search]
  * @returns {Promise<Answers>}
  */
 export function ask(question, signal, search) {
-  return post("api/v1/ask", question, signal, search === undefined ? {} : { "X-Request-Id": search });
+  return post("api/v1/ask", question, signal, search);
 }
 
 /**
@@ -200,6 +203,17 @@ export async function askTable(question, signal) {
   const { response, text } = await reach(urlOf("api/v1/ask"), request);
   if (!response.ok) refuse(read(response, text).error);
   return text;
+}
+
+/**
+ * How many predicted answers there are in each hundredth of probability; all that are as probable as `least`.
+ *
+ * @param {{run: string, query: string, candidates: string}} question
+ * @param {AbortSignal} signal
+ * @returns {Promise<{counts: number[], least: number}>}
+ */
+export function getSpread(question, signal) {
+  return post("api/v1/spread", question, signal);
 }
 
 /**
@@ -238,10 +252,11 @@ export function getFacets(question, signal) {
  *
  * @param {{run: string, source: string, target: string, max_length: number, top: number}} question
  * @param {AbortSignal} signal
+ * @param {string} search
  * @returns {Promise<Connections>}
  */
-export function connect(question, signal) {
-  return post("api/v1/paths", question, signal);
+export function connect(question, signal, search) {
+  return post("api/v1/paths", question, signal, search);
 }
 
 /**
@@ -291,10 +306,21 @@ export function translate(question, signal) {
 /**
  * @param {{run: string, name: string}} question
  * @param {AbortSignal} signal
- * @returns {Promise<RelationPage>}
+ * @returns {Promise<RelationOverview>}
  */
 export function getRelation(question, signal) {
   return get("api/v1/relation", question, signal);
+}
+
+/**
+ * The rules that a relation takes part in.
+ *
+ * @param {{run: string, name: string}} question
+ * @param {AbortSignal} signal
+ * @returns {Promise<Rules>}
+ */
+export function getRules(question, signal) {
+  return get("api/v1/rules", question, signal);
 }
 
 /**
@@ -345,10 +371,11 @@ export async function whenMade(look, tell, signal) {
 /**
  * @param {{run: string, query: string, entity: string, top: number}} question
  * @param {AbortSignal} signal
+ * @param {string} [search]
  * @returns {Promise<Explanation>}
  */
-export function explain(question, signal) {
-  return post("api/v1/explain", question, signal);
+export function explain(question, signal, search) {
+  return post("api/v1/explain", question, signal, search);
 }
 
 /**
@@ -399,10 +426,12 @@ function get(path, question, signal) {
  * @param {string} path
  * @param {object} question
  * @param {AbortSignal} signal
- * @param {Record<string, string>} [more] headers
+ * @param {string} [search] an id of the search, by which it can be watched and cancelled
  */
-function post(path, question, signal, more = {}) {
-  const headers = { "Content-Type": "application/json", ...more };
+function post(path, question, signal, search) {
+  /** @type {Record<string, string>} */
+  const headers = { "Content-Type": "application/json" };
+  if (search !== undefined) headers["X-Request-Id"] = search;
   return call(urlOf(path), { method: "POST", headers, body: JSON.stringify(question), signal });
 }
 

@@ -124,6 +124,7 @@ export class Builder {
         if (signal.aborted) return;
         if (!(failure instanceof Failure)) throw failure;
         if (failure.kind === "unreachable") return;
+        document.documentElement.dataset.asked = ""; // no room is kept for relations that will not be offered
         this.put(null, signal, place.query); // the page says what is wrong with it
       }
     }
@@ -137,6 +138,7 @@ export class Builder {
   put(tree, signal, broken) {
     const focused = this.focusedPart();
     this.tree = tree;
+    this.node.classList.remove("bare");
     this.closePanel();
     if (tree !== null && branchAt(tree, this.active) === undefined) this.active = [];
     this.offers = element("div", { class: "offers" });
@@ -246,7 +248,8 @@ export class Builder {
       );
     } catch (failure) {
       if (signal.aborted) return;
-      if (!(failure instanceof Failure)) throw failure; // what is wrong is said when the query is asked
+      if (!(failure instanceof Failure)) throw failure;
+      this.node.classList.add("bare"); // what is wrong is said when the query is asked
     }
   }
 

@@ -5,6 +5,7 @@
  * @module
  */
 
+import { here, hrefOf } from "./address.js";
 import { Failure } from "./api.js";
 
 /** @typedef {Node | string | null} Child */
@@ -99,6 +100,15 @@ export function percent(probability) {
 }
 
 /**
+ * How often a rule is right.
+ *
+ * @param {number} share
+ */
+export function inKnownCases(share) {
+  return `right in ${percent(share)} of known cases`;
+}
+
+/**
  * Such as 75,043 entities, 1 fact.
  *
  * @param {number} count
@@ -125,6 +135,22 @@ export function inWords(name, inverse = false) {
     .trim()
     .toLowerCase();
   return shorten(words || name, 60) + (inverse ? ", backwards" : "");
+}
+
+const HOP = /(\^?)(?:"((?:[^"\\]|\\.)*)"|<([^>]*)>|([^/"<]+))/gu;
+
+/**
+ * The hops of a path as the server writes it.
+ *
+ * @param {string} path
+ */
+export function hopsOf(path) {
+  return [...path.matchAll(HOP)].map(([, mark, quoted, iri, bare]) => {
+    const name = quoted?.replaceAll(/\\(?:u(.{4})|U(.{8})|(.))/gu, (_, short, long, letter) => {
+      return letter ?? String.fromCodePoint(parseInt(short ?? long, 16));
+    });
+    return { name: name ?? iri ?? bare, inverse: mark === "^" };
+  });
 }
 
 /**
@@ -160,9 +186,10 @@ export function shorten(name, most = LONGEST_SHOWN) {
  * A name as a child of an element: it may break into lines after its underscores and slashes, and has no end of them.
  *
  * @param {string} name
+ * @param {number} [most] characters that stay
  */
-export function breakable(name) {
-  return shorten(name)
+export function breakable(name, most) {
+  return shorten(name, most)
     .split(/(?<=[_/.:-])/)
     .flatMap((part, at) => (at === 0 ? [part] : [element("wbr"), part]));
 }
@@ -217,16 +244,25 @@ export function problem(failure, mend) {
   const { where, nearest, mended } = failure;
   const message = sentence(shorten(failure.message, LONGEST_MESSAGE));
   const box = element("div", { class: "problem", role: "alert" }, element("p", {}, message));
+  if (where?.field === "run") {
+    // A new page, which learns what runs there are.
+    const open = (/** @type {string} */ run) => location.assign(hrefOf({ ...here(), run, versus: null }));
+    box.append(remedies(nearest.map((run) => ({ label: run, take: () => open(run) }))));
+  }
   if (where === null || where.text === null || where.column === null) return box;
   box.append(pointedAt(where.text, where.column, where.end ?? where.column + 1));
   if (where.field === "query" && mended.length > 0) {
-    const buttons = mended.map((query, at) => {
-      const label = nearest[at] ?? query;
-      return element("button", { type: "button", title: label, click: () => mend(query) }, shorten(label));
-    });
-    box.append(element("p", { class: "remedies" }, "Take ", ...buttons));
+    box.append(remedies(mended.map((query, at) => ({ label: nearest[at] ?? query, take: () => mend(query) }))));
   }
   return box;
+}
+
+/** @param {{label: string, take: () => void}[]} offered */
+function remedies(offered) {
+  const buttons = offered.map(({ label, take }) =>
+    element("button", { type: "button", title: label, click: take }, shorten(label)),
+  );
+  return element("p", { class: "remedies" }, "Take ", ...buttons);
 }
 
 /**

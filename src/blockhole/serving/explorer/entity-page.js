@@ -7,10 +7,11 @@
 
 import { go, here, hrefOf, withEntity, withQuery, withRelation } from "./address.js";
 import { connect, explain, getEntity } from "./api.js";
-import { attempt, breakable, counted, element, inWords, percent, shorten, statusMark } from "./elements.js";
+import { attempt, breakable, counted, element, hopsOf, inWords, percent, shorten, statusMark } from "./elements.js";
 import { Graph } from "./graph.js";
 import { Picker, entityChoices } from "./picker.js";
 import { chainOf } from "./reason.js";
+import { newSearch, watched } from "./searches.js";
 
 /** @typedef {import("./address.js").Place} Place */
 
@@ -40,7 +41,7 @@ export async function entityView(place, run, signal, announce) {
       element("h1", { title: found.entity, dir: "auto" }, ...breakable(found.entity)),
       element("p", { class: "muted" }, facts),
     ),
-    connections(place, found, run, graph, signal),
+    connections(place, found, run, graph, signal, announce),
     graph.node,
     found.relations.length === 0 ? element("p", { class: "nothing" }, "The graph has no facts about it.") : null,
     ...found.relations.map((group) => groupSection(group, found, place, run, signal)),
@@ -56,8 +57,9 @@ export async function entityView(place, run, signal, announce) {
  * @param {import("./api.js").RunInfo} run
  * @param {Graph} graph
  * @param {AbortSignal} signal
+ * @param {(text: string) => void} announce
  */
-function connections(place, found, run, graph, signal) {
+function connections(place, found, run, graph, signal, announce) {
   const picker = new Picker({
     label: "How is it connected with",
     placeholder: "another entity",
@@ -68,10 +70,13 @@ function connections(place, found, run, graph, signal) {
   const room = element("div");
   const { to } = place;
   if (to !== null) {
-    room.append(element("p", { class: "muted", "aria-busy": "true" }, "Looking for paths …"));
     attempt(room, signal, async () => {
+      const progress = element("div", { class: "searching", hidden: true });
+      room.append(element("p", { class: "muted", "aria-busy": "true" }, "Looking for paths …"), progress);
+      const search = newSearch();
       const question = { run: run.name, source: found.entity, target: to, ...CONNECTIONS };
-      const { paths, target } = await connect(question, signal);
+      const looking = connect(question, signal, search);
+      const { paths, target } = await watched(progress, [search], signal, announce, looking);
       room.replaceChildren(
         paths.length === 0
           ? element("p", { class: "nothing" }, `No path of up to three steps leads to ${shorten(target)}.`)
@@ -99,26 +104,16 @@ function connections(place, found, run, graph, signal) {
  */
 function pathItem({ path, probability, status }, place, from, target) {
   const href = hrefOf({ ...withQuery(place, `${from}/${path}`), candidates: "all", answer: target });
+  const words = hopsOf(path)
+    .map(({ name, inverse }) => inWords(name, inverse))
+    .join(" → ");
   return element(
     "li",
     {},
     statusMark(status),
-    element("a", { href, title: path }, pathInWords(path)),
+    element("a", { href, title: path }, words),
     element("small", {}, status === "known" ? " known" : ` predicted ${percent(probability)}`),
   );
-}
-
-/**
- * A path of relations in words, where none of them holds a mark.
- *
- * @param {string} path
- */
-function pathInWords(path) {
-  if (/["<]/.test(path)) return shorten(path);
-  return path
-    .split("/")
-    .map((hop) => inWords(hop.replace(/^\^/, ""), hop.startsWith("^")))
-    .join(" → ");
 }
 
 /**
@@ -133,10 +128,7 @@ function pathInWords(path) {
 async function drawPath(graph, run, query, entity, signal) {
   const { proofs } = await explain({ run, query, entity, top: 1 }, signal);
   const chain = proofs.length > 0 ? chainOf(proofs[0]) : null;
-  const steps = chain?.hops.map(({ source, target, relation, status, probability }) => {
-    const inverse = relation.startsWith("^");
-    return { source, target, name: relation.replace(/^\^/, ""), inverse, status, probability };
-  });
+  const steps = chain?.hops.map(({ relation, ...step }) => ({ ...step, ...hopsOf(relation)[0] }));
   graph.addSteps(steps ?? []);
 }
 

@@ -5,7 +5,7 @@
  */
 
 import { go, here, hrefOf, onPlace, withEntity, withQuery } from "./address.js";
-import { Failure, cancelSearch, getRuns, getSearch, readText } from "./api.js";
+import { Failure, getRuns, readText } from "./api.js";
 import { answersView, compareView } from "./answers.js";
 import { Builder } from "./builder.js";
 import { byId, element, offsetOf, problem, shorten } from "./elements.js";
@@ -13,13 +13,12 @@ import { entityView } from "./entity-page.js";
 import { wireDrawers } from "./notebook.js";
 import { mapView, relationView, runView } from "./pages.js";
 import { QueryBox, Ways, showOptions, wireOptions } from "./query-box.js";
+import { newSearch, watched } from "./searches.js";
 import { welcomeView } from "./welcome.js";
 
 /** @typedef {import("./address.js").Place} Place */
 /** @typedef {import("./api.js").Runs} Runs */
 /** @typedef {import("./answers.js").View} View */
-
-const PATIENCE = 700; // milliseconds before a search shows how far it is
 
 class Page {
   /** @param {Runs} runs */
@@ -58,10 +57,8 @@ class Page {
     this.pending = new AbortController();
     const { signal } = this.pending;
     this.view.setAttribute("aria-busy", "true");
-    const search = `page-${Date.now().toString(36)}-${Math.random().toString(36).slice(2, 10)}`;
-    if (place.query) this.watch(search, signal);
     try {
-      const view = await this.make(place, signal, search);
+      const view = await this.make(place, signal);
       if (!signal.aborted) this.put(view, key, place);
     } catch (failure) {
       if (signal.aborted) return;
@@ -97,55 +94,24 @@ class Page {
   }
 
   /**
-   * Say how far a search is that takes long, and let it be cancelled.
-   *
-   * @param {string} search
-   * @param {AbortSignal} signal
-   */
-  async watch(search, signal) {
-    await new Promise((resolve) => setTimeout(resolve, PATIENCE));
-    const room = byId("search");
-    const said = element("span", {}, "Searching …");
-    const bar = element("progress", { max: "1", "aria-label": "Search" });
-    const cancel = element(
-      "button",
-      { type: "button", click: () => cancelSearch(search, signal).catch(() => {}) },
-      "Cancel",
-    );
-    while (!signal.aborted && this.view.hasAttribute("aria-busy")) {
-      if (room.hidden) {
-        room.replaceChildren(said, bar, cancel);
-        room.hidden = false;
-        announce("Searching");
-      }
-      try {
-        const { seconds, timeout, steps } = await getSearch(search, signal);
-        const made = steps.toLocaleString("en");
-        said.textContent = `Searching for ${seconds.toFixed(1)} of at most ${timeout} s, ${made} steps`;
-        bar.value = seconds / timeout;
-      } catch (failure) {
-        if (!signal.aborted && !(failure instanceof Failure)) throw failure; // it is over, or has not begun
-      }
-      await new Promise((resolve) => setTimeout(resolve, 400));
-    }
-    if (!signal.aborted) room.hidden = true;
-  }
-
-  /**
    * @param {Place} place
    * @param {AbortSignal} signal
-   * @param {string} search
    * @returns {Promise<View>}
    */
-  async make(place, signal, search) {
+  async make(place, signal) {
     const run = this.info(this.runOf(place));
     if (place.page === "map") return mapView(place, run, signal);
     if (place.page === "run") return runView(place, run, signal);
     if (place.relation !== null) return relationView({ ...place, relation: place.relation }, run, signal);
     if (place.entity !== null) return entityView({ ...place, entity: place.entity }, run, signal, announce);
     if (!place.query) return welcomeView(place, run);
-    if (place.versus === null) return answersView(place, run, signal, announce, search);
-    return compareView(place, [run, this.info(place.versus)], signal, announce);
+    const [search, beside] = [newSearch(), newSearch()];
+    const room = byId("search");
+    if (place.versus === null) {
+      return watched(room, [search], signal, announce, answersView(place, run, signal, announce, search));
+    }
+    const view = compareView(place, [run, this.info(place.versus)], signal, announce, [search, beside]);
+    return watched(room, [search, beside], signal, announce, view);
   }
 
   /**
@@ -214,8 +180,9 @@ class Page {
   info(name) {
     const found = this.runs.runs.find((run) => run.name === name);
     if (found !== undefined) return found;
-    const names = this.runs.runs.map((run) => run.name).join(", ");
-    throw new Failure("unknown_run", `there is no run ${name}; the server has ${names}.`);
+    const names = this.runs.runs.map((run) => run.name);
+    const message = `there is no run ${shorten(name)} here; the runs are ${names.join(", ")}.`;
+    throw new Failure("unknown_run", message, { field: "run", text: name, column: null, end: null }, names);
   }
 }
 

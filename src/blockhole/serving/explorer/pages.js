@@ -5,25 +5,47 @@
  */
 
 import { go, here, hrefOf, withEntity, withQuery, withRelation } from "./address.js";
-import { getMap, getRelation, getRun, getValidation, whenMade } from "./api.js";
-import { attempt, breakable, counted, drawing, element, inWords, percent, quoteName, shorten } from "./elements.js";
+import { getMap, getRelation, getRules, getRun, getValidation, whenMade } from "./api.js";
+import {
+  attempt,
+  breakable,
+  counted,
+  drawing,
+  element,
+  hopsOf,
+  inKnownCases,
+  inWords,
+  percent,
+  quoteName,
+  shorten,
+} from "./elements.js";
 import { Picker, entityChoices } from "./picker.js";
 
 /** @typedef {import("./address.js").Place} Place */
 /** @typedef {import("./api.js").RunInfo} RunInfo */
 /** @typedef {import("./answers.js").View} View */
 
+const RULES = 6; // of each kind that are seen without a click
+const VALIDATING = "Asking for validation facts";
+
 /**
- * A bar that fills while the server makes something.
+ * What the server makes once: a bar that fills while it does, then what `show` makes of it.
  *
+ * @template {import("./api.js").Making} Made
  * @param {string} what
+ * @param {AbortSignal} signal
+ * @param {() => Promise<Made>} look
+ * @param {(made: Made) => HTMLElement[]} show
  */
-function progressBar(what) {
+function made(what, signal, look, show) {
+  const room = element("div");
   const bar = element("progress", { max: "1", value: "0", "aria-label": what });
-  return {
-    node: element("p", { class: "muted" }, `${what} … `, bar),
-    tell: (/** @type {number} */ done) => (bar.value = done),
-  };
+  attempt(room, signal, async () => {
+    room.append(element("p", { class: "muted" }, `${what} … `, bar));
+    const found = await whenMade(look, (done) => (bar.value = done), signal);
+    room.replaceChildren(...show(found));
+  });
+  return room;
 }
 
 // A relation.
@@ -35,9 +57,9 @@ function progressBar(what) {
  * @returns {Promise<View>}
  */
 export async function relationView(place, run, signal) {
-  const { relation, rules } = await getRelation({ run: run.name, name: place.relation }, signal);
+  const relation = await getRelation({ run: run.name, name: place.relation }, signal);
   const { name, text, facts, domain, range, examples } = relation;
-  const predicted = element("section", { class: "block" }, element("h2", {}, "How well it is predicted"));
+  const asked = { run: run.name, name };
   const title = shorten(name);
   const node = element(
     "article",
@@ -63,19 +85,41 @@ export async function relationView(place, run, signal) {
           element(
             "li",
             {},
-            element("a", { href: hrefOf(withEntity(place, source)), dir: "auto" }, shorten(source, 60)),
-            element("span", { class: "muted" }, ` ${inWords(name)} `),
-            element("a", { href: hrefOf(withEntity(place, target)), dir: "auto" }, shorten(target, 60)),
-            " ",
+            element(
+              "span",
+              {},
+              element("a", { href: hrefOf(withEntity(place, source)), dir: "auto" }, ...breakable(source, 60)),
+              element("span", { class: "muted" }, ` ${inWords(name)} `),
+              element("a", { href: hrefOf(withEntity(place, target)), dir: "auto" }, ...breakable(target, 60)),
+            ),
             element("a", { class: "why", href: hrefOf(withQuery(place, `${quoteName(source)}/${text}`)) }, "ask"),
           ),
         ),
       ),
     ),
-    predicted,
-    rules === null ? null : rulesBlock(rules),
+    element(
+      "section",
+      { class: "block" },
+      element("h2", {}, "Rules"),
+      made(
+        "Counting rules",
+        signal,
+        () => getRules(asked, signal),
+        (found) => rulesOf(found, place, name),
+      ),
+    ),
+    element(
+      "section",
+      { class: "block" },
+      element("h2", {}, "How well it is predicted"),
+      made(
+        VALIDATING,
+        signal,
+        () => getValidation({ run: run.name }, signal),
+        (found) => howWell(found, place, name),
+      ),
+    ),
   );
-  howWell(predicted, place, run, signal, name);
   return { title, node, summary: `${title}: ${counted(facts, "fact", "facts")}` };
 }
 
@@ -92,15 +136,13 @@ function endBlock(heading, { entities, beside, shared }, place) {
     element(
       "ul",
       { class: "shares" },
-      ...beside.slice(0, 6).map(({ text, share }) => {
+      ...beside.slice(0, 6).map(({ name, inverse, share }) => {
         const bar = element("span", { class: "bar", "aria-hidden": "true" }, element("span", {}));
         bar.style.setProperty("--share", String(share));
-        const inverse = text.startsWith("^");
-        const name = text.replace(/^\^/, "").replace(/^"(.*)"$|^<(.*)>$/, "$1$2");
         return element(
           "li",
           {},
-          element("a", { href: hrefOf(withRelation(place, text)) }, `also ${inWords(name, inverse)}`),
+          element("a", { href: hrefOf(withRelation(place, name)) }, `also ${inWords(name, inverse)}`),
           bar,
           element("span", {}, percent(share)),
         );
@@ -115,62 +157,97 @@ function endBlock(heading, { entities, beside, shared }, place) {
           at === 0 ? "Often: " : "; ",
           `${inWords(name, inverse)} `,
           element("a", { href: hrefOf(withEntity(place, entity)), dir: "auto" }, shorten(entity, 40)),
-          ` (${count})`,
+          ` (${count.toLocaleString("en")})`,
         ]),
     ),
   );
 }
 
 /**
- * @param {HTMLElement} room
+ * @param {import("./api.js").Validation} found
  * @param {Place} place
- * @param {RunInfo} run
- * @param {AbortSignal} signal
  * @param {string} name
  */
-function howWell(room, place, run, signal, name) {
-  const bar = progressBar("Asking for validation facts");
-  const failed = element("div");
-  room.append(bar.node, failed);
-  attempt(failed, signal, async () => {
-    const found = await whenMade(() => getValidation({ run: run.name }, signal), bar.tell, signal);
-    const own = found.relations.find((each) => each.text === name);
-    const said =
-      found.state === "missing"
-        ? `Not measured: ${found.message}`
-        : own === undefined
-          ? "None of the validation facts that were asked for is of this relation."
-          : `Of ${counted(own.facts, "validation fact", "validation facts")} that were asked for, ` +
-            `${own.found} stood among the first ten predictions.`;
-    bar.node.replaceWith(
-      element(
-        "p",
-        {},
-        said,
-        " ",
-        element("a", { href: hrefOf({ ...withQuery(place, ""), page: "run" }) }, "All relations"),
-      ),
-    );
-  });
+function howWell(found, place, name) {
+  const own = found.relations.find((each) => each.text === name);
+  const said =
+    found.state === "missing"
+      ? `Not measured: ${found.message}`
+      : own === undefined
+        ? "None of the validation facts that were asked for is of this relation."
+        : `Of ${counted(own.facts, "validation fact", "validation facts")} that were asked for, ` +
+          `${own.found} stood among the first ten predictions, of all entities.`;
+  const all = element("a", { href: hrefOf({ ...withQuery(place, ""), page: "run" }) }, "All relations");
+  return [element("p", {}, said, " ", all)];
 }
 
-/** @param {{text: string, confidence: number, support: number}[]} rules */
-function rulesBlock(rules) {
-  return element(
-    "section",
-    { class: "block" },
-    element("h2", {}, "Rules it takes part in"),
+// Rules.
+
+/**
+ * Rules that a relation takes part in, those that conclude it before those that use it.
+ *
+ * @param {import("./api.js").Rules} found
+ * @param {Place} place
+ * @param {string} name
+ */
+function rulesOf({ state, message, rules }, place, name) {
+  if (state === "missing") return [element("p", {}, `There are none: ${message}`)];
+  const groups = [
+    { heading: "It follows where", own: rules.filter(({ head }) => head.name === name) },
+    { heading: "What follows from it", own: rules.filter(({ head }) => head.name !== name) },
+  ].filter(({ own }) => own.length > 0);
+  if (groups.length === 0) return [element("p", {}, "No rule that this relation takes part in is often right.")];
+  return [
+    ...groups.flatMap(({ heading, own }) => {
+      const items = own.map((rule) => ruleItem(rule, place));
+      const rest = items.slice(RULES);
+      return [
+        element("h3", {}, heading),
+        element("ul", { class: "rules" }, ...items.slice(0, RULES)),
+        ...(rest.length === 0
+          ? []
+          : [
+              element(
+                "details",
+                {},
+                element("summary", {}, counted(rest.length, "more rule", "more rules")),
+                element("ul", { class: "rules" }, ...rest),
+              ),
+            ]),
+      ];
+    }),
     element(
-      "ul",
-      { class: "facts" },
-      ...rules.map(({ text, confidence, support }) =>
-        element(
-          "li",
-          {},
-          element("code", {}, shorten(text)),
-          element("small", {}, ` holds ${percent(confidence)} of ${counted(support, "time", "times")}`),
-        ),
-      ),
+      "p",
+      { class: "muted" },
+      "Rules are counted on the facts of the graph. A case is known where the graph has some such fact of A: ",
+      "a graph that misses facts does not deny them.",
+    ),
+  ];
+}
+
+/**
+ * A rule as a sentence about A, B and so on, in which hops backwards turn round.
+ *
+ * @param {import("./api.js").Rule} rule
+ * @param {Place} place
+ */
+function ruleItem({ text, head, body, support, confidence, pca_confidence }, place) {
+  const said = (/** @type {import("./api.js").Hop} */ { name, inverse }, /** @type {number} */ from, to = from + 1) => {
+    const [first, second] = (inverse ? [to, from] : [from, to]).map((at) => element("var", {}, "ABCD"[at]));
+    return [first, " ", element("a", { href: hrefOf(withRelation(place, name)) }, inWords(name)), " ", second];
+  };
+  return element(
+    "li",
+    { title: text },
+    "If ",
+    ...body.flatMap((hop, at) => [at === 0 ? "" : " and ", ...said(hop, at)]),
+    ", then ",
+    ...said(head, 0, body.length),
+    element(
+      "small",
+      {},
+      `${inKnownCases(pca_confidence)}, ${percent(confidence)} of all; `,
+      `borne out by ${counted(support, "fact", "facts")}`,
     ),
   );
 }
@@ -185,8 +262,12 @@ function rulesBlock(rules) {
  */
 export async function runView(place, run, signal) {
   const { settings, curves, brier } = await getRun({ run: run.name }, signal);
-  const shown = curves.filter(({ name, value }) => value.length > 1 && !/paths|queries|seconds/.test(name));
-  const measured = element("section", { class: "block" }, element("h2", {}, "Evaluation and calibration"));
+  const told = curves.filter(({ name, value }) => value.length > 0 && !/paths|queries|seconds/.test(name));
+  const [shown, single] = [
+    told.filter(({ value }) => value.length > 1),
+    told.filter(({ value }) => value.length === 1),
+  ];
+  const figures = single.map(({ name, value }) => `${name} ${rounded(value[0])}`).join(", ");
   const node = element(
     "article",
     { class: "sheet" },
@@ -203,10 +284,21 @@ export async function runView(place, run, signal) {
       "section",
       { class: "block" },
       element("h2", {}, "Training"),
-      shown.length === 0 ? element("p", { class: "muted" }, "The run has kept no figures of its training.") : null,
+      told.length === 0 ? element("p", { class: "muted" }, "The run has kept no figures of its training.") : null,
+      figures === "" ? null : element("p", {}, `Measured once: ${figures}.`),
       element("div", { class: "charts" }, ...shown.map(curveChart)),
     ),
-    measured,
+    element(
+      "section",
+      { class: "block" },
+      element("h2", {}, "Evaluation and calibration"),
+      made(
+        VALIDATING,
+        signal,
+        () => getValidation({ run: run.name }, signal),
+        (found) => calibration(found, place, brier),
+      ),
+    ),
     element(
       "details",
       { class: "block" },
@@ -221,78 +313,71 @@ export async function runView(place, run, signal) {
       ),
     ),
   );
-  calibrationBlock(measured, place, run, brier, signal);
   return { title: run.name, node, summary: `The run ${run.name}` };
 }
 
 /**
- * @param {HTMLElement} room
+ * @param {import("./api.js").Validation} found
  * @param {Place} place
- * @param {RunInfo} run
  * @param {number | null} brier
- * @param {AbortSignal} signal
  */
-function calibrationBlock(room, place, run, brier, signal) {
-  const bar = progressBar("Asking for validation facts");
-  const failed = element("div");
-  room.append(bar.node, failed);
-  attempt(failed, signal, async () => {
-    const found = await whenMade(() => getValidation({ run: run.name }, signal), bar.tell, signal);
-    const fitted = brier === null ? "" : `Its calibration was fitted with a Brier score of ${brier.toFixed(3)}.`;
-    if (found.state === "missing") {
-      bar.node.replaceWith(element("p", {}, `Not measured here: ${found.message} ${fitted}`));
-      return;
-    }
-    const points = found.bins.map(({ probability, true: share, pairs }) => ({ x: probability, y: share, size: pairs }));
-    const rows = found.relations.map(({ text, facts, found: among }) =>
+function calibration(found, place, brier) {
+  const fitted = brier === null ? "" : `Its calibration was fitted with a Brier score of ${brier.toFixed(3)}.`;
+  if (found.state === "missing") return [element("p", {}, `Not measured here: ${found.message} ${fitted}`)];
+  const points = found.bins.map(({ probability, true: share, pairs }) => ({ x: probability, y: share, size: pairs }));
+  const rows = found.relations.map(({ text, facts, found: among }) =>
+    element(
+      "tr",
+      {},
+      element("td", {}, element("a", { href: hrefOf(withRelation(place, text)) }, shorten(text, 60))),
+      element("td", {}, facts.toLocaleString("en")),
+      element("td", {}, percent(facts === 0 ? 0 : among / facts)),
+    ),
+  );
+  return [
+    element(
+      "p",
+      {},
+      `${counted(found.facts, "validation fact", "validation facts")} that train lacks were asked for. `,
+      found.ece === null ? "" : `Probabilities are off by ${percent(found.ece)} on average. `,
+      fitted,
+    ),
+    element(
+      "div",
+      { class: "two" },
+      chart({
+        title: "What a probability is worth",
+        x: "probability that was said",
+        y: "share that is true",
+        points,
+        line: false,
+        diagonal: true,
+        most: { x: 1, y: 1 },
+      }),
       element(
-        "tr",
+        "table",
         {},
-        element("td", {}, element("a", { href: hrefOf(withRelation(place, text)) }, shorten(text, 60))),
-        element("td", {}, facts.toLocaleString("en")),
-        element("td", {}, percent(facts === 0 ? 0 : among / facts)),
-      ),
-    );
-    bar.node.replaceWith(
-      element(
-        "p",
-        {},
-        `${counted(found.facts, "validation fact", "validation facts")} that train lacks were asked for. `,
-        found.ece === null ? "" : `Probabilities are off by ${percent(found.ece)} on average. `,
-        fitted,
-      ),
-      element(
-        "div",
-        { class: "two" },
-        chart({
-          title: "What a probability is worth",
-          x: "probability that was said",
-          y: "share that is true",
-          points,
-          line: false,
-          diagonal: true,
-          most: { x: 1, y: 1 },
-        }),
+        element("caption", {}, "Found among the first ten predictions of all entities, by relation"),
         element(
-          "table",
+          "thead",
           {},
-          element("caption", {}, "Found among the first ten predictions, by relation"),
-          element(
-            "thead",
-            {},
-            element("tr", {}, ...["Relation", "Facts", "Found"].map((name) => element("th", { scope: "col" }, name))),
-          ),
-          element("tbody", {}, ...rows),
+          element("tr", {}, ...["Relation", "Facts", "Found"].map((name) => element("th", { scope: "col" }, name))),
         ),
+        element("tbody", {}, ...rows),
       ),
-    );
-  });
+    ),
+  ];
 }
 
 /** @param {import("./api.js").Curve} curve */
 function curveChart({ name, epoch, value }) {
   const points = epoch.map((x, at) => ({ x, y: value[at], size: 1 }));
   return chart({ title: name, x: "epoch", y: "", points, line: true, diagonal: false, most: null });
+}
+
+/** @param {number} value */
+function rounded(value) {
+  return String(Number(value.toPrecision(3)));
 }
 
 /**
@@ -316,7 +401,6 @@ function chart({ title, x, y, points, line, diagonal, most }) {
     edge + ((value - low.x) / (high.x - low.x || 1)) * (width - edge - 10);
   const up = (/** @type {number} */ value) =>
     height - edge - ((value - low.y) / (high.y - low.y || 1)) * (height - edge - 12);
-  const number = (/** @type {number} */ value) => String(Number(value.toPrecision(3)));
   const label = (/** @type {number} */ at, /** @type {number} */ on, /** @type {string} */ text, anchor = "middle") =>
     drawing("text", { x: at, y: on, "text-anchor": anchor }, text);
   const path = points
@@ -328,7 +412,7 @@ function chart({ title, x, y, points, line, diagonal, most }) {
   const said =
     first === undefined || last === undefined
       ? `${title}: nothing to show`
-      : `${title}: ${number(first.y)} at ${x} ${number(first.x)}, ${number(last.y)} at ${number(last.x)}`;
+      : `${title}: ${rounded(first.y)} at ${x} ${rounded(first.x)}, ${rounded(last.y)} at ${rounded(last.x)}`;
   return element(
     "figure",
     { class: "chart" },
@@ -349,11 +433,11 @@ function chart({ title, x, y, points, line, diagonal, most }) {
               r: 3 + 4 * Math.sqrt(point.size / largest),
             }),
           )),
-      label(edge, height - edge + 16, number(low.x), "start"),
-      label(width - 8, height - edge + 16, number(high.x), "end"),
+      label(edge, height - edge + 16, rounded(low.x), "start"),
+      label(width - 8, height - edge + 16, rounded(high.x), "end"),
       label((width + edge) / 2, height - 6, x),
-      label(edge - 5, height - edge, number(low.y), "end"),
-      label(edge - 5, 14, number(high.y), "end"),
+      label(edge - 5, height - edge, rounded(low.y), "end"),
+      label(edge - 5, 14, rounded(high.y), "end"),
       y === "" ? null : label(edge + 6, 14, y, "start"),
     ),
   );
@@ -372,21 +456,20 @@ const LISTED = 40;
  * @returns {View}
  */
 export function mapView(place, run, signal) {
-  const bar = progressBar("Drawing the map");
-  const room = element("div", {}, bar.node);
-  const failed = element("div");
-  attempt(failed, signal, async () => {
-    const map = await whenMade(() => getMap({ run: run.name }, signal), bar.tell, signal);
-    if (map.state === "missing") bar.node.replaceWith(element("p", {}, `There is no map: ${map.message}`));
-    else room.replaceChildren(...drawnMap(map, place, run, signal));
-  });
   const node = element(
     "article",
     { class: "sheet" },
     element("h1", {}, "Map of entities"),
     element("p", { class: "lead" }, "Entities stand close to each other where the model takes them for alike."),
-    room,
-    failed,
+    made(
+      "Drawing the map",
+      signal,
+      () => getMap({ run: run.name }, signal),
+      (map) =>
+        map.state === "missing"
+          ? [element("p", {}, `There is no map: ${map.message}`)]
+          : drawnMap(map, place, run, signal),
+    ),
   );
   return { title: "Map", node, summary: "Map of entities" };
 }
@@ -404,6 +487,10 @@ function drawnMap(map, place, run, signal) {
     "aria-label": "The map; the lists below name the entities",
   });
   const said = element("p", { class: "pointed-at" }, "Point at a dot to see its name; click to open its page.");
+  const names = map.types.map((type) => {
+    const [hop] = map.typed_by === null ? hopsOf(type) : [];
+    return hop === undefined ? type : inWords(hop.name, hop.inverse);
+  });
   const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
   /** @type {number | null} */
   let found = null;
@@ -447,7 +534,7 @@ function drawnMap(map, place, run, signal) {
   };
   const point = (/** @type {number} */ i) => {
     found = i;
-    said.textContent = `${shorten(map.entities[i])}: ${map.types[map.type[i]] ?? ""}`;
+    said.textContent = `${shorten(map.entities[i])}: ${names[map.type[i]] ?? ""}`;
     draw();
   };
   canvas.addEventListener("mousemove", (move) => {
@@ -476,7 +563,7 @@ function drawnMap(map, place, run, signal) {
       else said.textContent = `${shorten(name)} has too few facts to be on the map.`;
     },
   });
-  const legend = map.types.map((name, type) => {
+  const legend = names.map((name, type) => {
     const members = map.entities.filter((_, i) => map.type[i] === type);
     const dot = element("span", { class: "dot", "aria-hidden": "true" });
     dot.style.setProperty("--hue", String(HUES[type % HUES.length]));
@@ -522,7 +609,8 @@ function drawnMap(map, place, run, signal) {
     );
   });
   const list = element("ul", { class: "legend" }, ...legend);
-  const whole = `${counted(map.entities.length, "entity", "entities")}, by ${map.method}, coloured by type.`;
+  const by = map.typed_by === null ? "the relation that they have most facts of" : inWords(map.typed_by);
+  const whole = `${counted(map.entities.length, "entity", "entities")}, by ${map.method}, coloured by ${by}.`;
   return [search.node, canvas, said, element("p", { class: "muted" }, whole), list];
 }
 

@@ -7,8 +7,9 @@
 
 import { hrefOf, withEntity } from "./address.js";
 import { Failure, explain } from "./api.js";
-import { element, percent, problem, shorten } from "./elements.js";
+import { element, inKnownCases, percent, problem, shorten } from "./elements.js";
 import { layersOf, legend, pointOut, treeOf } from "./layers.js";
+import { newSearch, watched } from "./searches.js";
 
 /** @typedef {import("./address.js").Place} Place */
 /** @typedef {import("./api.js").Explanation} Explanation */
@@ -31,7 +32,8 @@ const PROOFS_SHOWN = 5;
  * @param {(text: string) => void} announce
  */
 export function reasonPanel(place, entity, id, signal, announce) {
-  const body = element("div", { class: "reason-body", "aria-busy": "true" }, "Looking for proofs …");
+  const progress = element("div", { class: "searching", hidden: true });
+  const body = element("div", { class: "reason-body", "aria-busy": "true" }, "Looking for proofs …", progress);
   const panel = element(
     "section",
     { class: "reason", id, "aria-label": `Why ${entity}, according to ${place.run}` },
@@ -42,20 +44,23 @@ export function reasonPanel(place, entity, id, signal, announce) {
       element("a", { href: hrefOf(withEntity(place, entity)) }, `All facts about ${shorten(entity)}`),
     ),
   );
-  fill(body, place, entity, signal, announce);
+  fill(body, progress, place, entity, signal, announce);
   return panel;
 }
 
 /**
  * @param {HTMLElement} body
+ * @param {HTMLElement} progress
  * @param {Place & {run: string}} place
  * @param {string} entity
  * @param {AbortSignal} signal
  * @param {(text: string) => void} announce
  */
-async function fill(body, place, entity, signal, announce) {
+async function fill(body, progress, place, entity, signal, announce) {
+  const question = { run: place.run, query: place.query, entity, top: PROOFS_SHOWN };
+  const search = newSearch();
   try {
-    const explanation = await explain({ run: place.run, query: place.query, entity, top: PROOFS_SHOWN }, signal);
+    const explanation = await watched(progress, [search], signal, announce, explain(question, signal, search));
     body.replaceChildren(...explained(explanation, place));
     announce(summary(explanation));
   } catch (failure) {
@@ -100,7 +105,7 @@ function rulesOf({ entity, relation, rule, parts }) {
   if (rule === null || relation === null) return before;
   const hop = `${shorten(parts[0].entity)} ${relation} ${shorten(entity)}`;
   const facts = rule.facts.map((fact) => fact.map((name) => shorten(name)).join(" ")).join(", ");
-  const worth = `, right in ${percent(rule.pca_confidence)} of known cases: ${facts}.`;
+  const worth = `, ${inKnownCases(rule.pca_confidence)}: ${facts}.`;
   const name = element("code", {}, rule.rule);
   return [...before, element("p", { class: "rule" }, `${hop} follows by the rule `, name, worth)];
 }

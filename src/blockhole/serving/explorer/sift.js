@@ -6,7 +6,7 @@
  */
 
 import { go, here, hrefOf, statusOf, withQuery } from "./address.js";
-import { ask, askTable, getFacets, translate } from "./api.js";
+import { ask, askTable, getFacets, getSpread, translate } from "./api.js";
 import { narrowedHref } from "./builder.js";
 import { attempt, drawing, element, inWords, percent, shorten } from "./elements.js";
 import { isStarred, star } from "./notebook.js";
@@ -15,8 +15,8 @@ import { isStarred, star } from "./notebook.js";
 /** @typedef {import("./answers.js").AnswerColumn} AnswerColumn */
 
 const BINS = 20;
-const DRAWN = 200; // predicted answers that the histogram is of
-const QUICK = 500; // milliseconds: what took longer is not asked for twice
+const HUNDREDTHS = 100; // steps of the slider
+const QUICK = 1000; // milliseconds: what took longer is not asked for twice
 const ALL = 1_000_000;
 const NAMES = { count: 100, letters: 20_000, least: 0.1 }; // of predicted answers whose facts are compared
 const FACETS = 9;
@@ -31,7 +31,7 @@ const FACETS = 9;
  */
 export function thresholdOf(column) {
   const listed = column.predicted.map(({ answer }) => answer.probability ?? 0);
-  let all = listed;
+  let { counts, least: complete } = spreadOf(listed, column.place.top);
   const bars = element("div", { class: "histogram" });
   const said = element("span", { class: "said" });
   const slider = element("input", {
@@ -45,19 +45,21 @@ export function thresholdOf(column) {
   });
   const show = (/** @type {number} */ least) => {
     if (Number(slider.value) !== least) slider.value = String(least);
-    const kept = all.filter((each) => each >= least).length;
-    const of = all.length > listed.length ? `the ${all.length} most probable` : `${all.length}`;
-    said.textContent = `at least ${percent(least)}: ${kept} of ${of}`;
     for (const { answer, row } of column.predicted) row.hidden = (answer.probability ?? 1) < least;
+    const shown = column.predicted.filter(({ row }) => !row.hidden).length;
+    const all = counts.slice(Math.round(least * HUNDREDTHS)).reduce((sum, each) => sum + each, 0);
+    const more = least < complete ? "more than " : "";
+    const rest = all > shown ? `, of which ${shown.toLocaleString("en")} are listed` : "";
+    said.textContent = `at least ${percent(least)}: ${more}${all.toLocaleString("en")}${rest}`;
     [...bars.querySelectorAll("rect")].forEach((bar, at) => bar.classList.toggle("out", (at + 1) / BINS <= least));
   };
-  const draw = () => bars.replaceChildren(histogram(all));
+  const draw = () => bars.replaceChildren(histogram(counts));
   draw();
   if (column.result.milliseconds < QUICK && listed.length >= column.place.top) {
     const { run, query, candidates } = column.place;
-    ask({ run, query, candidates, only: "predicted", top: DRAWN }, column.signal).then(
-      ({ answers }) => {
-        all = answers.map(({ probability }) => probability ?? 0);
+    getSpread({ run, query, candidates }, column.signal).then(
+      (spread) => {
+        ({ counts, least: complete } = spread);
         draw();
         show(Number(slider.value));
       },
@@ -67,10 +69,23 @@ export function thresholdOf(column) {
   return { node: element("div", { class: "threshold" }, bars, slider, said), show };
 }
 
-/** @param {number[]} probabilities */
-function histogram(probabilities) {
-  const counts = Array.from({ length: BINS }, () => 0);
-  for (const each of probabilities) counts[Math.min(BINS - 1, Math.floor(each * BINS))] += 1;
+/**
+ * What is known of the spread by the answers that are listed, which are the most probable.
+ *
+ * @param {number[]} listed
+ * @param {number} top
+ */
+function spreadOf(listed, top) {
+  const counts = Array.from({ length: HUNDREDTHS }, () => 0);
+  for (const each of listed) counts[Math.min(HUNDREDTHS - 1, Math.floor(each * HUNDREDTHS))] += 1;
+  return { counts, least: listed.length < top ? 0 : Math.min(...listed) };
+}
+
+/** @param {number[]} spread */
+function histogram(spread) {
+  const counts = Array.from({ length: BINS }, (_, at) =>
+    spread.slice((at * HUNDREDTHS) / BINS, ((at + 1) * HUNDREDTHS) / BINS).reduce((sum, each) => sum + each, 0),
+  );
   const most = Math.max(1, ...counts);
   return drawing(
     "svg",
@@ -119,7 +134,7 @@ export function facetsOf(column) {
                 { href: narrowedHref(column.place, query, branch), title: `and ${branch}` },
                 element("span", { class: "muted" }, `${inWords(name, inverse)} `),
                 element("bdi", {}, shorten(entity, 60)),
-                element("small", {}, ` ${count} of ${found.entities.toLocaleString("en")}`),
+                element("small", {}, ` ${count.toLocaleString("en")} of ${found.entities.toLocaleString("en")}`),
               ),
             ),
           ),
@@ -241,7 +256,8 @@ function shared(column, announce) {
   const api = new URL("api/v1/ask", location.origin + location.pathname).href;
   const python = [
     "import blockhole",
-    `answers = blockhole.ask(${JSON.stringify(run)}, ${JSON.stringify(query)}, top=${top}, candidates="${candidates}")`,
+    `run = ${JSON.stringify(run)}  # the folder of the run`,
+    `answers = blockhole.ask(run, ${JSON.stringify(query)}, top=${top}, candidates="${candidates}")`,
     "for answer in answers:",
     "    print(answer.entity, answer.probability, answer.status)",
   ].join("\n");

@@ -1,0 +1,83 @@
+/**
+ * Searches that take long: they say how far they are, and can be cancelled.
+ *
+ * @module
+ */
+
+import { Failure, cancelSearch, getSearch } from "./api.js";
+import { element } from "./elements.js";
+
+const PATIENCE = 700; // milliseconds before a search shows how far it is
+const AGAIN = 400; // milliseconds between two looks
+
+/** An id for a search, by which the server finds it. */
+export function newSearch() {
+  return `page-${Date.now().toString(36)}-${Math.random().toString(36).slice(2, 10)}`;
+}
+
+/**
+ * What comes of `work`; while that takes long, `room` shows how far its searches are, and a button to cancel them.
+ *
+ * @template Result
+ * @param {HTMLElement} room
+ * @param {string[]} searches
+ * @param {AbortSignal} signal
+ * @param {(text: string) => void} announce
+ * @param {Promise<Result>} work
+ * @returns {Promise<Result>}
+ */
+export async function watched(room, searches, signal, announce, work) {
+  let isOver = false;
+  const end = () => {
+    isOver = true;
+    if (!signal.aborted) room.hidden = true; // what comes after it may have begun to show itself there
+  };
+  watch(room, searches, signal, announce, () => isOver || signal.aborted);
+  try {
+    return await work;
+  } finally {
+    end();
+  }
+}
+
+/**
+ * @param {HTMLElement} room
+ * @param {string[]} searches
+ * @param {AbortSignal} signal
+ * @param {(text: string) => void} announce
+ * @param {() => boolean} isOver
+ */
+async function watch(room, searches, signal, announce, isOver) {
+  await pause(PATIENCE);
+  if (isOver()) return;
+  const said = element("span", {}, "Searching …");
+  const bar = element("progress", { max: "1", "aria-label": "Search" });
+  const cancel = element("button", { type: "button" }, "Cancel");
+  cancel.addEventListener("click", () => {
+    for (const search of searches) cancelSearch(search, signal).catch(() => {}); // it may just be over
+  });
+  room.replaceChildren(said, bar, cancel);
+  room.hidden = false;
+  announce("Searching");
+  while (!isOver()) {
+    const looks = await Promise.allSettled(searches.map((search) => getSearch(search, signal)));
+    for (const look of looks) {
+      if (look.status === "fulfilled") {
+        const { seconds, timeout, steps } = look.value;
+        const made = steps.toLocaleString("en");
+        said.textContent = `Searching for ${seconds.toFixed(1)} of at most ${timeout} s, ${made} steps`;
+        bar.value = seconds / timeout;
+      } else if (!signal.aborted && !(look.reason instanceof Failure)) throw look.reason;
+      // A search that the server does not know is over, or has not begun.
+    }
+    await pause(AGAIN);
+  }
+}
+
+/**
+ * @param {number} milliseconds
+ * @returns {Promise<void>}
+ */
+function pause(milliseconds) {
+  return new Promise((resolve) => setTimeout(resolve, milliseconds));
+}
