@@ -262,7 +262,7 @@ def test_a_model_without_matrices_says_why_it_has_no_rules(tmp_path: Path) -> No
     with serving(tmp_path / "log", run, "--port", 0) as server, server.client() as client:
         made = _when_made(client, "rules?name=r0")
     assert made["state"] == "missing"
-    assert "the relations of transe are not" in made["message"]
+    assert "those of transe are not" in made["message"]
 
 
 def _when_made(client: httpx.Client, what: str) -> Any:
