@@ -22,7 +22,8 @@ from blockhole.answering.sparql.results import Solutions, Statements, Truth
 from blockhole.answering.sparql.writing import as_sparql, from_sparql
 from blockhole.errors import ConfigError, QueryError, RunError
 from blockhole.files.tables import write_rows
-from blockhole.queries.language import Intersection, Query, encode_entity, encode_hop, parse, pieces, write_node
+from blockhole.queries.language import Intersection, Query, encode_entity, encode_hop, parse, pieces
+from blockhole.queries.tree import write_node
 from blockhole.serving.lanes import Batcher, Lane
 from blockhole.serving.observing import Metrics
 from blockhole.serving.schemas import (
