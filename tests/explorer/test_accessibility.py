@@ -76,6 +76,12 @@ def test_mistakes(visit: Visit) -> None:
     visit.open(q='"number 7"/nextt')
     expect(visit.alert).to_be_visible()
     assert_accessible(visit)
+    visit.open(q='"number 7"/next')
+    expect(visit.answers.first).to_be_visible()
+    visit.box.fill('"number 7"/nextt')
+    visit.box.press("Enter")
+    expect(visit.page.locator("#view.stale .answer").first).to_be_visible()
+    assert_accessible(visit)
 
 
 def test_the_drawing_is_also_told_in_words(visit: Visit) -> None:

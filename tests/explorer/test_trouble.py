@@ -19,6 +19,10 @@ from tests.serving.random_run import write_random_run
 QUERY = '"number 7"/next'
 
 
+# What a proxy answers, and a queue that is full when the page asks and no longer so when it asks again, are played: no
+# server of ours does either when it is told to.
+
+
 def test_a_busy_server_is_asked_again_when_it_says(visit: Visit) -> None:
     visit.refused = {"ask"}
     asked = []
@@ -160,6 +164,18 @@ def test_a_slow_search_says_how_far_it_is_and_can_be_cancelled(browser: Browser,
             expect(search).to_be_hidden()
             assert visit.answers.locator(".name").all_text_contents() == before  # the old answers stay
         visit.check()
+
+
+def test_a_slow_search_for_paths_says_that_it_goes_on(visit: Visit) -> None:
+    held = Held(visit.page, "**/api/v1/paths")
+    visit.open(entity="number 7", to="number 9")
+    held.wait()
+    connections = visit.page.get_by_role("region", name="Connections")
+    expect(connections).to_contain_text("Looking for paths …")
+    expect(connections.get_by_role("button", name="Cancel")).to_be_visible()
+    held.release()
+    expect(connections.locator(".paths li").first).to_be_visible()
+    expect(connections.get_by_role("button", name="Cancel")).to_have_count(0)
 
 
 def test_a_server_that_stops_leaves_the_page_usable(browser: Browser, runs: list[Path], tmp_path: Path) -> None:

@@ -182,7 +182,7 @@ def test_markup_in_names_is_text_on_every_page(building: Visit) -> None:
     expect(building.page.locator("canvas.map")).to_be_visible(timeout=4 * PATIENCE)
     building.open(entity="number 1", to=IMAGE)
     named = building.page.locator(f'.paths a[title=\'"{BOLD}"/"{BOLD}"\']')
-    expect(named).to_have_text("b> → b>")  # relations are told by what stands after their last slash, quoted or not
+    expect(named).to_have_text(f"{BOLD} → {BOLD}")  # in words, without the quotes
     assert building.page.locator("main script, main img, main b, main iframe").count() == 0
     assert "owned" not in building.page.title()
 

@@ -152,6 +152,8 @@ def test_facets_are_facts_that_several_have(run: Path, client: httpx.Client) -> 
                 key = ("^" * inverse + name, graph.entities[target])
                 counted[key] = counted.get(key, 0) + 1
     assert found["facets"]
+    assert found["facets"]
+    assert "remainder/1" not in {facet["entity"] for facet in found["facets"]}  # which the query says already
     for facet in found["facets"]:
         assert counted[facet["text"], facet["entity"]] == facet["count"] >= 2
         narrowed = f'"remainder/1"/^mod6 & {facet["branch"]}'

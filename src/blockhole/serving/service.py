@@ -22,7 +22,8 @@ from blockhole.answering.sparql.results import Solutions, Statements, Truth
 from blockhole.answering.sparql.writing import as_sparql, from_sparql
 from blockhole.errors import ConfigError, QueryError, RunError, grouped
 from blockhole.files.tables import write_rows
-from blockhole.queries.language import Query, encode_entity, encode_hop, parse, pieces
+from blockhole.queries.language import Intersection, Query, encode_entity, encode_hop, parse, pieces
+from blockhole.queries.tree import write_node
 from blockhole.serving.lanes import Batcher, Lane
 from blockhole.serving.observing import Metrics
 from blockhole.serving.schemas import (
@@ -254,9 +255,11 @@ class Service:
             encoded = engine.encode(self._parse(body.query))
             others = [encode_entity(name, engine.graph.entities, engine.graph.relations) for name in body.entities]
             entities = np.unique(np.append(engine.known.plan_answers(encoded.plan), np.array(others, dtype=np.int32)))
-            query = str(encoded.query)
+            root = encoded.query.root
+            asked = set(map(write_node, root.parts if isinstance(root, Intersection) else [root]))
             shared = shared_facts(engine.graph, entities.astype(np.int64))
-            return FacetsReport(query, len(entities), tuple(each for each in shared if each.branch != query))
+            facets = tuple(each for each in shared if each.branch not in asked)
+            return FacetsReport(str(encoded.query), len(entities), facets)
 
         with refusing({"query": body.query, **{f"entities.{i}": name for i, name in enumerate(body.entities)}}):
             return await self._lanes["short"].run(work)

@@ -128,7 +128,8 @@ export function counted(count, one, many) {
  * @param {boolean} inverse
  */
 export function inWords(name, inverse = false) {
-  const last = name.split(/[/#]/).filter(Boolean).at(-1) ?? name;
+  const isPath = !/\s/.test(name); // as of IRIs, and of names such as /people/person/nationality
+  const last = (isPath ? name.split(/[/#]/).filter(Boolean).at(-1) : null) ?? name;
   const words = last
     .replace(/(\p{Ll})(\p{Lu})/gu, "$1 $2")
     .replaceAll(/[_.]+/g, " ")

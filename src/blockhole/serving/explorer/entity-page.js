@@ -170,6 +170,7 @@ function groupSection(group, found, place, run, signal) {
     more.disabled = false;
   });
   add(group.entities);
+  const self = shorten(found.entity, 40);
   const missing = { ...withQuery(place, `${found.text}/${group.text}`), only: /** @type {const} */ ("missing") };
   return element(
     "section",
@@ -177,19 +178,19 @@ function groupSection(group, found, place, run, signal) {
     element(
       "h2",
       {},
-      element("a", { href: hrefOf(withRelation(place, group.name)) }, element("code", {}, group.text)),
+      element("a", { href: hrefOf(withRelation(place, group.name)) }, element("code", {}, shorten(group.text))),
       element("small", {}, ` ${group.total.toLocaleString("en")}`),
     ),
     element(
       "a",
       { class: "predict", href: hrefOf(missing) },
       "What is missing?",
-      element("span", { class: "unseen" }, ` Predicted answers to ${group.text}`),
+      element("span", { class: "unseen" }, ` Predicted answers to ${shorten(group.text)}`),
     ),
     element(
       "p",
       { class: "meaning" },
-      group.inverse ? `… ${group.name} ${shorten(found.entity)}` : `${shorten(found.entity)} ${group.name} …`,
+      group.inverse ? `… ${shorten(group.name, 60)} ${self}` : `${self} ${shorten(group.name, 60)} …`,
     ),
     list,
     more,
