@@ -165,6 +165,14 @@ def test_what_is_said(engine: Engine, tmp_path: Path) -> None:
     assert said(engine.ask_many, "e1/r0") == (
         "queries must be a list, each item text, a Query or an Encoded, not 'e1/r0'."
     )
+    assert said(blockhole.merge, ["a", "b"], tmp_path / "sum", weights=["1", None]) == (
+        "weights must be None or a list, each item a number, not a list that holds a str and a NoneType."
+    )
+    digits = "a number of thousands of digits"
+    assert said(blockhole.paths, engine, "e1", "e2", max_length=10**5000).endswith(f", not {digits}.")
+    for value in (10**5000, [10**5000]):
+        wrong = said(blockhole.train, "family", settings={"training.seed": value})
+        assert wrong.startswith(f"training.seed = {digits} cannot be used: it must be ")
     assert not list(tmp_path.iterdir())
 
 

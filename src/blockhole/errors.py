@@ -243,10 +243,10 @@ def quoted(value: object) -> str:
     try:
         return _cut(repr(value), _LONGEST_QUOTE)
     except ValueError:
-        return _MANY_DIGITS
+        return MANY_DIGITS
 
 
-_MANY_DIGITS = "a number of thousands of digits"
+MANY_DIGITS = "a number of thousands of digits"
 """What Python writes of no number that has more than 4,300."""
 
 
@@ -255,7 +255,7 @@ def grouped(number: int) -> str:
     try:
         return _cut(f"{number:,}", _LONGEST_QUOTE)
     except ValueError:
-        return _MANY_DIGITS
+        return MANY_DIGITS
 
 
 def shortened(message: str) -> str:
@@ -442,12 +442,17 @@ def _in_words(hint: Any) -> str:
     if origin is Literal:
         return listed([repr(each) for each in args])
     if origin in _UNIONS:
-        return listed([_in_words(each) for each in args])
+        return listed([_in_words(each) for each in sorted(args, key=_is_list)])
     if origin is None:
         return _NAMES.get(hint) or _with_article(hint.__name__)
     if origin is type:
         return f"a class of {args[0].__name__}"
     return _GENERIC.get(origin.__name__) or f"a list, each item {_in_words(args[0])}"
+
+
+def _is_list(hint: Any) -> bool:
+    """Whether it is a list of something, which is said last: what follows would seem to be said of its items."""
+    return get_origin(hint) is not None and get_origin(hint) not in (Annotated, Literal)
 
 
 _UNIONS = (Union, UnionType)
@@ -464,4 +469,5 @@ def shown(value: object) -> str:
     """A value that is short as it is, any other by its type."""
     if value is None or isinstance(value, bool | int | float | str | bytes | Path):
         return quoted(value)
-    return _with_article(type(value).__name__)
+    kinds = dict.fromkeys(_with_article(type(each).__name__) for each in value) if isinstance(value, list) else {}
+    return _with_article(type(value).__name__) + (f" that holds {listed([*kinds][:3], 'and')}" if kinds else "")

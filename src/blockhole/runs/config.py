@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from blockhole.compiled import MAX_THREADS
-from blockhole.errors import ConfigError, ought_to_be, quoted
+from blockhole.errors import MANY_DIGITS, ConfigError, ought_to_be, quoted
 from blockhole.models.blocks import BLOCK_MODELS
 from blockhole.models.catalogue import MODELS, ModelSettings, find_model
 from blockhole.saving import SEAL, parse_json
@@ -500,10 +500,17 @@ def explain_invalid(failure: ValidationError, schema: type[BaseModel] = TrainCon
         # What several sections do not agree on names its keys itself.
         return f"{key}: {first['ctx']['error']}." if key else f"{first['ctx']['error']}."
     if not key:  # a name that is not text in UTF-8
-        return f"there is no setting {_SHOWN.repr(first['input'])}; the sections are {', '.join(schema.model_fields)}."
+        return f"there is no setting {_shown(first['input'])}; the sections are {', '.join(schema.model_fields)}."
     meaning = _description(first["loc"], schema)
-    value = "a section" if isinstance(first["input"], Mapping) else _SHOWN.repr(first["input"])
+    value = "a section" if isinstance(first["input"], Mapping) else _shown(first["input"])
     return f"{key} = {value} cannot be used: it must be {ought_to_be(first)}" + (f" ({meaning})." if meaning else ".")
+
+
+def _shown(value: object) -> str:
+    try:
+        return _SHOWN.repr(value)
+    except ValueError:
+        return MANY_DIGITS
 
 
 _SHOWN = Repr()
