@@ -219,8 +219,8 @@ function rulesOf({ state, message, rules }, place, name) {
     element(
       "p",
       { class: "muted" },
-      "Rules are counted on the facts of the graph. A case is known where the graph has some such fact of A: ",
-      "a graph that misses facts does not deny them.",
+      "Rules are checked against the facts of the graph. A case is known if the graph has some such fact of A; ",
+      "if it has none, it says nothing against the rule.",
     ),
   ];
 }
