@@ -416,7 +416,9 @@ class Hops:
 
         What `look` finds stays, as long as the engine: a number for each entity and relation that searches come by.
         """
-        return self._limits.setdefault(relation, np.ones(self._vectors.num_entities, dtype=np.float32))
+        if relation not in self._limits:
+            self._limits.setdefault(relation, np.ones(self._vectors.num_entities, dtype=np.float32))
+        return self._limits[relation]
 
     def look(self, sources: Ids, relation: int) -> int:
         """Work out the `limits` of some entities, in a third of the time of their rows; how many numbers were seen."""

@@ -52,7 +52,7 @@ _SPARE = 2**24
 _ROUNDED = 1 + 1e-6
 """More than a few products in float32 round off."""
 _CHEAPER = 8
-"""Numbers that can be looked at for the price of one in a row."""
+"""Numbers that may be looked at, and forgotten, for one that is held."""
 _BLOCK = 4096
 _NUMBERS = 2**26
 """Numbers in the rows that one search may hold: 256 MiB."""
@@ -216,16 +216,15 @@ class Search:
         best = follows.promising(before.high, self._size)
         if len(best) and before.low[best[0]] == before.high[best[0]]:
             best = best[before.low[best] == before.high[best]]
-            if not follows.is_looked_at[best[0]]:
-                self._numbers += follows.look(best, before.low[best]) // _CHEAPER
-                return place
-            self._numbers += follows.open(best)
+            opens = follows.is_looked_at[best[0]]
+            self._numbers += follows.open(best) if opens else follows.look(best, before.low[best]) // _CHEAPER
             if self._numbers > _NUMBERS:
                 raise QueryTooCostly(
                     "the query has too many plausible entities on the way to its answers; ask for fewer answers, "
                     "or narrow it down by a further condition before its last hop."
                 )
-            self._size = min(2 * self._size, max(_MOST, _TOGETHER // max(follows.width, 1)))
+            if opens:
+                self._size = min(2 * self._size, max(_MOST, _TOGETHER // max(follows.width, 1)))
             return place
         return self._refine(step.of)
 
@@ -261,9 +260,7 @@ class _Follows:
         self._typed = whole and targets is not None
         self._spare = _SPARE
         self._whole = whole
-        self._reached = np.zeros(
-            self.width, dtype=np.float32
-        )  # what targets have at least, by those that were looked at
+        self._reached = np.zeros(self.width, dtype=np.float32)  # what looks say that targets have at least
         # What a hop from each entity can have at most, 0 from those that are opened, and whether that is all there is
         # to know before opening it.
         if targets is None or not engine.hops.has_limits or engine.proposes(len(targets)):

@@ -58,7 +58,10 @@ class _Together(logging.StreamHandler[TextIO]):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Take a line, under the handler's lock."""
-        self._lines.append(self.format(record) + self.terminator)
+        try:
+            self._lines.append(self.format(record) + self.terminator)
+        except (TypeError, ValueError):
+            self.handleError(record)
         loop = asyncio._get_running_loop()
         if loop is None or record.levelno > logging.INFO:
             self.flush()
