@@ -235,6 +235,17 @@ def test_standard_output_without_room_is_one_sentence(arguments: list[str]) -> N
     ]
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no disk that is always full")
+@pytest.mark.parametrize(("query", "status"), [("Anna/brotherOf", 0), ("Nobody/brotherOf", 1)])
+def test_notes_without_room_are_lost_and_nothing_else(query: str, status: int, tmp_path: Path) -> None:
+    run = copy_kept(tmp_path / "kept") / "run"
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "blockhole", "ask", str(run), query, "--top", "1"]
+        ended = subprocess.run(command, stdout=subprocess.PIPE, stderr=full, text=True, check=False)
+    assert ended.returncode == status
+    assert ("predicted" in ended.stdout) == (status == 0)
+
+
 @pytest.mark.parametrize(
     ("code", "name", "said"),
     [

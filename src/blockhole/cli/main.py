@@ -8,9 +8,9 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, suppress
 from inspect import cleandoc
-from typing import Annotated, Any, TextIO, final
+from typing import Annotated, Any, TextIO, cast, final
 
 import typer
 from typer.core import TyperGroup
@@ -169,6 +169,33 @@ def main(arguments: list[str] | None = None) -> None:
 
 def run(app: Callable[..., object], arguments: list[str], name: str) -> None:
     """Run a Typer application under `name`; a failure that the user can act on ends it with one line and status 1."""
+    with redirect_stderr(cast("TextIO", _Unheard(sys.stderr))):
+        _run(app, arguments, name)
+
+
+@final
+class _Unheard:
+    """Standard error, on which what finds no room is lost: notes are not worth the work that they tell of."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write what there is room for."""
+        with suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Pass on what can be."""
+        with suppress(OSError):
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def _run(app: Callable[..., object], arguments: list[str], name: str) -> None:
     from blockhole.errors import BlockholeError, FailedElsewhere
 
     try:
