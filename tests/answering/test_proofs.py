@@ -15,7 +15,7 @@ from blockhole.answering.engine import Engine
 from blockhole.answering.proofs import Exclusion, Explanation, Proof, ProofNode, explain, in_words, to_dot
 from blockhole.answering.search import PLAUSIBLE, Deadline
 from blockhole.errors import ConfigError, OutOfTime, RunError, UnknownName
-from blockhole.queries.language import Anchor, Intersection, Negation, Node, Projection, Query, Union
+from blockhole.queries.language import Anchor, Intersection, Negation, Node, Projection, Query, Union, parse
 from tests.answering.oracle import Oracle
 from tests.answering.toys import make_engine
 from tests.queries.trees import trees
@@ -70,6 +70,22 @@ def test_the_best_proofs_of_any_query_are_exact(seed: int, query: Query, entity:
         # A proof just at what counts as plausible may be rounded to either side of it.
         every = [each for each in every if each > 1.01 * PLAUSIBLE]
         assert probabilities[: len(every)] == pytest.approx(every[:top], rel=2e-3)
+
+
+@pytest.mark.parametrize("excluded", ["e{}/r1", "e{}/r1/^r0", "(e{}/r0 | e0/r1)/r1"])
+def test_what_may_be_excluded_takes_its_share_of_every_proof(excluded: str) -> None:
+    """Few trees that are drawn at random exclude something plausible: here all do, in one hop and in more."""
+    engine, model = make_engine(E=ENTITIES, R=RELATIONS, facts=8, seed=1)
+    oracle = Oracle(engine, model, "all")
+    partly = 0
+    for start, other, entity in itertools.product(range(3), range(ENTITIES), range(ENTITIES)):
+        query = parse(f"e{start}/r0/r1 & !{excluded.format(other)}")
+        every = sorted(_every_proof(oracle, query.normal, entity), reverse=True)
+        every = [each for each in every if each > 1.01 * PLAUSIBLE]
+        found = [proof.probability for proof in explain(engine, query, f"e{entity}", top=3).proofs]
+        assert found[: len(every)] == pytest.approx(every[:3], rel=2e-3)
+        partly += bool(every) and 0.05 < oracle.value(parse(excluded.format(other)).normal)[entity] < 0.95
+    assert partly > 10
 
 
 @settings(max_examples=30)
