@@ -270,6 +270,18 @@ def test_a_record_that_no_index_has_is_refused(own_clockwork: Path, change: dict
         load_index(own_clockwork, Vectors.of(Run.open(own_clockwork)))
 
 
+@pytest.mark.parametrize(("kind", "other"), [("hnsw", "ivf"), ("ivf", "hnsw")])
+def test_an_index_of_another_kind_is_refused(
+    own_clockwork: Path, kind: ApproximateKind, other: ApproximateKind
+) -> None:
+    """A record of version 0.1 had no sum, so that only what the file holds can tell."""
+    _build(own_clockwork, other)
+    record = read_sealed(own_clockwork / INDEX)
+    (own_clockwork / INDEX).write_text(json.dumps(record | {"kind": kind, "sha256": None}), encoding="utf-8")
+    with pytest.raises(DamagedRun, match=f"cannot be read; build it again with: blockhole index .* --kind {kind}$"):
+        load_index(own_clockwork, Vectors.of(Run.open(own_clockwork)))
+
+
 def test_weights_in_shards_are_told_apart_too(tmp_path: Path) -> None:
     ids = []
     for epoch in (1, 2):

@@ -92,7 +92,10 @@ class ApproximateIndex:
     def load(cls, kind: ApproximateKind, path: Path, width: int) -> ApproximateIndex:
         """The index in a file, whose vectors are mapped into memory where faiss can."""
         faiss = _faiss()
-        return cls(kind, faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC), width)
+        index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
+        if not isinstance(index, faiss.IndexHNSW if kind == "hnsw" else faiss.IndexIVF):
+            raise RuntimeError(f"{path} holds an index of another kind than {kind}")
+        return cls(kind, index, width)
 
     @property
     def shape(self) -> tuple[int, int]:
