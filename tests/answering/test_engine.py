@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 import re
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from blockhole.answering.answers import Status
 from blockhole.answering.engine import Engine, Question, Verdict, ask, check, in_order, sparql
@@ -28,8 +30,9 @@ from blockhole.errors import (
 from blockhole.evaluation.ranking import rank
 from blockhole.evaluation.scorer import spell
 from blockhole.evaluation.truth import truth_of
-from blockhole.queries.language import parse
+from blockhole.queries.language import encode_chain, parse
 from blockhole.queries.paths import PathQueries
+from blockhole.queries.plans import Plan
 from blockhole.queries.walks import sample_walks
 from blockhole.runs.run import Run
 from tests.answering.toys import calibration_by_hand, make_engine
@@ -359,3 +362,25 @@ def test_a_spread_counts_the_predicted_answers(text: str, monkeypatch: pytest.Mo
         assert part.least == pytest.approx(whole[4])
         first = int(100 * part.least) + 1
         assert part.counts[first:] == spread.counts[first:]
+
+
+@pytest.mark.parametrize("query", ["e1/r0/r1", "e4/^r2/r0", "e7/r1/^r1"])
+@pytest.mark.parametrize("calibrated", [False, True])
+def test_shares_by_the_composed_vector(query: str, calibrated: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """x of an entity is its softmax among all, times the known answers; a curve gets that of the whole path."""
+    engine, _ = make_engine(calibrated=calibrated, chains=True)
+    source, path = encode_chain(query, engine.graph)
+    scores = (0.9 if calibrated else 1.0) * engine.composed_scores(query)  # the scale of curves by hand
+    known = max(1, len(engine.ask(query, only="known", top=30)))
+    expected = np.log(known * np.exp(scores) / np.exp(scores).sum())
+    assert engine.composed_shares(source, path) == pytest.approx(expected, rel=1e-4)
+    asked = []
+
+    def shares(self: Engine, source: int, path: Sequence[int], parts: object) -> NDArray[np.float64]:
+        asked.append((source, list(path)))
+        return np.zeros(30)
+
+    monkeypatch.setattr(Engine, "composed_shares", shares)
+    plan = Plan.of_chain(source, path)
+    engine.evidence(plan, len(plan.steps) - 1, None)
+    assert asked == [(source, list(path))] * calibrated
