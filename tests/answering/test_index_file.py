@@ -270,6 +270,17 @@ def test_a_record_that_no_index_has_is_refused(own_clockwork: Path, change: dict
         load_index(own_clockwork, Vectors.of(Run.open(own_clockwork)))
 
 
+@pytest.mark.parametrize("kind", ["hnsw", "ivf"])
+def test_no_more_is_looked_at_than_there_is(own_clockwork: Path, kind: ApproximateKind) -> None:
+    _build(own_clockwork, kind)
+    record = read_sealed(own_clockwork / INDEX)
+    (own_clockwork / INDEX).write_text(json.dumps(record | {"width": 2**31 - 1}), encoding="utf-8")
+    loaded = load_index(own_clockwork, Vectors.of(Run.open(own_clockwork)))
+    assert loaded is not None
+    assert loaded.approximate is not None
+    assert loaded.approximate.width == 66
+
+
 @pytest.mark.parametrize(("kind", "other"), [("hnsw", "ivf"), ("ivf", "hnsw")])
 def test_an_index_of_another_kind_is_refused(
     own_clockwork: Path, kind: ApproximateKind, other: ApproximateKind

@@ -95,7 +95,8 @@ class ApproximateIndex:
         index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
         if not isinstance(index, faiss.IndexHNSW if kind == "hnsw" else faiss.IndexIVF):
             raise RuntimeError(f"{path} holds an index of another kind than {kind}")
-        return cls(kind, index, width)
+        # faiss makes room for as many as it is told to look at, whether there are so many or not.
+        return cls(kind, index, min(width, max(index.ntotal, 1)))
 
     @property
     def shape(self) -> tuple[int, int]:
