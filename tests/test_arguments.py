@@ -23,7 +23,7 @@ FUNCTIONS: dict[str, Callable[..., object]] = {
     if inspect.isfunction(getattr(blockhole, name))
 }  # fmt: skip
 OPENED = {"Run.open": Run.open, "Engine.open": Engine.open}
-IN_IDS = {"answers", "encode_known", "evidence", "proposed", "composed_shares", "value"}
+IN_IDS = {"answers", "encode_known", "evidence", "proposed", "proposes", "composed_shares", "spread", "value"}
 """Methods that other modules of the package ask in ids, which nobody types."""
 METHODS = [
     name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -244,6 +245,17 @@ def test_notes_without_room_are_lost_and_nothing_else(query: str, status: int, t
         ended = subprocess.run(command, stdout=subprocess.PIPE, stderr=full, text=True, check=False)
     assert ended.returncode == status
     assert ("predicted" in ended.stdout) == (status == 0)
+
+
+@pytest.mark.parametrize("closed", ["2>&-", ">&-"])
+def test_what_the_shell_has_closed_ends_no_command(closed: str, tmp_path: Path) -> None:
+    run = copy_kept(tmp_path / "kept") / "run"
+    asked = [sys.executable, "-m", "blockhole", "ask", str(run), "Anna/brotherOf", "--top", "1"]
+    command = f"exec {shlex.join(asked)} {closed}"
+    ended = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0
+    assert ("predicted" in ended.stdout) == (closed == "2>&-")
+    assert "Traceback" not in ended.stderr
 
 
 @pytest.mark.parametrize(

@@ -55,4 +55,4 @@ def test_failures_are_one_line(parts: list[Path], tmp_path: Path, capsys: pytest
     assert run("merge", *parts, "--out", tmp_path / "sum") == 0
     assert "blockhole with n = 12, 17,928 parameters" in capsys.readouterr().out
     assert run("train", "--out", tmp_path / "sum", "--resume") == 1
-    assert "was made of other runs" in capsys.readouterr().err
+    assert "has no optimizer to go on with" in capsys.readouterr().err

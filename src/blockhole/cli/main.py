@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, suppress
 from inspect import cleandoc
+from pathlib import Path
 from typing import Annotated, Any, TextIO, cast, final
 
 import typer
@@ -169,8 +170,10 @@ def main(arguments: list[str] | None = None) -> None:
 
 def run(app: Callable[..., object], arguments: list[str], name: str) -> None:
     """Run a Typer application under `name`; a failure that the user can act on ends it with one line and status 1."""
-    with redirect_stderr(cast("TextIO", _Unheard(sys.stderr))):
-        _run(app, arguments, name)
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
+        sys.stdout, sys.stderr = sys.stdout or nowhere, sys.stderr or nowhere  # which a shell may have closed
+        with redirect_stderr(cast("TextIO", _Unheard(sys.stderr))):
+            _run(app, arguments, name)
 
 
 @final

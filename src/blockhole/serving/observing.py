@@ -72,7 +72,7 @@ class _Together(logging.StreamHandler[TextIO]):
         """Write what there is."""
         with self.lock or nullcontext():
             lines, self._lines = self._lines, []
-            with suppress(OSError):  # nobody reads any more
+            with suppress(OSError, ValueError):  # nobody reads any more, or the stream is closed
                 self.stream.write("".join(lines))
                 self.stream.flush()
 
