@@ -65,7 +65,7 @@ export class Graph {
     this.edges = new Map();
     /** @type {string[]} */
     this.chosen = [];
-    this.view = { x: 0, y: 0, width: WIDTH, height: HEIGHT };
+    this.view = { x: -WIDTH / 2, y: -HEIGHT / 2, width: WIDTH, height: HEIGHT }; // all is drawn to the middle, 0, 0
     this.heat = 0;
     this.lines = drawing("g", {});
     this.marks = drawing("g", {});
