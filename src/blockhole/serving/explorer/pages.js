@@ -71,7 +71,7 @@ export async function relationView(place, run, signal) {
       `“${inWords(name)}” has ${counted(facts, "fact", "facts")}, `,
       `from ${counted(domain.entities, "entity", "entities")} `,
       `to ${range.entities.toLocaleString("en")}`,
-      facts > 0 ? `: ${(facts / domain.entities).toFixed(1)} for each where it starts.` : ".",
+      facts > 0 ? `, ${(facts / domain.entities).toFixed(1)} for each source.` : ".",
     ),
     element("div", { class: "two" }, endBlock("Leads from", domain, place), endBlock("Leads to", range, place)),
     element(
