@@ -11,6 +11,7 @@ import pytest
 
 from blockhole.answering.index import build_index
 from blockhole.answering.vectors import Vectors
+from blockhole.runs.folder import PICTURES
 from blockhole.runs.run import Run
 from tests.answering.toys import train_clockwork
 from tests.serving.processes import ServerProcess, serving
@@ -32,8 +33,8 @@ def trained_again(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def own_run(run: Path, tmp_path: Path) -> Path:
-    """A copy that a test may change."""
-    shutil.copytree(run, tmp_path / "own")
+    """A copy that a test may change, without what servers of other tests have drawn of the run."""
+    shutil.copytree(run, tmp_path / "own", ignore=shutil.ignore_patterns(*PICTURES))
     return tmp_path / "own"
 
 
