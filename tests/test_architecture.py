@@ -34,6 +34,11 @@ def test_the_core_imports_without_tables_and_compilers() -> None:
     assert not _imported("import " + ", ".join(f"blockhole.{module}" for module in core)) & absent
 
 
+def test_ties_are_put_in_order_without_tables() -> None:
+    order = "Vocabulary(['b', 'a']).alphabetical.tolist() == [1, 0]"
+    assert "polars" not in _imported(f"from blockhole.graph.vocabulary import Vocabulary\nassert {order}")
+
+
 def _sources() -> dict[str, str]:
     """Every module by its dotted name."""
     sources = {}

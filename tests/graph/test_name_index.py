@@ -41,6 +41,14 @@ def test_both_are_those_of_reading_every_name(names: list[str], typed: str, coun
     assert index.holding(typed, count) == (hold[:count] if wanted and "\0" not in wanted else [])
 
 
+@pytest.mark.parametrize("stored", [True, False])
+def test_the_place_of_a_name_is_by_its_characters(stored: bool, tmp_path: Path) -> None:
+    names = [*NAMES, "\U0001f600", "\uffee", "zz"]
+    pl.DataFrame({"name": names}).write_parquet(tmp_path / "names.parquet")
+    vocabulary = Vocabulary(StoredNames(tmp_path / "names.parquet", len(names)) if stored else names)
+    assert vocabulary.alphabetical.tolist() == [sorted(names).index(name) for name in names]
+
+
 ACCENTS = ["Zo\u00eb", "Rene\u0301e", "Zoe", "a\u030a", "\u00e5", "http://x/e\u0301"]
 
 

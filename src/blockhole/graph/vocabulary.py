@@ -51,7 +51,11 @@ class Vocabulary:
     def alphabetical(self) -> NDArray[np.int32]:
         """The place of each name among all names in order: [N]."""
         places = np.empty(len(self), dtype=np.int32)
-        places[self.column().arg_sort().to_numpy()] = np.arange(len(self))  # by UTF-8, which is in order of characters
+        if isinstance(self._names, StoredNames):
+            order = self._names.column.arg_sort().to_numpy()  # by UTF-8, which is in order of characters
+        else:  # without polars, which a machine lent for its GPU does not have
+            order = np.array(sorted(range(len(self)), key=self._names.__getitem__), dtype=np.int64)
+        places[order] = np.arange(len(self))
         return places
 
     def column(self) -> pl.Series:
