@@ -167,7 +167,7 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
         "audit run --out out.jsonl",
         "rules run --out out.tsv",
         "compress run --out out",
-        "data queries facts --out out",
+        "data queries facts --types 2p --count 1 --out out",
         "data review facts decided.csv --out out",
         "tune facts --out out --trials 1",
         "demo --out out",
@@ -210,7 +210,7 @@ def _files(folder: Path) -> dict[str, int]:
 @pytest.mark.parametrize(
     "command",
     ["predict run --out {}.csv", "export run --to faiss --out {}", "compress run --out {}", "demo --out {}",
-     "data queries facts --out {}", "data review facts {} --out {}", "tune facts --out {} --trials 1"],
+     "data queries facts --types 2p --count 1 --out {}", "data review facts {} --out {}", "tune facts --out {} --trials 1"],
 )  # fmt: skip
 def test_a_path_through_a_file_is_one_sentence(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
