@@ -34,6 +34,9 @@ settings.register_profile(
 )
 settings.load_profile("untimed")
 
+# By its own rule the garbage collector takes every fifteenth second of the suite, and a fifth of what imports take.
+gc.set_threshold(50_000, 20, 100)
+
 # Typer makes all verbs anew each time that the command line is called, which takes longer than most commands.
 typer.main.get_command = cache(typer.main.get_command)
 
@@ -90,12 +93,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Keep what was imported out of the garbage collector's sight: looking through it takes most of a second.
-
-    And let it look less often: by its own rule it takes every fifteenth second of the suite.
-    """
+    """Keep what was imported out of the garbage collector's sight: looking through it takes most of a second."""
     gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
 
 
 def _folder(item: pytest.Item) -> str:

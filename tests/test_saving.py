@@ -210,7 +210,8 @@ def _files(folder: Path) -> dict[str, int]:
 @pytest.mark.parametrize(
     "command",
     ["predict run --out {}.csv", "export run --to faiss --out {}", "compress run --out {}", "demo --out {}",
-     "data queries facts --types 2p --count 1 --out {}", "data review facts {} --out {}", "tune facts --out {} --trials 1"],
+     "data queries facts --types 2p --count 1 --out {}", "data review facts {} --out {}",
+     "tune facts --out {} --trials 1"],
 )  # fmt: skip
 def test_a_path_through_a_file_is_one_sentence(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
