@@ -48,7 +48,6 @@ FIRST = (
     "examples",
     "docs",
     "training",
-    "explorer",
     "journey",
     "answering",
     "experiments",
@@ -62,6 +61,9 @@ FIRST = (
 
 The journey comes when loops are compiled, which the installed wheel takes along.
 """
+BETWEEN, EVERY = "explorer", 7
+"""The folder whose tests wait half of the time, for a browser: a file of it comes after so many others, which have the
+processors meanwhile."""
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -90,6 +92,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     place = {folder: place for place, folder in enumerate(FIRST)}
     place["guides"] = place["serving"]
     items.sort(key=lambda item: place.get("guides" if _copies(item) else _folder(item), len(FIRST)))
+    others = dict.fromkeys(item.path for item in items if _folder(item) != BETWEEN)
+    between = dict.fromkeys(item.path for item in items if _folder(item) == BETWEEN)
+    turn = {path: float(place) for place, path in enumerate(others)}
+    turn |= {path: EVERY * place - 0.5 for place, path in enumerate(between, start=1)}
+    items.sort(key=lambda item: turn[item.path])
 
 
 def pytest_collection_finish() -> None:
