@@ -67,7 +67,7 @@ def test_the_best_of_all_pairs(name: str, candidates: Literal["typed", "all"], m
 
 @pytest.mark.slow
 def test_what_cannot_be_among_the_best_is_not_multiplied(monkeypatch: pytest.MonkeyPatch) -> None:
-    engine, _ = make_engine("rescal", E=200, facts=600)
+    engine, _ = make_engine("rescal", E=100, facts=300)
     asked: list[int] = []
     products = Hops.products
 
@@ -75,7 +75,7 @@ def test_what_cannot_be_among_the_best_is_not_multiplied(monkeypatch: pytest.Mon
         asked.append(len(rows))
         return products(self, rows, columns)
 
-    monkeypatch.setattr(predicting, "_AT_ONCE", 2000)
+    monkeypatch.setattr(predicting, "_AT_ONCE", 500)
     monkeypatch.setattr(Hops, "products", counting)
     whole = predict(engine, top=100_000)
     all_rows = sum(asked)
