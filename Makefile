@@ -51,7 +51,7 @@ demo: $(VENV)/.program
 lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy --num-workers auto
+	nice -n 19 $(BIN)/mypy --num-workers auto
 	$(BIN)/lint-imports
 
 format: install
@@ -61,7 +61,7 @@ format: install
 # A file of tests at a time, in one worker more than there are processors; what takes long begins first.
 PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
-# Lint beside the tests, which wait now and then: processors have something to do all the time.
+# Lint beside the tests, which wait now and then: mypy, a minute of a processor, gives way to them and takes what is left.
 test: install
 	@$(MAKE) --no-print-directory -j 2 lint pytest
 

@@ -16,6 +16,10 @@ from blockhole.cli.main import main
 from blockhole.errors import DataError, Unwritable
 from blockhole.saving import replacing, replacing_folder, system_failure, write_file
 from tests.runs.kept import copy_kept
+from tests.sweep import WHOLE
+
+QUERIES = "data queries facts" if WHOLE else "data queries facts --types 2p --count 1"
+"""One query is refused as thousands are, for which ten seconds are sampled first."""
 
 
 def test_a_written_file_may_be_read_by_whom_the_umask_allows(tmp_path: Path) -> None:
@@ -167,7 +171,7 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
         "audit run --out out.jsonl",
         "rules run --out out.tsv",
         "compress run --out out",
-        "data queries facts --out out",
+        f"{QUERIES} --out out",
         "data review facts decided.csv --out out",
         "tune facts --out out --trials 1",
         "demo --out out",
@@ -210,7 +214,7 @@ def _files(folder: Path) -> dict[str, int]:
 @pytest.mark.parametrize(
     "command",
     ["predict run --out {}.csv", "export run --to faiss --out {}", "compress run --out {}", "demo --out {}",
-     "data queries facts --out {}", "data review facts {} --out {}", "tune facts --out {} --trials 1"],
+     f"{QUERIES} --out {{}}", "data review facts {} --out {}", "tune facts --out {} --trials 1"],
 )  # fmt: skip
 def test_a_path_through_a_file_is_one_sentence(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -9,6 +9,7 @@ import pytest
 
 import blockhole
 from blockhole.errors import BlockholeWarning, RunError
+from blockhole.runs.run import Run
 
 Facts = list[tuple[str, str, str]]
 TINY: dict[str, Facts] = {
@@ -50,17 +51,21 @@ def test_what_only_a_model_knows_needs_a_calibration() -> None:
             verb(run, "a/r", "c")
 
 
+@pytest.fixture(scope="module")
+def in_memory() -> Run:
+    """A run over the royal family that no folder keeps."""
+    return blockhole.train(blockhole.load("family"), epochs=2, threads=1)
+
+
 @pytest.mark.slow
-def test_a_run_in_memory_is_calibrated_on_its_validation_facts() -> None:
-    data = blockhole.load("family")
-    run = blockhole.train(data, epochs=2, threads=1)
-    answers = blockhole.ask(run, "William/^fatherOf/brotherOf/fatherOf", top=3)
+def test_a_run_in_memory_is_calibrated_on_its_validation_facts(in_memory: Run) -> None:
+    answers = blockhole.ask(in_memory, "William/^fatherOf/brotherOf/fatherOf", top=3)
     assert all(answer.probability is not None for answer in answers)
-    assert blockhole.explain(run, "William/^fatherOf", "Charles").status == "predicted"
+    assert blockhole.explain(in_memory, "William/^fatherOf", "Charles").status == "predicted"
 
 
 @pytest.mark.slow
-def test_runs_and_engines_show_themselves_in_a_notebook(tmp_path: Path) -> None:
+def test_runs_and_engines_show_themselves_in_a_notebook(in_memory: Run, tmp_path: Path) -> None:
     run = blockhole.train([("<a>", "r", "b")], epochs=2, threads=1, out=tmp_path / "<run>")
     shown = run._repr_html_()
     assert shown.startswith("<table><caption>Run</caption><tr><th>model</th><td>blockhole</td></tr>")
@@ -73,5 +78,4 @@ def test_runs_and_engines_show_themselves_in_a_notebook(tmp_path: Path) -> None:
         "<tr><th>facts</th><td>1</td></tr>"
         "<tr><th>probabilities</th><td>none: answers have shares, no probabilities</td></tr></table>"
     )
-    calibrated = blockhole.Engine.open(blockhole.train(blockhole.load("family"), epochs=1, threads=1))
-    assert "<th>probabilities</th><td>fitted on " in calibrated._repr_html_()
+    assert "<th>probabilities</th><td>fitted on " in blockhole.Engine.open(in_memory)._repr_html_()

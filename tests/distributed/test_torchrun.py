@@ -14,7 +14,7 @@ import pytest
 
 from blockhole.cli.main import main
 from blockhole.fitting import train
-from tests.distributed.runs import SETTINGS, assert_equal
+from tests.distributed.runs import SETTINGS, assert_equal, write_facts
 from tests.sweep import WHOLE
 from tests.workers import quiet_port
 
@@ -38,62 +38,8 @@ def ended(command: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=LIMIT)
 
 
-@pytest.fixture
-def facts(folder: Path) -> Path:
-    return folder / "facts"
-
-
-def start_hosts(facts: Path, out: Path, *more: str) -> list[subprocess.Popen[str]]:
-    """Two launchers with a process each, which meet at a port of the first."""
-    endpoint = f"localhost:{quiet_port()}"
-    options = ("--nnodes", "2", "--nproc-per-node", "1", "--rdzv-backend", "c10d", "--rdzv-endpoint", endpoint)
-    command = [*torchrun(*options, "--rdzv-id", "test", *more), *training(facts, out)]
-    return [
-        subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for _ in range(2)
-    ]
-
-
-def kill_one_worker(launcher: subprocess.Popen[str], state: Path) -> bool:
-    """Kill the launcher's last worker with SIGKILL once the run is in its second epoch; whether it was."""
-    while launcher.poll() is None:
-        if state.exists():
-            place = json.loads(state.read_text())["training"]
-            if place["epoch"] == 1 and place["batch"] >= 2:
-                children = Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text().split()
-                os.kill(int(children[-1]), signal.SIGKILL)
-                return True
-        time.sleep(0.005)
-    return False
-
-
-@pytest.mark.parametrize("host", [None, 0, 1] if WHOLE else [1])
-def test_a_killed_worker_changes_nothing(
-    facts: Path, folder: Path, statuses: dict[str, list[int]], tmp_path: Path, host: int | None
-) -> None:
-    """On a host alone, or on one of two.
-
-    Of two launchers each counts its own restarts: that of the worker that was killed is one ahead of the other.
-    """
-    if host is None:
-        command = [*torchrun("--nproc-per-node", "2", "--max-restarts", "1"), *training(facts, tmp_path / "run")]
-        launchers = [
-            subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        ]
-    else:
-        launchers = start_hosts(facts, tmp_path / "run", "--max-restarts", "2")
-    struck = launchers[host or 0]
-    killed = kill_one_worker(struck, tmp_path / "run" / "state.json")
-    said = {each: each.communicate(timeout=LIMIT) for each in launchers}
-    assert killed
-    assert [each.returncode for each in launchers] == [0] * len(launchers), said
-    assert "exitcode: -9" in said[struck][1]
-    assert [json.loads(out)["complete"] for out, _ in said.values() if out] == [True]
-    assert statuses["undisturbed"] == [0, 0]
-    assert_equal(folder / "undisturbed", tmp_path / "run")
-
-
-def test_restarts_leave_a_run_alone_that_others_began(facts: Path, tmp_path: Path) -> None:
+def test_restarts_leave_a_run_alone_that_others_began(tmp_path: Path) -> None:
+    facts = write_facts(tmp_path / "facts")
     settings = training(facts, tmp_path / "run")
     train(facts, settings=SETTINGS | {"training.epochs": 1}, out=tmp_path / "run")
     before = {path: path.read_bytes() for path in sorted((tmp_path / "run").iterdir()) if path.is_file()}
@@ -129,3 +75,57 @@ def test_a_mesh_needs_processes(tmp_path: Path, capsys: pytest.CaptureFixture[st
         "error: the mesh 2x2 is for several processes, and this one was started alone; start it with "
         "torchrun --nproc-per-node N --no-python blockhole train …\n"
     )
+
+
+# Last, as another worker may still be training what this is held against.
+
+
+def start_hosts(facts: Path, out: Path, *more: str) -> list[subprocess.Popen[str]]:
+    """Two launchers with a process each, which meet at a port of the first."""
+    endpoint = f"localhost:{quiet_port()}"
+    options = ("--nnodes", "2", "--nproc-per-node", "1", "--rdzv-backend", "c10d", "--rdzv-endpoint", endpoint)
+    command = [*torchrun(*options, "--rdzv-id", "test", *more), *training(facts, out)]
+    return [
+        subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+
+
+def kill_one_worker(launcher: subprocess.Popen[str], state: Path) -> bool:
+    """Kill the launcher's last worker with SIGKILL once the run is in its second epoch; whether it was."""
+    while launcher.poll() is None:
+        if state.exists():
+            place = json.loads(state.read_text())["training"]
+            if place["epoch"] == 1 and place["batch"] >= 2:
+                children = Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text().split()
+                os.kill(int(children[-1]), signal.SIGKILL)
+                return True
+        time.sleep(0.005)
+    return False
+
+
+@pytest.mark.parametrize("host", [None, 0, 1] if WHOLE else [1])
+def test_a_killed_worker_changes_nothing(
+    folder: Path, statuses: dict[str, list[int]], tmp_path: Path, host: int | None
+) -> None:
+    """On a host alone, or on one of two.
+
+    Of two launchers each counts its own restarts: that of the worker that was killed is one ahead of the other.
+    """
+    facts = folder / "facts"
+    if host is None:
+        command = [*torchrun("--nproc-per-node", "2", "--max-restarts", "1"), *training(facts, tmp_path / "run")]
+        launchers = [
+            subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        ]
+    else:
+        launchers = start_hosts(facts, tmp_path / "run", "--max-restarts", "2")
+    struck = launchers[host or 0]
+    killed = kill_one_worker(struck, tmp_path / "run" / "state.json")
+    said = {each: each.communicate(timeout=LIMIT) for each in launchers}
+    assert killed
+    assert [each.returncode for each in launchers] == [0] * len(launchers), said
+    assert "exitcode: -9" in said[struck][1]
+    assert [json.loads(out)["complete"] for out, _ in said.values() if out] == [True]
+    assert statuses["undisturbed"] == [0, 0]
+    assert_equal(folder / "undisturbed", tmp_path / "run")

@@ -19,6 +19,7 @@ from blockhole.queries.paths import PathQueries
 from tests.evaluation import oracle
 from tests.evaluation.integer_model import IntegerModel, constant_model
 from tests.evaluation.worlds import World, make_world, worlds
+from tests.sweep import WHOLE
 
 TIES: tuple[TieRule, ...] = ("half", "paper", "pessimistic")
 
@@ -41,7 +42,7 @@ def agree(ours: RankingFigures, theirs: oracle.Means) -> None:
     evaluated=st.sampled_from(["valid", "test"]),
     ties=st.sampled_from(TIES),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150 if WHOLE else 50, deadline=None)
 @pytest.mark.filterwarnings("ignore::blockhole.evaluation.ranking.TiesCountAsWins")
 @pytest.mark.slow
 def test_ranking_equals_the_definitions(world: World, reading: Reading, evaluated: SplitName, ties: TieRule) -> None:

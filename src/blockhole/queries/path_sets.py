@@ -136,6 +136,8 @@ class _Notation:
         self._relations = relations
         named = {name: i for i, name in enumerate(relations) if name and not name.startswith((INVERSE, "^"))}
         self._ids = named | {INVERSE + name: i + len(relations) for name, i in named.items()}
+        # Hops whose names stand between commas as they are: nearly all of nearly every graph.
+        self._plain = {hop: text for text, hop in self._ids.items() if not _BETWEEN.search(text)}
 
     def read(self, text: str) -> list[int]:
         """The relation ids of hops between commas, or of a path between slashes."""
@@ -152,6 +154,10 @@ class _Notation:
 
     def write(self, hops: Sequence[int]) -> str | None:
         """The text that is read as these relation ids; none where no text is."""
+        try:
+            return HOP_SEPARATOR.join([self._plain[hop] for hop in hops])
+        except KeyError:
+            pass
         for spell in (str, write_name):
             names = [INVERSE * (hop >= len(self._relations)) + spell(self._name(hop)) for hop in hops]
             text = HOP_SEPARATOR.join(names)
@@ -170,6 +176,7 @@ class _Notation:
 
 
 _BETWEEN_FIELDS = re.compile(r"[\t\n\r]")
+_BETWEEN = re.compile(rf"[{HOP_SEPARATOR}\t\n\r]")
 
 
 def _is_path(text: str) -> bool:
