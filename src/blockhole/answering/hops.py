@@ -61,6 +61,9 @@ _LIKELY = 0.01
 _WALKED = 4096
 _CACHED = 2**17
 """Numbers of a table that stay in a processor's cache while rows are multiplied with them: 512 KiB."""
+_SMALL = 10**6
+"""Products of numbers in a small matrix product: libraries compute it from the matrices where they lie, and pack those
+of larger ones anew for each, which takes as long again as a lane's product."""
 _LARGEST_SAMPLE = 1024
 """Entities that a sampled normaliser runs over at most."""
 _TOGETHER = 2**23
@@ -550,7 +553,7 @@ class Hops:
         lanes = list(self._lanes(padded, columns))
         forward, backward = (np.empty((count, len(columns)), dtype=np.float32) for _ in range(2))
         with one_blas_thread():  # products so small are over before other threads would have begun
-            for own, part in self._parts(columns):
+            for own, part in self._parts(columns, _SMALL // (2 * LANES)):
                 for place, (vectors, behind) in enumerate(lanes):
                     rows = slice(place * LANES, min((place + 1) * LANES, count))
                     used = rows.stop - rows.start
@@ -586,9 +589,9 @@ class Hops:
         backward = score[:, -len(rows) :]
         return score[:, : len(rows)], backward.copy() if model.tied else backward
 
-    def _parts(self, columns: Columns) -> Iterator[tuple[slice, Table]]:
-        """The candidates of columns, in parts that stay in the cache while each lane is multiplied with them."""
-        size = max(LANES, _CACHED // self._candidates.shape[1] // LANES * LANES)
+    def _parts(self, columns: Columns, numbers: int = _CACHED) -> Iterator[tuple[slice, Table]]:
+        """The candidates of columns, in parts of so many numbers, few enough to stay in the cache between lanes."""
+        size = max(LANES, numbers // self._candidates.shape[1] // LANES * LANES)
         for first in range(0, len(columns), size):
             own = slice(first, min(first + size, len(columns)))
             if columns.table is not None:
