@@ -339,7 +339,7 @@ class _Follows:
             hops, relation = self._engine.hops, self._relation
             kept = self._typed and proposed is self._targets
             self._columns = hops.typed_columns(relation) if kept else hops.columns(relation, proposed)
-        rows = self._engine.hops.values(entities, self._columns)
+        rows = self._engine.hops.kept_values(entities, self._columns)
         self._opened.append((entities, self._columns, rows))
         return rows.size
 
