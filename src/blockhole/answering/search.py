@@ -53,7 +53,8 @@ _ROUNDED = 1 + 1e-6
 """More than a few products in float32 round off."""
 _CHEAPER = 8
 """Numbers that may be looked at, and forgotten, for one that is held."""
-_BLOCK = 4096
+_GROUP = 64
+"""Numbers of which the largest is found first."""
 _NUMBERS = 2**26
 """Numbers in the rows that one search may hold: 256 MiB."""
 
@@ -416,16 +417,15 @@ class Best:
 
     def __init__(self, start: Floats, facts: tuple[Ids, Ids]) -> None:
         self.start = start
-        self._plausible = np.where(start >= PLAUSIBLE, start, 0.0)
         self.value = np.zeros(len(start))
-        through = self._plausible[facts[0]]
-        met = np.flatnonzero(through)
+        through = start[facts[0]]
+        met = np.flatnonzero(through >= PLAUSIBLE)
         np.maximum.at(self.value, facts[1][met], through[met])
 
     def add(self, entities: Ids, columns: Columns, rows: Table) -> None:
         """Open entities, whose rows these are."""
-        weight = self._plausible[entities]
-        met = np.flatnonzero(weight)
+        weight = self.start[entities]
+        met = np.flatnonzero(weight >= PLAUSIBLE)
         if len(met):
             best = (weight[met, None] * rows[met]).max(axis=0)
             self.value[columns.index] = np.maximum(self.value[columns.index], best)
@@ -526,9 +526,9 @@ def nth_largest(values: Floats, n: int) -> float:
 
     Most entities have the value 0, and finding a place among equal numbers is what partitions take longest for.
     """
-    whole = len(values) // _BLOCK * _BLOCK
-    if whole >= n * _BLOCK:  # n blocks hold a number as large as their maxima, so smaller ones do not matter
-        most = values[:whole].reshape(-1, _BLOCK).max(axis=1)
+    groups = len(values) // _GROUP
+    if groups >= n:  # n groups hold a number as large as their maxima, so smaller ones do not matter
+        most = values[: groups * _GROUP].reshape(_GROUP, groups).max(axis=0)
         values = values[values >= np.partition(most, -n)[-n]]
     values = values[values > 0]
     return float(np.partition(values, -n)[-n]) if len(values) >= n else 0.0
