@@ -353,14 +353,14 @@ class _Follows:
         _, plausible, facts = self._before
         low = self._low.update(before.low, facts, self._opened)
         high = low if before.high is before.low else self._high.update(before.high, facts, self._opened)
+        if self._evidence is not None:
+            raised = self._evidence.raised(low)
+            low, high = raised, raised if high is low else self._evidence.raised(high)
         left = (before.high[plausible] * self._limit[plausible]).max(initial=0.0)
         if left:
             index = slice(None) if self._targets is None else self._targets
             high = high.copy()
-            high[index] = np.maximum(high[index], left)
-        if self._evidence is not None:
-            raised = self._evidence.raised(low)
-            return Bounds(raised, raised if high is low else self._evidence.raised(high))
+            high[index] = np.maximum(high[index], left if self._evidence is None else self._evidence.most(left))
         return Bounds(low, high)
 
 
@@ -455,7 +455,10 @@ class _Kept:
 class Evidence:
     """What the composed vector of a path says of its answers, as `ChainCurve` weighs it."""
 
-    def __init__(self, share: Floats, curve: ChainCurve, allowed: Ids | None) -> None:
+    def __init__(self, share: Floats | None, curve: ChainCurve, allowed: Ids | None) -> None:
+        """The vector gives each of those that are `allowed`, or of all entities, a `share`; none where it counts for
+        nothing: that would be a look at every entity.
+        """
         self._share = share
         self._curve = curve
         self._allowed = allowed
@@ -468,9 +471,18 @@ class Evidence:
         raised = witness.copy()
         own = witness if self._allowed is None else witness[self._allowed]
         there = np.flatnonzero(own >= PLAUSIBLE)
-        said = self._curve.probability(own[there], self._share[there])
+        said = self._curve.probability(own[there], 0.0 if self._share is None else self._share[there])
         raised[there if self._allowed is None else self._allowed[there]] = np.maximum(own[there], said)
         return raised
+
+    def most(self, witness: float) -> Floats | float:
+        """What a best witness of that probability is raised to, for all that are allowed or for each: the curve of
+        `raised` never falls, so that no lesser one is raised to more.
+        """
+        if witness < PLAUSIBLE:
+            return witness
+        said = self._curve.probability(np.array([witness]), 0.0 if self._share is None else self._share)
+        return np.maximum(witness, said)
 
 
 def leaving_of(engine: Engine, plan: Plan, step: Follow) -> Floats | None:
