@@ -370,36 +370,33 @@ def _useful(known: KnownFacts, plan: Plan, candidates: Candidates, answers: Ids)
     What is in all of several sets is among what each of their hops can lead to.
     """
 
-    def within(place: int) -> Mask:
-        """Where a step can have a value: [E]."""
-        inside = np.zeros(known.graph.num_entities, dtype=bool)
-        match plan.steps[place]:
-            case Start(slot):
-                inside[plan.ids[slot]] = True
-            case Follow(_, slot):
-                inside[known.candidates(plan.ids[slot]) if candidates == "typed" else slice(None)] = True
-            case Both(keep, _):
-                inside = np.logical_and.reduce([within(each) for each in keep])
-            case Either(of):
-                inside = np.logical_or.reduce([within(each) for each in of])
-        return inside
-
-    found: dict[int, Mask] = {}
-    started_at = {step.of for step in plan.steps if isinstance(step, Follow)}
-
-    def narrow(place: int, wanted: Mask) -> None:
+    wanted = {len(plan.steps) - 1: np.ones(known.graph.num_entities, dtype=bool)}
+    wanted[len(plan.steps) - 1][answers] = False
+    for place in reversed(range(len(plan.steps))):
         step = plan.steps[place]
-        if isinstance(step, Follow):
-            found[place] = wanted | found.get(place, False)
-        elif isinstance(step, Both):
-            wanted = wanted & within(place)
-        for each in parts_of(step) if isinstance(step, Both | Either) else ():
-            narrow(each, wanted)
+        if place in wanted and isinstance(step, Both | Either):
+            own = wanted.pop(place)
+            if isinstance(step, Both):
+                own = own & _within(known, plan, candidates, place)
+            for each in parts_of(step):
+                wanted[each] = own | wanted.get(each, False)
+    started_at = {step.of for step in plan.steps if isinstance(step, Follow)}
+    return {place: own for place, own in wanted.items() if place not in started_at}
 
-    unknown = np.ones(known.graph.num_entities, dtype=bool)
-    unknown[answers] = False
-    narrow(len(plan.steps) - 1, unknown)
-    return {place: wanted for place, wanted in found.items() if place not in started_at}
+
+def _within(known: KnownFacts, plan: Plan, candidates: Candidates, place: int) -> Mask:
+    """Where a step can have a value: [E]."""
+    inside = np.zeros(known.graph.num_entities, dtype=bool)
+    match plan.steps[place]:
+        case Start(slot):
+            inside[plan.ids[slot]] = True
+        case Follow(_, slot):
+            inside[known.candidates(plan.ids[slot]) if candidates == "typed" else slice(None)] = True
+        case Both(keep, _):
+            inside = np.logical_and.reduce([_within(known, plan, candidates, each) for each in keep])
+        case Either(of):
+            inside = np.logical_or.reduce([_within(known, plan, candidates, each) for each in of])
+    return inside
 
 
 def _fewer(columns: Ids | None, wanted: Mask, share: float) -> Ids | None:
