@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,7 @@ from blockhole.errors import (
 from blockhole.evaluation.ranking import rank
 from blockhole.evaluation.scorer import spell
 from blockhole.evaluation.truth import truth_of
+from blockhole.files.rdf import node_terms, relation_terms
 from blockhole.queries.language import encode_chain, parse
 from blockhole.queries.paths import PathQueries
 from blockhole.queries.plans import Plan
@@ -384,3 +386,26 @@ def test_shares_by_the_composed_vector(query: str, calibrated: bool, monkeypatch
     plan = Plan.of_chain(source, path)
     engine.evidence(plan, len(plan.steps) - 1, None)
     assert asked == [(source, list(path))] * calibrated
+
+
+def test_questions_leave_nothing_to_the_garbage_collector() -> None:
+    """Whatever is in a cycle keeps its arrays until that is looked for, which a server does seldom."""
+    engine, _ = make_engine(chains=True)
+    (one, other), (first, second) = node_terms(["e1", "e2"], [True, True]), relation_terms(["r0", "r1"])
+    asked: list[Callable[[], object]] = [
+        lambda: engine.ask("(e1/r0 | e3/r2) & e2/^r1"),
+        lambda: engine.sparql(f"SELECT ?x ?probability {{ {one} {first}/{second} ?x }} LIMIT 3"),
+        lambda: engine.sparql(f"SELECT ?x {{ {one} {first} ?x MINUS {{ {other} {second} ?x }} }}"),
+    ]
+    for ask_once in asked:
+        ask_once()  # what it keeps for later is made
+    gc.collect()
+    gc.disable()
+    try:
+        left = []
+        for ask_once in asked:
+            ask_once()
+            left.append(gc.collect())
+    finally:
+        gc.enable()
+    assert left == [0, 0, 0]

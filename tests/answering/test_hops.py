@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from blockhole.answering.hops import Hops, Normalisers, log_room_of, log_self_of
+from blockhole.answering.hops import Columns, Hops, Normalisers, log_room_of, log_self_of
 from blockhole.errors import RunError
 from blockhole.machine import _openblas, one_blas_thread
 from tests.answering.oracle import Oracle
-from tests.answering.toys import make_engine
+from tests.answering.toys import SIZES, make_engine
 
 
 @pytest.mark.parametrize("name", ["blockhole", "rescal", "transe", "hole", "simple"])
@@ -86,7 +86,7 @@ def test_hops_to_oneself_are_rare_where_fewer_than_a_twentieth_are(loops: int, f
 def test_how_much_is_computed_at_once_does_not_matter(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many parts as there can be, of which the last is a smaller one."""
     found: list[NDArray[np.floating]] = []
-    for sizes in ({}, {"_CACHED": 9, "_TOGETHER": -1, "_WALKED": 4, "_AT_ONCE": 61}):
+    for sizes in ({}, {"_CACHED": 9, "_SMALL": 9, "_TOGETHER": -1, "_WALKED": 4, "_AT_ONCE": 61}):
         for constant, size in sizes.items():
             monkeypatch.setattr(f"blockhole.answering.hops.{constant}", size)
         engine, _ = make_engine(name, E=30, facts=90)
@@ -166,6 +166,48 @@ def test_a_row_is_the_same_in_whatever_company(name: str, sources: list[int], re
     together = engine.hops.values(np.array(sources), columns)
     for i, source in enumerate(sources):
         np.testing.assert_array_equal(engine.hops.values(np.array([source]), columns)[0], together[i])
+
+
+def test_a_row_is_the_same_to_whatever_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One more than parts of eight have room for is no part of its own; a hundred numbers show its rounding."""
+    monkeypatch.setitem(SIZES, "rescal", SIZES["rescal"].model_copy(update={"dim": 100}))
+    engine, _ = make_engine("rescal", E=200, facts=300)
+    monkeypatch.setattr("blockhole.answering.hops._SMALL", 0)
+    sources, every = np.arange(20), engine.hops.values(np.arange(20), engine.hops.columns(1))
+    for count in (2, 8, 9, 16, 17, 65, 199):
+        targets = np.arange(count)
+        np.testing.assert_array_equal(engine.hops.values(sources, engine.hops.columns(1, targets)), every[:, :count])
+
+
+def test_rows_are_kept_for_later_searches_while_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are those that would be computed; of relations with few objects, and of other columns, none are kept."""
+    engine, _ = make_engine(E=200, facts=900)
+    hops = engine.hops
+    computed: list[int] = []
+    columns = hops.typed_columns(1)
+    monkeypatch.setattr("blockhole.answering.hops._ROWS", 5 * len(columns))
+    values = Hops.values
+
+    def watched(hops: Hops, sources: NDArray[np.integer], own: Columns) -> NDArray[np.float32]:
+        computed.append(len(sources))
+        return values(hops, sources, own)
+
+    monkeypatch.setattr(Hops, "values", watched)
+
+    def ask(sources: list[int], own: Columns = columns) -> int:
+        """How many rows are computed for those of some entities, which are as they should be."""
+        computed.clear()
+        rows = hops.kept_values(np.array(sources), own)
+        seen = sum(computed)
+        np.testing.assert_array_equal(rows, values(hops, np.array(sources), own))
+        return seen
+
+    assert [ask([3, 4]), ask([3, 4])] == [2, 2]
+    monkeypatch.setattr("blockhole.answering.hops._WIDE", len(columns))
+    assert [ask([3, 4]), ask([4]), ask([5, 3, 6, 4]), ask([5, 6, 3, 4])] == [2, 0, 2, 0]
+    assert [ask([3], hops.columns(1)), ask([3])] == [1, 0]
+    assert [ask([7, 8]), ask([6, 3, 4]), ask([5])] == [2, 0, 1]  # 5 had waited longest
+    assert [ask([*range(20)]), ask([*range(15, 20)]), ask([14])] == [15, 0, 1]
 
 
 def test_normalisers_are_sums_over_all_entities_and_samples_come_near() -> None:

@@ -302,5 +302,5 @@ def test_an_anchor_may_be_excluded_and_a_name_may_be_an_answer() -> None:
 def test_a_place_among_values_is_that_of_their_order(values: list[float], n: int) -> None:
     ordered = sorted(values, reverse=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("blockhole.answering.search._BLOCK", 4)
+        patch.setattr("blockhole.answering.search._GROUP", 4)
         assert nth_largest(np.array(values), n) == (ordered[n - 1] if n <= len(ordered) else 0.0)

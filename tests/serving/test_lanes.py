@@ -95,6 +95,21 @@ def test_a_question_of_several_hops_has_a_thread_to_itself() -> None:
     assert sorted(_batched(ask)) == [1] * 10 + [10]
 
 
+def test_answers_that_were_given_are_let_go() -> None:
+    async def ask(batcher: Batcher, engine: Engine) -> None:
+        await asyncio.gather(*(_ask(batcher, engine, f"e{i}/r0") for i in range(20)))
+
+        def kept() -> int:
+            return sum(isinstance(each, Answers) for each in gc.get_objects())
+
+        before = kept()
+        for i in range(20):
+            await _ask(batcher, engine, f"e{i}/r1")
+        assert kept() <= before
+
+    _batched(ask)
+
+
 def test_who_waits_too_long_is_told_so_and_others_are_not() -> None:
     async def scenario() -> None:
         lane = Lane("test", threads=1, queue=10, timeout=0.2)

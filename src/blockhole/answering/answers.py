@@ -119,6 +119,6 @@ class AnswersReport:
     @classmethod
     def of(cls, answers: Answers, seconds: float) -> AnswersReport:
         """The report of answers that took so long."""
-        predicted = sum(answer.status == "predicted" for answer in answers)
+        predicted = sum(answer.status == "predicted" for answer in answers.ranked)
         negation: Literal["over known facts"] | None = "over known facts" if answers.negation else None
         return cls(answers.query, answers.ranked, answers.known_count, predicted, negation, round(1000 * seconds, 3))

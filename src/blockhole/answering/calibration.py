@@ -83,8 +83,8 @@ class ChainCurve(_Stored):
     share: float = Field(ge=0)
     intercept: float
 
-    def probability(self, witness: Floats, log_share: Floats) -> Floats:
-        """Shapes [N], [N] → [N]."""
+    def probability(self, witness: Floats, log_share: Floats | float) -> Floats:
+        """Shapes [N], [N] or one for all → [N]."""
         logit = self.witness * log_odds(witness) + self.share * log_share + self.intercept
         return 0.5 * (1 + np.tanh(logit / 2))
 

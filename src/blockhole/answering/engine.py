@@ -462,10 +462,8 @@ class Engine:
         curve = self.calibration.chain(len(path) - 1) if len(path) > 2 else None
         if curve is None:
             return None
-        # What counts for nothing need not be computed: a look at every entity.
-        nothing = np.zeros(self.graph.num_entities)
-        share = self.composed_shares(path[0], path[1:], curve.parts) if curve.share else nothing
-        return Evidence(share if columns is None else share[columns], curve, columns)
+        share = self.composed_shares(path[0], path[1:], curve.parts) if curve.share else None
+        return Evidence(share if share is None or columns is None else share[columns], curve, columns)
 
     def _is_proposed(self, relation: int, question: Question) -> bool:
         """Whether an index proposes what a hop leads to."""

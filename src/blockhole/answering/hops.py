@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from threading import Lock
 from typing import TYPE_CHECKING, final
 
 import numpy as np
@@ -61,6 +62,9 @@ _LIKELY = 0.01
 _WALKED = 4096
 _CACHED = 2**17
 """Numbers of a table that stay in a processor's cache while rows are multiplied with them: 512 KiB."""
+_SMALL = 10**6
+"""Products of numbers in a small matrix product: libraries compute it from the matrices where they lie, and pack those
+of larger ones anew for each, which takes as long again as a lane's product."""
 _LARGEST_SAMPLE = 1024
 """Entities that a sampled normaliser runs over at most."""
 _TOGETHER = 2**23
@@ -71,6 +75,10 @@ _KEPT = 2**25
 """Numbers of typed candidates that stay put together for later questions: 128 MiB."""
 _LOOKED = 2**20
 """Shares in memory together where none but the largest of a row is wanted."""
+_ROWS = 2**24
+"""Numbers in rows that stay for later searches: 64 MiB."""
+_WIDE = 2**12
+"""Numbers in a row that is worth keeping: relations with so many objects leave from few entities, which often recur."""
 _ROUNDING = 1e-3
 """How far the logarithm of a share may be off by rounding, beside what the products of vectors are."""
 
@@ -250,6 +258,32 @@ class Columns:
 
 
 @final
+class _KeptRows:
+    """Rows of hops for the searches to come; where there is no more room, those go that were wanted longest ago."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[int, int], Table] = {}
+        self._numbers = 0
+        self._lock = Lock()
+
+    def of(self, relation: int, sources: Ids, compute: Callable[[Ids], Table]) -> Table:
+        """The rows of a relation from some entities, of which those that are not kept are computed: [S, C]."""
+        keys = [(relation, source) for source in sources.tolist()]
+        found = {key: row for key in keys if (row := self._rows.get(key)) is not None}
+        missing = [key for key in keys if key not in found]
+        if missing:
+            rows = compute(np.array([source for _, source in missing]))
+            found |= {key: row.copy() for key, row in zip(missing, rows, strict=True)}  # a view would keep them all
+        with self._lock:
+            for key, row in found.items():
+                self._numbers += row.size if self._rows.pop(key, None) is None else 0
+                self._rows[key] = row
+            while self._numbers > _ROWS:
+                self._numbers -= self._rows.pop(next(iter(self._rows))).size
+        return np.stack([found[key] for key in keys])
+
+
+@final
 class Hops:
     """The probabilities of hops, by rows: from some entities to all, or to some, along one relation."""
 
@@ -276,6 +310,7 @@ class Hops:
         self._selves: dict[int, float] = {}
         self._room: dict[int, Table] = {}
         self._typed: dict[int, Columns] = {}
+        self._rows = _KeptRows()
         self._limits: dict[int, Table] = {}
         self._stretches: dict[int, float] = {}
 
@@ -396,6 +431,12 @@ class Hops:
         Without a curve it is x κ. Each number is the same bit for bit whatever sources come with it.
         """
         return self._probabilities(self.shares(sources, columns), columns.kind)
+
+    def kept_values(self, sources: Ids, columns: Columns) -> Table:
+        """The same for a search, by rows of earlier ones where these are kept; not to be written to."""
+        if len(columns) < _WIDE or columns is not self._typed.get(columns.relation):
+            return self.values(sources, columns)
+        return self._rows.of(columns.relation, sources, lambda missing: self.values(missing, columns))
 
     def _probabilities(self, share: Table, kind: Table) -> Table:
         """p by x, which is written over, and log κ: [S, C], [C] → [S, C]."""
@@ -550,7 +591,7 @@ class Hops:
         lanes = list(self._lanes(padded, columns))
         forward, backward = (np.empty((count, len(columns)), dtype=np.float32) for _ in range(2))
         with one_blas_thread():  # products so small are over before other threads would have begun
-            for own, part in self._parts(columns):
+            for own, part in self._parts(columns, _SMALL // (2 * LANES)):
                 for place, (vectors, behind) in enumerate(lanes):
                     rows = slice(place * LANES, min((place + 1) * LANES, count))
                     used = rows.stop - rows.start
@@ -566,7 +607,7 @@ class Hops:
         """
         vectors, behind = self._lane(sources, columns)
         score = np.empty((len(columns), vectors.shape[1]), dtype=np.float32)
-        for own, part in self._parts(columns):
+        for own, part in self._parts(columns, _CACHED):
             np.matmul(part, vectors, out=score[own])
         forward, backward = score[:, : len(sources)], score[:, -len(sources) :]
         return forward, backward if behind is None else behind.T
@@ -586,11 +627,15 @@ class Hops:
         backward = score[:, -len(rows) :]
         return score[:, : len(rows)], backward.copy() if model.tied else backward
 
-    def _parts(self, columns: Columns) -> Iterator[tuple[slice, Table]]:
-        """The candidates of columns, in parts that stay in the cache while each lane is multiplied with them."""
-        size = max(LANES, _CACHED // self._candidates.shape[1] // LANES * LANES)
-        for first in range(0, len(columns), size):
-            own = slice(first, min(first + size, len(columns)))
+    def _parts(self, columns: Columns, numbers: int) -> Iterator[tuple[slice, Table]]:
+        """The candidates of columns, in parts of so many numbers, few enough to stay in the cache between lanes.
+
+        The last takes in what would be a part of one: that is a vector, whose products round otherwise.
+        """
+        size = max(LANES, numbers // self._candidates.shape[1] // LANES * LANES)
+        starts = range(0, len(columns) - (len(columns) > 1), size)
+        for first in starts:
+            own = slice(first, len(columns) if first == starts[-1] else first + size)
             if columns.table is not None:
                 yield own, columns.table[own]
             else:

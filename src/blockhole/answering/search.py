@@ -53,7 +53,8 @@ _ROUNDED = 1 + 1e-6
 """More than a few products in float32 round off."""
 _CHEAPER = 8
 """Numbers that may be looked at, and forgotten, for one that is held."""
-_BLOCK = 4096
+_GROUP = 64
+"""Numbers of which the largest is found first."""
 _NUMBERS = 2**26
 """Numbers in the rows that one search may hold: 256 MiB."""
 
@@ -339,7 +340,7 @@ class _Follows:
             hops, relation = self._engine.hops, self._relation
             kept = self._typed and proposed is self._targets
             self._columns = hops.typed_columns(relation) if kept else hops.columns(relation, proposed)
-        rows = self._engine.hops.values(entities, self._columns)
+        rows = self._engine.hops.kept_values(entities, self._columns)
         self._opened.append((entities, self._columns, rows))
         return rows.size
 
@@ -352,14 +353,14 @@ class _Follows:
         _, plausible, facts = self._before
         low = self._low.update(before.low, facts, self._opened)
         high = low if before.high is before.low else self._high.update(before.high, facts, self._opened)
+        if self._evidence is not None:
+            raised = self._evidence.raised(low)
+            low, high = raised, raised if high is low else self._evidence.raised(high)
         left = (before.high[plausible] * self._limit[plausible]).max(initial=0.0)
         if left:
             index = slice(None) if self._targets is None else self._targets
             high = high.copy()
-            high[index] = np.maximum(high[index], left)
-        if self._evidence is not None:
-            raised = self._evidence.raised(low)
-            return Bounds(raised, raised if high is low else self._evidence.raised(high))
+            high[index] = np.maximum(high[index], left if self._evidence is None else self._evidence.most(left))
         return Bounds(low, high)
 
 
@@ -369,36 +370,33 @@ def _useful(known: KnownFacts, plan: Plan, candidates: Candidates, answers: Ids)
     What is in all of several sets is among what each of their hops can lead to.
     """
 
-    def within(place: int) -> Mask:
-        """Where a step can have a value: [E]."""
-        inside = np.zeros(known.graph.num_entities, dtype=bool)
-        match plan.steps[place]:
-            case Start(slot):
-                inside[plan.ids[slot]] = True
-            case Follow(_, slot):
-                inside[known.candidates(plan.ids[slot]) if candidates == "typed" else slice(None)] = True
-            case Both(keep, _):
-                inside = np.logical_and.reduce([within(each) for each in keep])
-            case Either(of):
-                inside = np.logical_or.reduce([within(each) for each in of])
-        return inside
-
-    found: dict[int, Mask] = {}
-    started_at = {step.of for step in plan.steps if isinstance(step, Follow)}
-
-    def narrow(place: int, wanted: Mask) -> None:
+    wanted = {len(plan.steps) - 1: np.ones(known.graph.num_entities, dtype=bool)}
+    wanted[len(plan.steps) - 1][answers] = False
+    for place in reversed(range(len(plan.steps))):
         step = plan.steps[place]
-        if isinstance(step, Follow):
-            found[place] = wanted | found.get(place, False)
-        elif isinstance(step, Both):
-            wanted = wanted & within(place)
-        for each in parts_of(step) if isinstance(step, Both | Either) else ():
-            narrow(each, wanted)
+        if place in wanted and isinstance(step, Both | Either):
+            own = wanted.pop(place)
+            if isinstance(step, Both):
+                own = own & _within(known, plan, candidates, place)
+            for each in parts_of(step):
+                wanted[each] = own | wanted.get(each, False)
+    started_at = {step.of for step in plan.steps if isinstance(step, Follow)}
+    return {place: own for place, own in wanted.items() if place not in started_at}
 
-    unknown = np.ones(known.graph.num_entities, dtype=bool)
-    unknown[answers] = False
-    narrow(len(plan.steps) - 1, unknown)
-    return {place: wanted for place, wanted in found.items() if place not in started_at}
+
+def _within(known: KnownFacts, plan: Plan, candidates: Candidates, place: int) -> Mask:
+    """Where a step can have a value: [E]."""
+    inside = np.zeros(known.graph.num_entities, dtype=bool)
+    match plan.steps[place]:
+        case Start(slot):
+            inside[plan.ids[slot]] = True
+        case Follow(_, slot):
+            inside[known.candidates(plan.ids[slot]) if candidates == "typed" else slice(None)] = True
+        case Both(keep, _):
+            inside = np.logical_and.reduce([_within(known, plan, candidates, each) for each in keep])
+        case Either(of):
+            inside = np.logical_or.reduce([_within(known, plan, candidates, each) for each in of])
+    return inside
 
 
 def _fewer(columns: Ids | None, wanted: Mask, share: float) -> Ids | None:
@@ -416,16 +414,15 @@ class Best:
 
     def __init__(self, start: Floats, facts: tuple[Ids, Ids]) -> None:
         self.start = start
-        self._plausible = np.where(start >= PLAUSIBLE, start, 0.0)
         self.value = np.zeros(len(start))
-        through = self._plausible[facts[0]]
-        met = np.flatnonzero(through)
+        through = start[facts[0]]
+        met = np.flatnonzero(through >= PLAUSIBLE)
         np.maximum.at(self.value, facts[1][met], through[met])
 
     def add(self, entities: Ids, columns: Columns, rows: Table) -> None:
         """Open entities, whose rows these are."""
-        weight = self._plausible[entities]
-        met = np.flatnonzero(weight)
+        weight = self.start[entities]
+        met = np.flatnonzero(weight >= PLAUSIBLE)
         if len(met):
             best = (weight[met, None] * rows[met]).max(axis=0)
             self.value[columns.index] = np.maximum(self.value[columns.index], best)
@@ -455,7 +452,10 @@ class _Kept:
 class Evidence:
     """What the composed vector of a path says of its answers, as `ChainCurve` weighs it."""
 
-    def __init__(self, share: Floats, curve: ChainCurve, allowed: Ids | None) -> None:
+    def __init__(self, share: Floats | None, curve: ChainCurve, allowed: Ids | None) -> None:
+        """The vector gives each of those that are `allowed`, or of all entities, a `share`; none where it counts for
+        nothing: that would be a look at every entity.
+        """
         self._share = share
         self._curve = curve
         self._allowed = allowed
@@ -468,9 +468,18 @@ class Evidence:
         raised = witness.copy()
         own = witness if self._allowed is None else witness[self._allowed]
         there = np.flatnonzero(own >= PLAUSIBLE)
-        said = self._curve.probability(own[there], self._share[there])
+        said = self._curve.probability(own[there], 0.0 if self._share is None else self._share[there])
         raised[there if self._allowed is None else self._allowed[there]] = np.maximum(own[there], said)
         return raised
+
+    def most(self, witness: float) -> Floats | float:
+        """What a best witness of that probability is raised to, for all that are allowed or for each: the curve of
+        `raised` never falls, so that no lesser one is raised to more.
+        """
+        if witness < PLAUSIBLE:
+            return witness
+        said = self._curve.probability(np.array([witness]), 0.0 if self._share is None else self._share)
+        return np.maximum(witness, said)
 
 
 def leaving_of(engine: Engine, plan: Plan, step: Follow) -> Floats | None:
@@ -526,9 +535,9 @@ def nth_largest(values: Floats, n: int) -> float:
 
     Most entities have the value 0, and finding a place among equal numbers is what partitions take longest for.
     """
-    whole = len(values) // _BLOCK * _BLOCK
-    if whole >= n * _BLOCK:  # n blocks hold a number as large as their maxima, so smaller ones do not matter
-        most = values[:whole].reshape(-1, _BLOCK).max(axis=1)
+    groups = len(values) // _GROUP
+    if groups >= n:  # n groups hold a number as large as their maxima, so smaller ones do not matter
+        most = values[: groups * _GROUP].reshape(_GROUP, groups).max(axis=0)
         values = values[values >= np.partition(most, -n)[-n]]
     values = values[values > 0]
     return float(np.partition(values, -n)[-n]) if len(values) >= n else 0.0

@@ -135,7 +135,10 @@ def plan_answers(graph: KnowledgeGraph, plan: Plan, edges: EdgesByRelation | Non
                 kept = reduce(_intersected, (found[each] for each in keep))
                 found.append(reduce(_without, (found[each] for each in drop), kept))
             case Either(of):
-                found.append(reduce(np.union1d, (found[each] for each in of)))
+                flags = np.zeros(graph.num_entities, dtype=bool)
+                for each in of:
+                    flags[found[each]] = True
+                found.append(np.flatnonzero(flags).astype(np.int32))
     return found[-1]
 
 

@@ -311,6 +311,7 @@ class _Questions:
     def __init__(self, app: ASGIApp, state: State) -> None:
         self._app = app
         self._state = state
+        self._packed = _packed(_send_held)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a question, or pass a request on."""
@@ -332,14 +333,21 @@ class _Questions:
         except Exception as failure:
             await (await _bug(Request(scope), failure))(scope, receive, send)
             raise
-        answer: ASGIApp = response if len(response.body) < _COMPRESSED else _packed(response)
-        await answer(scope, receive, send)
+        if len(response.body) < _COMPRESSED:
+            await response(scope, receive, send)
+        else:
+            await self._packed({**scope, "response": response}, receive, send)
 
     async def _receive(self, receive: Receive) -> Message:
         try:
             return await receive()
         except HTTPException:
             raise too_large() from None
+
+
+async def _send_held(scope: Scope, receive: Receive, send: Send) -> None:
+    """Send the response that the scope holds."""
+    await scope["response"](scope, receive, send)
 
 
 def _is_plain(scope: Scope) -> bool:

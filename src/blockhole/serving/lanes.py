@@ -120,13 +120,19 @@ class Batcher:
     def _end_late(self) -> None:
         """Refuse what has waited too long. All may wait equally long, so one clock does for all, for the oldest."""
         loop = asyncio.get_running_loop()
-        while self._unanswered and (self._unanswered[0][0] <= loop.time() or self._unanswered[0][1].done()):
+        while self._unanswered and self._unanswered[0][0] <= loop.time():
             answered = self._unanswered.popleft()[1]
             if not answered.done():
                 answered.set_exception(out_of_time(self._lane.timeout))
+        self._forget()
         self._clock = None
         if self._unanswered:
             self._clock = loop.call_at(self._unanswered[0][0], self._end_late)
+
+    def _forget(self) -> None:
+        """Let go of the oldest that are answered, or their answers would stay until the clock comes to them."""
+        while self._unanswered and self._unanswered[0][1].done():
+            self._unanswered.popleft()
 
     def _start(self) -> None:
         """Give what waits to threads that are free: of hops and others in turn, so that neither starves."""
@@ -169,6 +175,7 @@ class Batcher:
                 each.answered.set_exception(outcome)
             else:
                 each.answered.set_result(outcome)
+        self._forget()
         self._start()
 
 
