@@ -109,12 +109,10 @@ def _judge(
         say(f"the {count:,} most alike", alike[:count])
     begins, ends = (bodies.shared[ids[:, 0]], bodies.shared[bodies.inverses[ids[:, -1]]])
     fits = (begins[:, heads] > 0) & (ends[:, bodies.inverses[heads]] > 0)
-    ranked = np.argsort(-np.where(fits, similarity, -np.inf), axis=0)
+    least = -np.sort(np.partition(-np.where(fits, similarity, -np.inf), PROPOSED, axis=0)[: PROPOSED[-1]], axis=0)
     for most in PROPOSED:
-        listed_only = np.zeros_like(confidence)
-        np.put_along_axis(listed_only, ranked[:most], 1.0, axis=0)
-        listed_only *= confidence
-        order = np.lexsort((-right.ravel(), -listed_only.ravel()))[: (listed_only > 0).sum()]
+        shown = np.flatnonzero(fits & (similarity >= least[most - 1]) & (confidence > 0))
+        order = shown[np.lexsort((-right.flat[shown], -confidence.flat[shown]))]
         for count in (100, BEST):
             say(f"the first {min(count, len(order)):,} of {len(order):,} listed, {most} proposed a head", order[:count])
     if options.length > 1:
