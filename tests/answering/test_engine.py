@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from pyparsing import ParserElement
 
 from blockhole.answering.answers import Status
 from blockhole.answering.engine import Engine, Question, Verdict, ask, check, in_order, sparql
@@ -390,6 +391,7 @@ def test_shares_by_the_composed_vector(query: str, calibrated: bool, monkeypatch
 
 def test_questions_leave_nothing_to_the_garbage_collector() -> None:
     """Whatever is in a cycle keeps its arrays until that is looked for, which a server does seldom."""
+    ParserElement.enable_packrat()  # as Matplotlib does for all that parse, rdflib too
     engine, _ = make_engine(chains=True)
     (one, other), (first, second) = node_terms(["e1", "e2"], [True, True]), relation_terms(["r0", "r1"])
     asked: list[Callable[[], object]] = [

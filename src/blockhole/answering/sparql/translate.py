@@ -171,7 +171,7 @@ class _Translator:
 
     def _parsed(self) -> CompValue:
         try:
-            from pyparsing.exceptions import ParseException
+            from pyparsing import ParseException, ParserElement
             from rdflib.plugins.sparql.algebra import translateQuery
             from rdflib.plugins.sparql.parser import parseQuery
         except ModuleNotFoundError:
@@ -181,6 +181,7 @@ class _Translator:
         try:
             with _parsing, _deep_enough():
                 algebra: CompValue = translateQuery(parseQuery(self._text), initNs=self._prefixes).algebra
+                ParserElement.reset_cache()  # of what it tried, which other libraries turn on for all
             # What the parser tried in vain are exceptions in cycles, which hold on to all that its callers hold later:
             # a megabyte for each query over FB13.
             gc.collect(0)
