@@ -68,8 +68,8 @@ processors meanwhile."""
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """One worker more than processors, for `-n auto`: servers, browsers and groups of processes are waited for."""
-    return available_threads() + 1
+    """Two workers more than processors, for `-n auto`: servers, browsers and groups of processes are waited for."""
+    return available_threads() + 2
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
