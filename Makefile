@@ -51,14 +51,14 @@ demo: $(VENV)/.program
 lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	nice -n 19 $(BIN)/mypy
+	nice -n 5 $(BIN)/mypy
 	$(BIN)/lint-imports
 
 format: install
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# A file of tests at a time, in two workers more than there are processors; what takes long begins first.
+# A file of tests at a time, in one worker more than there are processors; what takes long begins first.
 PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 # Lint beside the tests, which wait now and then: mypy, a minute of a processor, gives way to them and takes what is left.
