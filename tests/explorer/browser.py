@@ -112,9 +112,9 @@ class Visit:
 
     def check(self) -> None:
         """Nothing logged an error, only what was expected was refused, and no other host was asked for anything."""
-        assert self.complaints == []
-        assert self.refusals == self.refused
-        assert self.hosts == {urlsplit(self.url).netloc}
+        assert self.complaints == [], self.complaints
+        assert self.refusals == self.refused, self.refusals
+        assert self.hosts == {urlsplit(self.url).netloc}, self.hosts
 
     def _hear(self, message: ConsoleMessage) -> None:
         if message.type not in {"error", "warning"}:

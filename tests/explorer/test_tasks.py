@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from playwright.sync_api import Locator, Page, expect
 
-from tests.explorer.browser import PATIENCE, Visit
+from tests.explorer.browser import PATIENCE, Held, Visit
 
 COUSINS = "William/^fatherOf/brotherOf/fatherOf"
 WHILE_MADE = 4 * PATIENCE  # what the server makes in the background gives way to everything else
@@ -133,6 +133,17 @@ def test_the_same_question_for_a_shell_for_python_and_in_sparql(family: Visit) -
 def menu(visit: Visit, chip: int, deed: str) -> None:
     visit.chips.nth(chip).click()
     visit.page.get_by_role("dialog").get_by_role("button", name=deed, exact=True).click()
+
+
+def test_relations_are_offered_to_someone_who_types_before_they_are_there(family: Visit) -> None:
+    family.open(q="William/fatherOf/bornIn").settle()
+    held = Held(family.page, "**/api/v1/relations*")
+    menu(family, 2, "Replace")
+    held.wait()
+    held.let_others_pass()
+    family.page.get_by_role("combobox", name="Another relation").fill("brother of")
+    family.page.get_by_role("dialog").get_by_role("option").first.click()
+    expect(family.chips).to_have_text(["William", "fatherOf ›", "brotherOf ›"])
 
 
 def test_chips_are_turned_replaced_moved_and_removed(family: Visit) -> None:

@@ -70,14 +70,15 @@ export function relationChoices(relations) {
  * @returns {Source}
  */
 export function nextChoices(run, after) {
-  /** @type {Promise<Choice[]> | null} */
-  let all = null;
+  /** @type {Choice[] | null} */
+  let all = null; // no promise of them: the next key would abort what it waits for
   return async (typed, signal) => {
-    all ??= getRelations({ run: run(), after, limit: RELATIONS_ASKED }, signal).then(({ relations }) =>
-      relationChoices(relations),
-    );
+    if (all === null) {
+      const { relations } = await getRelations({ run: run(), after, limit: RELATIONS_ASKED }, signal);
+      all = relationChoices(relations);
+    }
     const wanted = typed.trim().toLowerCase();
-    return (await all).filter(({ label, text }) => `${label} ${text}`.toLowerCase().includes(wanted));
+    return all.filter(({ label, text }) => `${label} ${text}`.toLowerCase().includes(wanted));
   };
 }
 
