@@ -47,7 +47,10 @@ def test_no_hop_passes_its_limit(name: str, count: int, calibrated: bool) -> Non
         limits = hops.limits(relation)
         assert (limits[count:] == 1).all()
         assert (rows.max(axis=1) <= limits[:count]).all()
-        assert (rows.max(axis=1) >= surely * limits[:count]).all()
+        # The largest halves of x may be of two objects, so that it is at most twice the largest x.
+        curve = hops.curve
+        steepest = 1.0 if curve is None else max(curve.low_slope, curve.slope, curve.top_slope)
+        assert (rows.max(axis=1) >= surely * limits[:count] / 2**steepest).all()
 
 
 def test_a_count_that_nobody_passes_leaves_no_room() -> None:

@@ -21,7 +21,7 @@ from blockhole.queries.language import Anchor, Hop, Intersection, Node, Projecti
 from blockhole.queries.tree import negated
 from tests.answering.oracle import Oracle, raised
 from tests.answering.toys import make_engine
-from tests.queries.trees import nodes, trees
+from tests.queries.trees import join, nodes, trees
 
 ENTITIES, RELATIONS = 12, 3
 
@@ -139,7 +139,7 @@ def test_a_hop_between_ends_that_its_relation_takes_is_as_probable_backwards(
 @given(seed=st.integers(0, 5), one=trees(ENTITIES, RELATIONS), other=nodes(ENTITIES, RELATIONS, 2, bounded=False))
 def test_a_further_conjunct_never_raises(seed: int, one: Query, other: Node) -> None:
     engine = _engine(seed=seed, chains=True)
-    before, after = _values(engine, one), _values(engine, Intersection((one.root, other)))
+    before, after = _values(engine, one), _values(engine, join(Intersection, one.root, other))
     assert all(value <= before.get(entity, 0.0) for entity, value in after.items())
 
 
@@ -147,7 +147,7 @@ def test_a_further_conjunct_never_raises(seed: int, one: Query, other: Node) -> 
 @given(seed=st.integers(0, 5), one=trees(ENTITIES, RELATIONS), other=trees(ENTITIES, RELATIONS))
 def test_a_further_disjunct_never_lowers(seed: int, one: Query, other: Query) -> None:
     engine = _engine(seed=seed, chains=True)
-    before, after = _values(engine, one), _values(engine, Union((one.root, other.root)))
+    before, after = _values(engine, one), _values(engine, join(Union, one.root, other.root))
     assert all(value <= after.get(entity, 0.0) for entity, value in before.items())
 
 
@@ -156,8 +156,8 @@ def test_a_further_disjunct_never_lowers(seed: int, one: Query, other: Query) ->
 def test_equal_branches_are_one(seed: int, query: Query) -> None:
     engine = _engine(seed=seed, chains=True)
     own, x = engine.ask(query, top=ENTITIES).ranked, query.root
-    for same in (Intersection((x, x)), Union((x, x)), negated(negated(x))):
-        assert engine.ask(Query(same), top=ENTITIES).ranked == own
+    for same in (join(Intersection, x, x), join(Union, x, x), Query(negated(negated(x)))):
+        assert engine.ask(same, top=ENTITIES).ranked == own
 
 
 @settings(max_examples=40)
@@ -167,7 +167,7 @@ def test_order_does_not_matter(seed: int, parts: list[Query], data: st.DataObjec
     roots = [part.root for part in parts]
     shuffled = data.draw(st.permutations(roots))
     for kind in (Intersection, Union):
-        answers = [engine.ask(Query(kind(tuple(each))), top=ENTITIES).ranked for each in (roots, shuffled)]
+        answers = [engine.ask(join(kind, *each), top=ENTITIES).ranked for each in (roots, shuffled)]
         assert answers[0] == answers[1]
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from hypothesis import assume
 from hypothesis import strategies as st
 
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.queries.language import Anchor, Hop, Intersection, Node, Projection, Query, Union
-from blockhole.queries.tree import negated
+from blockhole.queries.tree import MAX_BRANCHES, named_nodes, negated
 from tests.queries.graphs import graphs
 
 names = st.text(min_size=1)
@@ -46,6 +47,12 @@ def trees(draw: st.DrawFn, num_entities: int = 4, num_relations: int = 3) -> Que
         return Query(root)
     except ValueError:  # it has no hop
         return Query(root, [Hop("r0", draw(st.booleans()))])
+
+
+def join(kind: type[Intersection | Union], *roots: Node) -> Query:
+    """Trees joined to one query, where it has no more branches than a query may have."""
+    assume(sum(isinstance(node, Anchor) for root in roots for node in named_nodes(root)) <= MAX_BRANCHES)
+    return Query(kind(roots))
 
 
 @st.composite

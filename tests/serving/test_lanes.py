@@ -25,7 +25,7 @@ from blockhole.serving.lanes import LARGEST, Batcher, Lane
 from blockhole.serving.observing import Metrics
 from blockhole.serving.schemas import AskBody, ExplainBody, Refusal, RunReport
 from blockhole.serving.served_runs import ServedRun, ServedRuns
-from blockhole.serving.service import Service
+from blockhole.serving.service import Asked, Service
 from blockhole.serving.settings import ServerSettings
 from tests.answering.toys import make_engine
 
@@ -55,7 +55,7 @@ def test_a_lane_refuses_what_it_has_no_room_for_and_gives_up_in_time() -> None:
 
 async def _ask(batcher: Batcher, engine: Engine, text: str, top: int = 10, deadline: Deadline = UNLIMITED) -> Answers:
     encoded = engine.encode(text)
-    return await batcher.ask(engine, Question(encoded, top=top, deadline=deadline), encoded)
+    return await batcher.ask(engine, Question(encoded, top=top, deadline=deadline), encoded, lambda answers: answers)
 
 
 def _batched(ask: Callable[[Batcher, Engine], object]) -> list[int]:
@@ -100,7 +100,7 @@ def test_answers_that_were_given_are_let_go() -> None:
         await asyncio.gather(*(_ask(batcher, engine, f"e{i}/r0") for i in range(20)))
 
         def kept() -> int:
-            return sum(isinstance(each, Answers) for each in gc.get_objects())
+            return sum(type(each) is Answers for each in gc.get_objects())  # whose weak references may be dead
 
         before = kept()
         for i in range(20):
@@ -235,11 +235,11 @@ def test_the_names_of_a_question_are_looked_up_once(monkeypatch: pytest.MonkeyPa
     service = Service(ServerSettings(), Metrics())
     monkeypatch.setattr(Vocabulary, "find", watched)
     (asked,) = asyncio.run(
-        service.ask(_served(engine), AskBody(query="e1/r0/^r1", candidates="typed", only=None, offset=0))
+        service.ask(_served(engine), AskBody(query="e1/r0/^r1", candidates="typed", only=None, offset=0), Asked.report)
     )
     service.close()
     assert looked_up == ["e1", "r0", "r1"]
-    assert asked.report.answers == engine.ask("e1/r0/^r1").ranked
+    assert asked.answers == engine.ask("e1/r0/^r1").ranked
 
 
 def test_explain_knows_how_long_it_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,7 +269,7 @@ def test_a_search_says_how_far_it_is_and_can_be_cancelled(monkeypatch: pytest.Mo
             time.sleep(0.005)
 
     async def ask_and_cancel() -> None:
-        asked = asyncio.ensure_future(service.ask(_served(engine), body, "mine"))
+        asked = asyncio.ensure_future(service.ask(_served(engine), body, Asked.report, "mine"))
         while "mine" not in service._searches or service.search("mine").steps < 2:
             await asyncio.sleep(0.005)
         report = service.cancel("mine")
@@ -284,6 +284,6 @@ def test_a_search_says_how_far_it_is_and_can_be_cancelled(monkeypatch: pytest.Mo
     with monkeypatch.context() as patch:
         patch.setattr(Search, "settle", endless)  # no search of a test is so long that it could be caught
         asyncio.run(ask_and_cancel())
-    assert len(asyncio.run(service.ask(_served(engine), body, "mine"))) == 2
+    assert len(asyncio.run(service.ask(_served(engine), body, Asked.report, "mine"))) == 2
     assert service._searches == {}
     service.close()

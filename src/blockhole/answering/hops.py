@@ -468,10 +468,9 @@ class Hops:
         size = max(LANES, _LOOKED // max(len(columns), 1))
         for first in range(0, len(every), size):
             part = every[first : first + size]
-            share = self._largest_shares(part, columns)
             fact, target = self._known.edges_from(part, relation)
-            share[part.searchsorted(fact), columns.entities.searchsorted(target)] = 0.0
-            most = share.max(axis=1, initial=0.0)[:, None]
+            facts = part.searchsorted(fact), columns.entities.searchsorted(target)
+            most = self._largest_share(part, columns, facts)[:, None]
             self.limits(relation)[part] = self._probabilities(most, np.zeros(1, dtype=np.float32))[:, 0]
         return len(every) * len(columns)
 
@@ -485,10 +484,31 @@ class Hops:
 
     @np.errstate(over="ignore", invalid="ignore")
     def _largest_shares(self, sources: Ids, columns: Columns) -> Table:
-        """What x of the hop from each source to each column cannot pass, rounding counted in: [S, C].
+        """What x of the hop from each source to each column cannot pass: [S, C].
 
         It is `_shares_of` in as few passes as there can be, for its last bits do not matter.
         """
+        (forward, ahead), (backward, here) = self._rough_halves(sources, columns)
+        forward += ahead[:, None]
+        backward += here[:, None]
+        np.exp(forward, out=forward)
+        forward += np.exp(backward, out=backward)
+        return self._rough(forward)
+
+    @np.errstate(over="ignore", invalid="ignore")
+    def _largest_share(self, sources: Ids, columns: Columns, facts: tuple[Ids, Ids]) -> Table:
+        """What x of no hop from each source can pass, those at `facts` apart: [S].
+
+        The largest of each half may be of two columns; but an exponential is taken for each source, not for each hop.
+        """
+        share = np.zeros(len(sources), dtype=np.float32)
+        for score, own in self._rough_halves(sources, columns):
+            score[facts] = -np.inf
+            share += np.exp(score.max(axis=1, initial=-np.inf) + own)
+        return self._rough(share)
+
+    def _rough_halves(self, sources: Ids, columns: Columns) -> list[tuple[Table, Table]]:
+        """The logarithms of both halves of x, rounding counted in, as sums: [S, C] of hops and [S] of sources."""
         relation = columns.relation
         forward, backward = self._rough_scores(sources, columns)
         own = self.log_self(relation)
@@ -496,17 +516,18 @@ class Hops:
             row, column = columns.themselves(sources)
             for score in (forward, backward):
                 score[row, column] += np.float32(own)
-        here = self.log_room(relation)[sources] + self._slack(sources, columns) + np.float32(np.log(0.5))
-        forward += (here + self.known_counts(relation)[sources] - self.normalisers.of(relation)[sources])[:, None]
         forward += columns.room
-        backward += here[:, None]
         backward += columns.behind + columns.room
-        np.exp(forward, out=forward)
-        forward += np.exp(backward, out=backward)
-        forward += np.float32(0.1 / self._vectors.num_entities)
-        if np.isnan(forward.min(initial=0.0)):
+        here = self.log_room(relation)[sources] + self._slack(sources, columns) + np.float32(np.log(0.5))
+        ahead = here + self.known_counts(relation)[sources] - self.normalisers.of(relation)[sources]
+        return [(forward, ahead), (backward, here)]
+
+    def _rough(self, share: Table) -> Table:
+        """x with the tenth of an even share that every hop has, which is written over."""
+        share += np.float32(0.1 / self._vectors.num_entities)
+        if np.isnan(share.min(initial=0.0)):
             raise diverged("the model's scores for this query")
-        return forward
+        return share
 
     def _slack(self, sources: Ids, columns: Columns) -> Table:
         """How far two products of the same vectors, in whatever order they are summed up, may be apart: [S].

@@ -24,7 +24,7 @@ from blockhole.errors import nearest_or_all, ought_to_be, quoted
 from blockhole.serving.observing import Metrics
 from blockhole.serving.schemas import AskBody, CheckBody, ExplainBody, PathsBody, Refusal
 from blockhole.serving.served_runs import ServedRun, ServedRuns, names_of
-from blockhole.serving.service import Service
+from blockhole.serving.service import Asked, Service
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -278,8 +278,8 @@ class _Tools:
         """Answer a query: known answers, then the most probable missing ones, the first of these with a reason."""
         with _refused():
             served = self._runs.find(run)
-            (asked,) = await self._service.ask(served, AskBody(query=query, top=top, only=only, candidates="typed"))
-            report = asked.report
+            body = AskBody(query=query, top=top, only=only, candidates="typed")
+            (report,) = await self._service.ask(served, body, Asked.report)
             predicted = [answer.entity for answer in report.answers if answer.status == "predicted"]
             reason = {}
             if served.engine.calibration is not None:

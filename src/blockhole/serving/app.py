@@ -75,7 +75,7 @@ from blockhole.serving.schemas import (
     too_large,
 )
 from blockhole.serving.served_runs import ServedRuns
-from blockhole.serving.service import Service
+from blockhole.serving.service import Asked, Service
 from blockhole.serving.settings import MAX_NAMES, MAX_NEIGHBOURS, MAX_TEXT, ServerSettings
 
 _COMPRESSED = 1400
@@ -297,8 +297,9 @@ async def ask(body: AskBody, state: Serving, request: Request) -> Response:
     kind = negotiated(request.headers.getlist("accept"), [*_TABLES])
     if not _TABLES[kind]:
         return await _asked(state, body, request.state.request_id)
-    asked = await state.service.ask(state.runs.find(body.run), body, request.state.request_id)
-    return Response(await state.service.table(asked, _TABLES[kind]), media_type=kind)
+    run = state.runs.find(body.run)
+    many = await state.service.ask(run, body, lambda asked: asked.answers, request.state.request_id)
+    return Response(await state.service.table(many, _TABLES[kind]), media_type=kind)
 
 
 @final
@@ -368,8 +369,9 @@ def _again(received: list[Message], receive: Receive) -> Receive:
 
 async def _asked(state: State, body: AskBody, request_id: str) -> Response:
     run = state.runs.find(body.run)
-    asked = await state.service.ask(run, body, request_id)
-    return _success(run.name, asked[0].report if isinstance(body.query, str) else [each.report for each in asked])
+    asked = await state.service.ask(run, body, Asked.json, request_id)
+    result = asked[0] if isinstance(body.query, str) else b"[%s]" % b",".join(asked)
+    return Response(b'{"run":%s,"result":%s}' % (to_json(run.name), result), media_type="application/json")
 
 
 @router.post("/api/v1/spread", response_model=Success[Spread], responses=_POST)

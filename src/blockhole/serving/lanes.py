@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
-from typing import NamedTuple, TypeVar, final
+from typing import Any, NamedTuple, TypeVar, final
 
 from blockhole.answering.answers import Answers
 from blockhole.answering.engine import Encoded, Engine, Question
@@ -83,7 +83,8 @@ class _Waiting(NamedTuple):
     engine: Engine
     question: Question
     encoded: Encoded
-    answered: asyncio.Future[Answers]
+    finish: Callable[[Answers], Any]
+    answered: asyncio.Future[Any]
 
 
 @final
@@ -99,18 +100,23 @@ class Batcher:
         self._observe = observe
         self._hops: deque[_Waiting] = deque()
         self._others: deque[_Waiting] = deque()
-        self._unanswered: deque[tuple[float, asyncio.Future[Answers]]] = deque()
+        self._unanswered: deque[tuple[float, asyncio.Future[Any]]] = deque()
         self._clock: asyncio.TimerHandle | None = None
         self._working = 0
         self._has_batch = False
 
-    async def ask(self, engine: Engine, question: Question, encoded: Encoded) -> Answers:
-        """The answers to a question, whose names are known to be the engine's."""
+    async def ask(
+        self, engine: Engine, question: Question, encoded: Encoded, finish: Callable[[Answers], Done]
+    ) -> Done:
+        """What `finish` makes of the answers to a question, whose names are known to be the engine's.
+
+        The thread that found them also finishes them: the loop has the most to do of all.
+        """
         with self._lane.admitted():
             loop = asyncio.get_running_loop()
-            answered: asyncio.Future[Answers] = loop.create_future()
+            answered: asyncio.Future[Done] = loop.create_future()
             waiting = self._hops if encoded.is_hop else self._others
-            waiting.append(_Waiting(engine, question, encoded, answered))
+            waiting.append(_Waiting(engine, question, encoded, finish, answered))
             self._unanswered.append((loop.time() + self._lane.timeout, answered))
             if self._clock is None:
                 self._clock = loop.call_later(self._lane.timeout, self._end_late)
@@ -145,9 +151,7 @@ class Batcher:
             self._observe(len(batch))
             self._working += 1
             self._has_batch |= is_batch
-            work = self._lane.start(
-                partial(_answer, batch[0].engine, [(each.question, each.encoded) for each in batch])
-            )
+            work = self._lane.start(partial(_answer, batch[0].engine, batch))
             work.add_done_callback(partial(self._finish, batch, is_batch))
 
     def _take(self, waiting: deque[_Waiting], most: int) -> list[_Waiting]:
@@ -161,9 +165,7 @@ class Batcher:
                 batch.append(each)
         return batch
 
-    def _finish(
-        self, batch: list[_Waiting], is_batch: bool, work: asyncio.Future[list[Answers | BlockholeError]]
-    ) -> None:
+    def _finish(self, batch: list[_Waiting], is_batch: bool, work: asyncio.Future[list[Any | BlockholeError]]) -> None:
         self._working -= 1
         self._has_batch &= not is_batch
         bug = asyncio.CancelledError() if work.cancelled() else work.exception()
@@ -179,11 +181,12 @@ class Batcher:
         self._start()
 
 
-def _answer(engine: Engine, asked: list[tuple[Question, Encoded]]) -> list[Answers | BlockholeError]:
-    """The answers to each question, or why there are none."""
+def _answer(engine: Engine, batch: list[_Waiting]) -> list[Any | BlockholeError]:
+    """What each question wants of its answers, or why there are none."""
     try:
-        return [*engine.answers(asked)]
+        found = engine.answers([(each.question, each.encoded) for each in batch])
     except BlockholeError as failure:
-        if len(asked) == 1:
+        if len(batch) == 1:
             return [failure]
-    return [outcome for each in asked for outcome in _answer(engine, [each])]
+        return [outcome for each in batch for outcome in _answer(engine, [each])]
+    return [each.finish(answers) for each, answers in zip(batch, found, strict=True)]

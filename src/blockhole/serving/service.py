@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from io import BytesIO
 from time import perf_counter
-from typing import NamedTuple, final
+from typing import NamedTuple, TypeVar, final
 
 import numpy as np
+from pydantic_core import to_json
 
 from blockhole.answering.answers import Answers, AnswersReport, Spread, answers_frame
 from blockhole.answering.connections import PathsReport, paths
@@ -62,6 +63,8 @@ from blockhole.serving.settings import (
 )
 from blockhole.serving.suggestions import beginning_as, find_entities, read_text, relations_after, suggest
 
+Form = TypeVar("Form")
+
 
 class Asked(NamedTuple):
     """The answers to a question, and how many seconds they took."""
@@ -69,10 +72,13 @@ class Asked(NamedTuple):
     answers: Answers
     seconds: float
 
-    @property
     def report(self) -> AnswersReport:
-        """What the server sends of them as JSON."""
+        """What is told of them."""
         return AnswersReport.of(self.answers, self.seconds)
+
+    def json(self) -> bytes:
+        """The same as the server sends it."""
+        return to_json(self.report(), inf_nan_mode="null")
 
 
 LANES = {
@@ -151,8 +157,10 @@ class Service:
 
     # Questions.
 
-    async def ask(self, run: ServedRun, body: AskBody, request: str | None = None) -> list[Asked]:
-        """Ranked answers to each question; those that come at the same time are answered together."""
+    async def ask(
+        self, run: ServedRun, body: AskBody, form: Callable[[Asked], Form], request: str | None = None
+    ) -> list[Form]:
+        """Ranked answers to each question, each in a form; those that come at the same time are answered together."""
         began = perf_counter()
         _check_top(body.top, MAX_KNOWN if body.only == "known" and isinstance(body.query, str) else MAX_ANSWERS)
         _check_offset(body.offset)
@@ -165,17 +173,17 @@ class Service:
                     if encoded is None:  # says why, and what looks alike
                         encoded = await self._lanes["short"].run(partial(run.engine.encode, query))
                     question = Question(encoded, body.top, body.candidates, body.only, body.offset, deadline)
-                    answers = await self._batcher.ask(run.engine, question, encoded)
-                found.append(Asked(answers, perf_counter() - began))
+                    finish = partial(_finished, form, began)
+                    found.append(await self._batcher.ask(run.engine, question, encoded, finish))
                 began = perf_counter()
         return found
 
-    async def table(self, asked: list[Asked], suffix: str) -> bytes:
+    async def table(self, many: list[Answers], suffix: str) -> bytes:
         """All answers as rows of a table, in the format of a suffix."""
 
         def work() -> bytes:
             file = BytesIO()
-            write_rows(answers_frame([each.answers for each in asked]), file, suffix)
+            write_rows(answers_frame(many), file, suffix)
             return file.getvalue()
 
         return await self._lanes["short"].run(work)
@@ -345,6 +353,10 @@ class Service:
         most = self._settings.max_length
         if hops > most:
             raise QueryError(f"the query has {hops:,} hops; a query may have {most} at most.")
+
+
+def _finished(form: Callable[[Asked], Form], began: float, answers: Answers) -> Form:
+    return form(Asked(answers, perf_counter() - began))
 
 
 def _typed_hops(text: str) -> int:
