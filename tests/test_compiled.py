@@ -132,6 +132,13 @@ def test_processes_compile_a_loop_once_and_keep_what_each_has_compiled(tmp_path:
             assert hear(processes[0]) == answer
 
 
+def test_where_nothing_can_be_locked_work_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with compiled._locked(str(tmp_path / "file" / "kept"), "a loop"):
+        done = True
+    assert done
+
+
 def test_an_unknown_attribute_is_refused() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
         compiled.nonsense  # type: ignore[attr-defined]  # noqa: B018
