@@ -1,8 +1,13 @@
-"""Chunks of rows, worked on by several threads."""
+"""Loops that are compiled once, and chunks of rows, worked on by several threads."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -64,6 +69,74 @@ def test_compiled_functions_keep_their_meaning() -> None:
         return total
 
     assert triangle(10) == 45
+
+
+LOOPS = """
+from blockhole.compiled import njit
+
+def power(exponent):
+    @njit
+    def loop(x):
+        product = x
+        for _ in range(exponent - 1):
+            product *= x
+        return product
+
+    return loop
+"""
+SLOWLY = """
+import sys, time
+from numba.core.caching import IndexDataCacheFile
+from loops import power
+
+read = IndexDataCacheFile._load_index
+def read_slowly(cache):
+    index = read(cache)
+    time.sleep(0.5)  # before it is written back
+    return index
+IndexDataCacheFile._load_index = read_slowly
+
+print("ready", flush=True)
+for exponent in map(int, sys.stdin):
+    loop = power(exponent)
+    print(loop(2), "compiled" if loop.stats.cache_misses else "loaded", flush=True)
+"""
+
+
+def test_processes_compile_a_loop_once_and_keep_what_each_has_compiled(tmp_path: Path) -> None:
+    (tmp_path / "loops.py").write_text(LOOPS)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    environment["NUMBA_CACHE_DIR"] = str(tmp_path / "kept")
+    command, pipe = [sys.executable, "-c", SLOWLY], subprocess.PIPE
+    with ExitStack() as stack:
+        processes = [
+            stack.enter_context(subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment))
+            for _ in range(3)
+        ]
+
+        def hear(process: subprocess.Popen[str]) -> str:
+            assert process.stdout is not None
+            return process.stdout.readline()
+
+        def ask(process: subprocess.Popen[str], exponent: int) -> None:
+            assert process.stdin is not None
+            process.stdin.write(f"{exponent}\n")
+            process.stdin.flush()
+
+        assert [hear(process) for process in processes] == ["ready\n"] * 3
+        for process, exponent in zip(processes, [2, 2, 3], strict=True):
+            ask(process, exponent)
+        assert sorted(map(hear, processes)) == ["4 compiled\n", "4 loaded\n", "8 compiled\n"]
+        for exponent, answer in (2, "4 loaded\n"), (3, "8 loaded\n"):
+            ask(processes[0], exponent)
+            assert hear(processes[0]) == answer
+
+
+def test_where_nothing_can_be_locked_work_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with compiled._locked(str(tmp_path / "file" / "kept"), "a loop"):
+        done = True
+    assert done
 
 
 def test_an_unknown_attribute_is_refused() -> None:

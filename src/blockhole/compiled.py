@@ -12,7 +12,10 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from hashlib import sha256
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 FAST = {"reassoc", "nsz", "contract", "arcp", "afn"}
@@ -78,7 +81,55 @@ def njit(
     compile_loop = numba_njit(
         cache=cache, nogil=True, parallel=parallel, fastmath=fastmath, inline=inline, error_model="numpy"
     )
-    return compile_loop if function is None else compile_loop(function)
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        loop = compile_loop(function)
+        if cache:
+            _compile_once(loop)
+        return loop
+
+    return decorate if function is None else decorate(function)
+
+
+WAIT = 120
+"""Seconds that a process waits for another that compiles the same loop, before it does so itself."""
+
+
+def _compile_once(loop: Any) -> None:
+    """Of processes that need a loop at the same time, let one compile it: the others wait, and load what it kept.
+
+    Numba compiles it in each of them. And its index of what is kept is read, added to and written back without a lock:
+    of two geometries kept at the same time one is lost, or worse, found in place of the other.
+    """
+    from numba.core.compiler_lock import global_compiler_lock
+
+    cache, compile_here, keep = loop._cache, loop.compile, loop._cache.save_overload
+    name = (loop.__module__, loop.__qualname__, loop.__code__.co_firstlineno)
+    constants = [cell.cell_contents for cell in loop.py_func.__closure__ or ()]
+
+    def compile_or_load(signature: Any) -> Any:
+        # Numba's own lock first: another thread that has it may be about to wait for this one.
+        with global_compiler_lock, _locked(cache.cache_path, name, constants, signature):
+            return compile_here(signature)
+
+    def keep_alone(signature: Any, compiled: Any) -> None:
+        with _locked(cache.cache_path, name):
+            keep(signature, compiled)
+
+    loop.compile, cache.save_overload = compile_or_load, keep_alone
+
+
+@contextmanager
+def _locked(folder: str, *what: object) -> Iterator[None]:
+    """Alone among the processes that use a folder of compiled loops, where its file system can lock."""
+    from filelock import FileLock
+
+    lock = FileLock(Path(folder) / f"{sha256(repr(what).encode()).hexdigest()[:16]}.lock", timeout=WAIT)
+    with ExitStack() as held:
+        with suppress(OSError, NotImplementedError):
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            held.enter_context(lock)
+        yield
 
 
 def over_rows(

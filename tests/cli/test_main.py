@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import re
 import subprocess
@@ -16,7 +17,7 @@ from typer.main import get_command
 
 from blockhole import __version__
 from blockhole.cli.ask import _query_text
-from blockhole.cli.main import app, main, run
+from blockhole.cli.main import UNCOLLECTED, app, main, run
 from blockhole.data.reviews import read_decisions
 from blockhole.errors import BlockholeError
 from blockhole.files.formats import listed_names, read_prefixes
@@ -31,6 +32,16 @@ def _status(*arguments: str) -> int:
     with pytest.raises(SystemExit) as stop:
         main(list(arguments))
     return 0 if stop.value.code is None else int(stop.value.code)
+
+
+def test_commands_look_for_cycles_less_often_than_python_would() -> None:
+    before = gc.get_threshold()
+    gc.set_threshold(700)
+    try:
+        assert _status("--version") == 0
+        assert gc.get_threshold()[0] == UNCOLLECTED > 10_000
+    finally:
+        gc.set_threshold(*before)
 
 
 def test_help_names_every_verb_with_its_line(capsys: pytest.CaptureFixture[str]) -> None:

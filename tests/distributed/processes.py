@@ -7,6 +7,7 @@ keeps them.
 
 from __future__ import annotations
 
+import gc
 import os
 import traceback
 from collections.abc import Callable
@@ -26,6 +27,7 @@ def start_group(processes: int, work: Callable[[], None]) -> list[int]:
     import scipy.optimize  # noqa: F401
     import torch._dynamo  # noqa: F401
 
+    gc.freeze()  # or every child would look through all of it, and copy it
     keeper = _store_keeper()
     keeper.send(None)
     port = keeper.recv()

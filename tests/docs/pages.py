@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -111,12 +112,21 @@ json.dump(printed, sys.stdout)
 """
 
 
+def copy_package(folder: Path) -> None:
+    """Copy the package into src/ of a folder, with its compiled loops.
+
+    shutil keeps the times of files, by which Numba knows whether its own are of this source. What other workers are
+    about to rename may be gone before it is copied: Numba's files end in .tmp and a name, Python's in .pyc and digits.
+    """
+    unfinished = shutil.ignore_patterns("*.tmp.*", "*.pyc.*")
+    shutil.copytree(ROOT / "src" / "blockhole", folder / "src" / "blockhole", ignore=unfinished)
+
+
 def run_steps(steps: Sequence[str | Sequence[str] | Mapping[str, str]], folder: Path, source: Path) -> list[str]:
     """What each step prints: a program, the words of a command of ours, or variables to export.
 
     All run in one process, which finds the package, or a module of its own, in `source`; importing torch for each would
-    take most of the time. A copy of the package has the compiled loops of this one with it: shutil keeps the times of
-    files, by which Numba knows whether its own are of this source.
+    take most of the time.
     """
     path = os.pathsep.join((str(source), *filter(None, [os.environ.get("PYTHONPATH")])))
     ended = subprocess.run(

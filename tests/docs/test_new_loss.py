@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import ROOT, apply_changes, commands, examples, run_steps
+from tests.docs.pages import ROOT, apply_changes, commands, copy_package, examples, run_steps
 
 GUIDE = ROOT / "docs" / "how-to" / "new-loss.md"
 BY_HAND = """
@@ -28,7 +27,7 @@ def _block(language: str) -> str:
 
 @pytest.mark.slow
 def test_the_new_loss_trains_and_answers(tmp_path: Path, one_core: None) -> None:
-    shutil.copytree(ROOT / "src" / "blockhole", tmp_path / "src" / "blockhole")
+    copy_package(tmp_path)
     losses = tmp_path / "src" / "blockhole" / "training" / "losses.py"
     text, table = losses.read_text(encoding="utf-8"), "LOSSES: Mapping"
     assert text.count(table) == 1

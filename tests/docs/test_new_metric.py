@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from blockhole.evaluation.ranking import COMPLETION_METRICS, PATH_METRICS
-from tests.docs.pages import ROOT, apply_changes, commands, examples, run_steps
+from tests.docs.pages import ROOT, apply_changes, commands, copy_package, examples, run_steps
 from tests.family import FAMILY
 
 GUIDE = ROOT / "docs" / "how-to" / "new-metric.md"
@@ -18,7 +18,7 @@ GUIDE = ROOT / "docs" / "how-to" / "new-metric.md"
 @pytest.mark.slow
 def test_the_new_metric_is_measured(tmp_path: Path, family_run: Path, one_core: None) -> None:
     changes, test, console = (e.text for e in examples(GUIDE) if e.language in ("diff", "python", "console"))
-    shutil.copytree(ROOT / "src", tmp_path / "src")
+    copy_package(tmp_path)
     apply_changes(changes, tmp_path)
     train, shown, printed = (command.text for command in commands(console))
     assert train == FAMILY

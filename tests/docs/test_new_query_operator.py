@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-from tests.docs.pages import ROOT, apply_changes, examples
+from tests.docs.pages import ROOT, apply_changes, copy_package, examples
 
 GUIDE = ROOT / "docs" / "how-to" / "new-query-operator.md"
 
@@ -17,7 +16,7 @@ GUIDE = ROOT / "docs" / "how-to" / "new-query-operator.md"
 def test_the_new_operator_is_parsed(tmp_path: Path) -> None:
     changes = [example.text for example in examples(GUIDE) if example.language == "diff"]
     (program,) = (example.text for example in examples(GUIDE) if example.language == "python")
-    shutil.copytree(ROOT / "src" / "blockhole", tmp_path / "src" / "blockhole")
+    copy_package(tmp_path)
     apply_changes("".join(changes), tmp_path)
     for text, errors in ((program, ""), (program.replace("*2", "*"), "expected a number after *")):
         ended = subprocess.run(

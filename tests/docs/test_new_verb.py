@@ -9,13 +9,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.docs.pages import ROOT, commands, examples, run_steps
+from tests.docs.pages import ROOT, commands, copy_package, examples, run_steps
 
 GUIDE = ROOT / "docs" / "how-to" / "new-verb.md"
 
 
 def test_the_new_verb_is_one_function_in_one_file(family_run: Path, tmp_path: Path, one_core: None) -> None:
-    shutil.copytree(ROOT / "src" / "blockhole", tmp_path / "src" / "blockhole")
+    copy_package(tmp_path)
     chapter = tmp_path / "src" / "blockhole" / "cli" / "ask.py"
     (function,) = [example.text for example in examples(GUIDE) if example.language == "python"]
     with chapter.open("a", encoding="utf-8") as file:

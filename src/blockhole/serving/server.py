@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import signal
 import socket
@@ -36,9 +35,6 @@ _BACKLOG = 2048
 _SWITCH = 0.0005
 """Seconds that a thread may keep Python's lock while others want it. Threads that work give it up at every product and
 ask for it again: at the usual 5 ms, a loop busy with refusing requests would leave them almost none."""
-_UNCOLLECTED = 50_000
-"""New objects before Python looks for cycles among them, and now and then among all that is loaded, while every request
-waits. Requests leave none behind; at the usual 700, looking took a seventh of the loop's time."""
 
 
 def serve(
@@ -54,7 +50,6 @@ def serve(
     with listen(host, port) as listening:
         use_one_torch_thread()  # requests are what runs side by side; more threads would only take turns
         sys.setswitchinterval(_SWITCH)
-        gc.set_threshold(_UNCOLLECTED)
         runs = ServedRuns([ServedRun.load(name, folder) for name, folder in zip(names, folders, strict=True)])
         metrics = Metrics()
         state = State(runs, Service(settings, metrics), metrics)
