@@ -8,8 +8,10 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -21,10 +23,11 @@ from blockhole.answering.proofs import explain
 from blockhole.answering.search import UNLIMITED, Bounds, Deadline, Search, Wanted
 from blockhole.errors import BlockholeError, Cancelled, OutOfTime
 from blockhole.graph.vocabulary import NameIndex, Vocabulary
+from blockhole.serving import served_runs
 from blockhole.serving.lanes import LARGEST, Batcher, Lane
 from blockhole.serving.observing import Metrics
 from blockhole.serving.schemas import AskBody, ExplainBody, Refusal, RunReport
-from blockhole.serving.served_runs import ServedRun, ServedRuns
+from blockhole.serving.served_runs import ServedRun, ServedRuns, Surveys
 from blockhole.serving.service import Asked, Service
 from blockhole.serving.settings import ServerSettings
 from tests.answering.toys import make_engine
@@ -220,7 +223,8 @@ def test_reloads_wait_for_each_other(own_run: Path, monkeypatch: pytest.MonkeyPa
 
 
 def _served(engine: Engine) -> ServedRun:
-    return ServedRun("run", Path(), engine, NameIndex(()), NextRelations(engine.known), cast("RunReport", None), "")
+    following = cast("NextRelations", None)
+    return ServedRun("run", Path(), engine, NameIndex(()), following, cast("RunReport", None), "")
 
 
 def test_the_names_of_a_question_are_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -287,3 +291,68 @@ def test_a_search_says_how_far_it_is_and_can_be_cancelled(monkeypatch: pytest.Mo
     assert len(asyncio.run(service.ask(_served(engine), body, Asked.report, "mine"))) == 2
     assert service._searches == {}
     service.close()
+
+
+def test_a_run_is_surveyed_before_its_questions_come_and_answers_stay_the_same() -> None:
+    engine, _ = make_engine(E=80, facts=150)
+    before = engine.ask("e1/r0/^r1/r2")
+    for relation in range(6):
+        assert (engine.hops.limits(relation) == 1).any()
+    surveys = Surveys(lambda: False)
+    surveys.begin(_served(engine))
+    _wait_for("survey")
+    for relation in range(6):
+        typed, like = engine.hops.kinds(engine.graph.inverse(relation))
+        assert (engine.hops.limits(relation)[typed | like] < 1).all()
+    assert engine.ask("e1/r0/^r1/r2") == before
+
+
+@pytest.mark.parametrize("ending", ["replaced", "closed", "out of time"])
+def test_a_survey_ends_when_nobody_gains_by_it(ending: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts, going, go_on = [0, 0], threading.Event(), threading.Event()
+
+    def survey(of: int) -> Iterator[None]:
+        for part in range(10):
+            parts[of] = part + 1
+            going.set()
+            go_on.wait()
+            yield
+
+    engines = [cast("Engine", SimpleNamespace(survey=partial(survey, of))) for of in range(2)]
+    surveys = Surveys(lambda: False)
+    surveys.begin(_served(engines[0]))
+    assert going.wait(30)
+    if ending == "replaced":
+        surveys.begin(_served(engines[1]))
+    elif ending == "closed":
+        surveys.close()
+    else:
+        monkeypatch.setattr(served_runs, "SURVEYED", 0.0)
+    go_on.set()
+    _wait_for("survey")
+    assert parts == [1, 10 if ending == "replaced" else 0]
+
+
+def test_a_survey_rests_beside_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    rests: list[float] = []
+
+    def rest(_: threading.Event, seconds: float) -> bool:
+        rests.append(seconds)
+        return False
+
+    monkeypatch.setattr(threading.Event, "wait", rest)
+    for is_busy in (True, False):
+        rests.clear()
+        surveys, run = Surveys(partial(bool, is_busy)), _served(make_engine(E=80, facts=150)[0])
+        surveys._latest["run"] = run
+        surveys._survey(run)
+        assert len(rests) >= 6
+        assert all((seconds > 0) == is_busy for seconds in rests)
+
+
+def _wait_for(name: str) -> None:
+    """Wait until no thread of that name is left."""
+    for thread in threading.enumerate():
+        if thread.name == name:
+            thread.join(30)
+            assert not thread.is_alive()

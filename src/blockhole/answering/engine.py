@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from blockhole.answering.answers import Answer, Answers, Spread, Status
 from blockhole.answering.calibration import ONE_PART, Calibrated, Calibration, Parts, load_calibration
-from blockhole.answering.hops import KIND, LANES, Columns, Hops, Ids
+from blockhole.answering.hops import KIND, LANES, Columns, Hops, Ids, looked_together
 from blockhole.answering.index import MANY, LoadedIndex, load_index
 from blockhole.answering.known import KnownFacts
 from blockhole.answering.search import UNLIMITED, Candidates, Deadline, Evidence, Search, Settled, Wanted, nth_largest
@@ -478,6 +478,26 @@ class Engine:
         It is worth its errors where looking at all takes long.
         """
         return self.approximate is not None and count > MANY
+
+    def survey(self) -> Iterator[None]:
+        """Find out, a few milliseconds at a time, what questions would find out by and by: what hops can have at most.
+
+        First from the entities that a relation leaves in the graph, then from those that are like them.
+        """
+        graph, hops = self.graph, self.hops
+        relations = [
+            relation
+            for relation in range(2 * graph.num_relations if hops.has_limits else 0)
+            if not self.proposes(len(self.known.candidates(relation)))
+        ]
+        for which in range(2):
+            for relation in relations:
+                sources = np.flatnonzero(hops.kinds(graph.inverse(relation))[which])
+                size = looked_together(len(self.known.candidates(relation)))
+                for first in range(0, len(sources), size):
+                    part = sources[first : first + size]
+                    hops.look(part[hops.limits(relation)[part] == 1], relation)
+                    yield
 
     def proposed(self, sources: Ids, relation: int, columns: Ids | None) -> Ids | None:
         """What hops from `sources` are computed for: `columns`, or of very many those that an index proposes."""

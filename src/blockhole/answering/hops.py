@@ -40,7 +40,7 @@ Mask = NDArray[np.bool_]
 
 SURE = 0.9999
 """No prediction is surer than this: only a fact is certain."""
-LANES = 8
+LANES = 4
 """Vectors are multiplied in blocks of this many, the last padded: a number is then the same in whatever company, and
 wherever in memory. The product of a single vector would depend on how the table is aligned."""
 _LEAST_SAMPLE = 128
@@ -465,7 +465,7 @@ class Hops:
         """Work out the `limits` of some entities, in a third of the time of their rows; how many numbers were seen."""
         columns, every = self.typed_columns(relation), np.sort(sources)
         assert columns.entities is not None
-        size = max(LANES, _LOOKED // max(len(columns), 1))
+        size = looked_together(len(columns))
         for first in range(0, len(every), size):
             part = every[first : first + size]
             fact, target = self._known.edges_from(part, relation)
@@ -701,6 +701,11 @@ class Hops:
             for first in range(0, len(targets), _WALKED)
         ]
         return _upright(forward), np.concatenate(asked).T
+
+
+def looked_together(columns: int) -> int:
+    """How many sources are looked from together, where hops from them can lead to so many entities."""
+    return max(LANES, _LOOKED // max(columns, 1))
 
 
 def _upright(vectors: Floats) -> Table:

@@ -97,14 +97,15 @@ class State:
         run = self.runs.find(name)
         try:
             with refusing({"run": name}):
-                report = (await self.runs.reload(name)).report
+                loaded = await self.runs.reload(name)
         except Refusal as refusal:
             self.metrics.count_reload(name, succeeded=False)
             log(logging.ERROR, "reload failed", run=name, reason=refusal.problem.message)
             raise run.refusal(refusal) from None
         self.metrics.count_reload(name, succeeded=True)
-        log(logging.INFO, "reloaded", run=name, epochs=report.epochs)
-        return report
+        self.service.survey(loaded)
+        log(logging.INFO, "reloaded", run=name, epochs=loaded.report.epochs)
+        return loaded.report
 
 
 def build_app(state: State, settings: ServerSettings, host: str = "localhost") -> ASGIApp:
@@ -114,6 +115,8 @@ def build_app(state: State, settings: ServerSettings, host: str = "localhost") -
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        for name in state.runs.names:
+            state.service.survey(state.runs.find(name))
         yield
         await agents.close()
         state.pictures.close()

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Event, Lock, Thread
+from time import perf_counter
 from typing import final
 
 from blockhole.answering.engine import Engine, Question
 from blockhole.answering.known import NextRelations
-from blockhole.errors import ConfigError, quoted
+from blockhole.errors import BlockholeError, ConfigError, quoted
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import NameIndex
 from blockhole.queries.language import Hop, Query, encode_tree, find_plan, parse
@@ -139,6 +142,45 @@ class ServedRuns:
     def names(self) -> tuple[str, ...]:
         """The names of the runs."""
         return tuple(self._runs)
+
+
+SURVEYED = 60.0
+"""Seconds that a survey may work: what is left of a large graph, questions find out themselves."""
+REST = 3
+"""How many times as long as it has worked a survey rests beside requests."""
+
+
+@final
+class Surveys:
+    """Surveys runs as they come into service (`Engine.survey`), one after the other, while there is little else to do.
+
+    Without it, the first thousand questions of several hops take three times as long as those that come later.
+    """
+
+    def __init__(self, is_busy: Callable[[], bool]) -> None:
+        self._is_busy = is_busy
+        self._latest: dict[str, ServedRun] = {}
+        self._turn, self._ended = Lock(), Event()
+
+    def begin(self, run: ServedRun) -> None:
+        """Survey a run in the background, instead of what it replaces."""
+        self._latest[run.name] = run
+        Thread(target=self._survey, args=(run,), name="survey", daemon=True).start()
+
+    def close(self) -> None:
+        """End what is under way."""
+        self._ended.set()
+
+    def _survey(self, run: ServedRun) -> None:
+        with self._turn, suppress(BlockholeError):  # a question that meets the same will say so
+            began, spent = perf_counter(), 0.0
+            for _ in run.engine.survey():
+                took = perf_counter() - began
+                spent += took
+                resting = REST * took if self._is_busy() else 0.0
+                if self._ended.wait(resting) or self._latest[run.name] is not run or spent > SURVEYED:
+                    return
+                began = perf_counter()
 
 
 def names_of(folders: Sequence[Path]) -> list[str]:

@@ -51,7 +51,7 @@ from blockhole.serving.schemas import (
     pieces_of,
     refusing,
 )
-from blockhole.serving.served_runs import ServedRun, run_page
+from blockhole.serving.served_runs import ServedRun, Surveys, run_page
 from blockhole.serving.settings import (
     MAX_ANSWERS,
     MAX_KNOWN,
@@ -110,6 +110,7 @@ class Service:
         names = ("ask", "short", "long", "sparql")
         self._lanes = {name: Lane(name, settings.threads, settings.queue, settings.timeout) for name in names}
         self._searches: dict[str, Deadline] = {}
+        self._surveys = Surveys(lambda: any(lane.size() for lane in self._lanes.values()))
         self._batcher = Batcher(self._lanes["ask"], metrics.batch.observe)
         metrics.watch({name: lane.size for name, lane in self._lanes.items()})
 
@@ -119,8 +120,13 @@ class Service:
         if lane is not None:
             self._lanes[lane].check_room()
 
+    def survey(self, run: ServedRun) -> None:
+        """Make a run that comes into service as fast as it will be, in the background."""
+        self._surveys.begin(run)
+
     def close(self) -> None:
         """Take no more work."""
+        self._surveys.close()
         for lane in self._lanes.values():
             lane.close()
 
