@@ -28,10 +28,10 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 
 
 def launch(playwright: Playwright) -> Browser:
-    """The system's chromium, without its own traffic."""
+    """The system's chromium, without its own traffic, and without a GPU that software would have to imitate."""
     return playwright.chromium.launch(
         executable_path=CHROMIUM,
-        args=["--no-sandbox", "--disable-background-networking"],
+        args=["--no-sandbox", "--disable-background-networking", "--disable-gpu", "--disable-software-rasterizer"],
         timeout=4 * PATIENCE,
     )
 
