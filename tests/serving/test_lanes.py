@@ -14,8 +14,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
+import numpy as np
 import pytest
 
+from blockhole.answering import engine as engine_module
 from blockhole.answering.answers import Answers
 from blockhole.answering.engine import Engine, Question
 from blockhole.answering.known import NextRelations
@@ -305,6 +307,17 @@ def test_a_run_is_surveyed_before_its_questions_come_and_answers_stay_the_same()
         typed, like = engine.hops.kinds(engine.graph.inverse(relation))
         assert (engine.hops.limits(relation)[typed | like] < 1).all()
     assert engine.ask("e1/r0/^r1/r2") == before
+
+
+def test_a_survey_of_very_many_relations_is_of_those_that_leave_most_entities(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, _ = make_engine(E=80, facts=150)
+    monkeypatch.setattr(engine_module, "_SURVEYED", 2 * 80)
+    for _ in engine.survey():
+        pass
+    looked_at = [bool((engine.hops.limits(relation) < 1).any()) for relation in range(6)]
+    leave = np.diff(engine.known.edges.relation_start)
+    assert sum(looked_at) == 2
+    assert leave[looked_at].min() >= leave[np.logical_not(looked_at)].max()
 
 
 @pytest.mark.parametrize("ending", ["replaced", "closed", "out of time"])
