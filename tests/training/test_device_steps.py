@@ -52,6 +52,31 @@ def test_a_step_on_the_whole_table_equals_one_on_gathered_rows(name: str, optimi
         torch.testing.assert_close(mine, theirs, rtol=1e-8, atol=1e-10)
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"penalty__n3": 0.05, "loss__relation_weight": 2.0},
+        {"penalty__dura": 0.02, "loss__query_dropout": 0.3, "loss__rare_weight": 0.5},
+        {"penalty__l2": 0.01, "training__members": 3},
+    ],
+)
+@pytest.mark.parametrize("name", ["blockhole", "complex"])
+def test_a_step_with_ends_apart_equals_one_on_the_table(name: str, asked: dict[str, object]) -> None:
+    settings = config(loss__kind="softmax", **asked)
+    # As rows are gathered where only some take part, in another order than they are stored.
+    seen = np.random.default_rng(0).permutation(GRAPH.num_entities)
+    models = [tiny_model(SPLIT, name), tiny_model(SPLIT, name)]
+    engines = [
+        AutogradStepper(model, settings, GRAPH, seen, ends_apart=apart)
+        for model, apart in zip(models, (False, True), strict=True)
+    ]
+    for batch in batches(corrupted=False):
+        together, apart = (engine.step(batch) for engine in engines)
+        torch.testing.assert_close(apart, together, rtol=1e-9, atol=1e-12)
+    for mine, theirs in zip(models[0].parameters(), models[1].parameters(), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-8, atol=1e-10)
+
+
 def test_a_step_that_asks_the_host_is_not_recorded() -> None:
     for kind in ("logistic", "sampled_softmax"):
         for asked in ({"loss__corrupted_paths": 1}, {"loss__mask_known_answers": True}, {"loss__typed_share": 0.5}):

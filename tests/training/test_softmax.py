@@ -48,7 +48,8 @@ def test_the_gradient_follows_the_chain_rule(weighted: bool) -> None:
 
 _PROGRAM = """
 import torch
-from blockhole.training.kernels.triton_kernels import fused_softmax
+from functools import partial
+from blockhole.training.kernels.triton_kernels import fused_softmax, wide_softmax
 
 generator = torch.Generator().manual_seed(1)
 shapes = [(5, 37, 12), (130, 333, 100), (257, 500, 64), (128, 64, 128), (1, 3, 2), (70, 90, 400)]
@@ -60,10 +61,20 @@ for (batch, entities, width), weighted in zip(shapes * 2, [False] * 6 + [True] *
     each = torch.nn.functional.cross_entropy(query @ candidates.T, target, reduction="none")
     true = (each if weight is None else weight * each).mean()
     true.backward()
-    loss, dq, dc = fused_softmax(query.detach().float(), candidates.detach().float(), target, weight)
-    assert abs(loss - true) < 1e-3 * true, (loss, true)
-    for ours, theirs in ((dq, query.grad), (dc, candidates.grad)):
-        assert torch.linalg.norm(ours - theirs) < 2e-3 * torch.linalg.norm(theirs), (batch, entities, width)
+    for softmax in fused_softmax, wide_softmax, partial(wide_softmax, at_once=64 * entities):
+        loss, dq, dc = softmax(query.detach().float(), candidates.detach().float(), target, weight)
+        assert abs(loss - true) < 1e-3 * true, (loss, true)
+        for ours, theirs in ((dq, query.grad), (dc, candidates.grad)):
+            assert torch.linalg.norm(ours - theirs) < 2e-3 * torch.linalg.norm(theirs), (batch, entities, width)
+
+# Vectors as training begins with them: most products of theirs are below what float16 can tell from 0.
+query, candidates = (1e-6 * torch.randn(count, 24, generator=generator) for count in (9, 5_000))
+target = torch.arange(9)
+exact = query.double().requires_grad_(), candidates.double().requires_grad_()
+torch.nn.functional.cross_entropy(exact[0] @ exact[1].T, target).backward()
+_, *ours = wide_softmax(query, candidates, target)
+for gradient, theirs in zip(ours, exact):
+    assert torch.linalg.norm(gradient - theirs.grad) < 2e-3 * torch.linalg.norm(theirs.grad)
 print("agree")
 """
 

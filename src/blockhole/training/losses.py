@@ -270,9 +270,9 @@ def full_softmax(
     """The mean over the batch of  w (logsumexp_e⟨q, c_e⟩ - ⟨q, c_t⟩), with 0 < w ≤ 1 (absent: 1).
 
     Shapes: query [batch, width], candidates [E, width], target [batch], weight [batch] → []. With `asked` [batch] the
-    queries [count, width] are fewer, and answer i is one of query asked_i. On a CUDA device, float32 vectors up to
-    width 512 with a query each go through kernels that never write a logit out; all others through chunked matrix
-    products.
+    queries [count, width] are fewer, and answer i is one of query asked_i. On a CUDA device with Triton, float32
+    vectors with a query each go through kernels, which up to width 512 never write a logit out; all others through
+    chunked matrix products.
     """
     loss: Tensor = _FullSoftmax.apply(query, candidates, target, weight, asked)  # type: ignore[no-untyped-call]
     return loss
@@ -306,10 +306,9 @@ def softmax_gradients(
     if not query.is_cuda or query.dtype != torch.float32:
         return chunked_softmax(query, candidates, target, weight, asked)
     if triton_installed() and asked is None:
-        from blockhole.training.kernels.triton_kernels import WIDEST, fused_softmax
+        from blockhole.training.kernels.triton_kernels import WIDEST, fused_softmax, wide_softmax
 
-        if query.shape[1] <= WIDEST:
-            return fused_softmax(query, candidates, target, weight)
+        return (fused_softmax if query.shape[1] <= WIDEST else wide_softmax)(query, candidates, target, weight)
     with _tensor_cores():
         return chunked_softmax(query, candidates, target, weight, asked)
 

@@ -253,6 +253,27 @@ class WholeTable:
         return Rivals(vectors, negatives.excluded, negatives.log_weight, answers)
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class AllRows:
+    """All rows of a table that stands beside the rows of sources and targets; `answers` [batch] count in it. Contrast.
+
+    Candidates are the rows as they are stored.
+    """
+
+    table: Tensor
+    answers: Tensor
+
+    def object_scores(self, query: Tensor, negatives: Negatives) -> Tensor:
+        """See Contrast."""
+        assert negatives.objects is not None
+        return torch.einsum("bw,bnw->bn", query, self.table[negatives.objects])
+
+    def rivals(self, negatives: Negatives, target: Tensor) -> Rivals:
+        """See Contrast."""
+        return Rivals(self.table, negatives.excluded, answers=self.answers)
+
+
 # What large parameters cost: λ times a norm of what a positive touches, averaged over the batch.
 
 

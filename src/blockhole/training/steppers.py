@@ -25,7 +25,7 @@ from blockhole.training.batches import Batch
 from blockhole.training.draws import Purpose, draw_key, shift, splitmix64
 from blockhole.training.losses import Pairs
 from blockhole.training.negatives import ALL_ENTITIES, NegativeSampler
-from blockhole.training.objective import build_objective, target_weights
+from blockhole.training.objective import AllRows, build_objective, target_weights
 from blockhole.training.optimizers import build_optimizer
 
 
@@ -54,7 +54,14 @@ def build_stepper(
         return FusedStepper(model, config, threads=threads, seen=seen)
     # A recorded step repeats itself exactly; Adam's counts its steps on the host, and moves rows that did not occur.
     record = model.entity.is_cuda and config.optimizer.kind != "adam"
-    stepper = AutogradStepper(model, config, graph, seen, whole_table=record and model.num_entities <= FEW_ENTITIES)
+    stepper = AutogradStepper(
+        model,
+        config,
+        graph,
+        seen,
+        whole_table=record and model.num_entities <= FEW_ENTITIES,
+        ends_apart=model.entity.is_cuda and model.geometry is not None,
+    )
     return CapturedStepper(stepper) if record and stepper.recordable else stepper
 
 
@@ -84,7 +91,9 @@ class AutogradStepper:
     The objective is evaluated with the entity table replaced by the gathered rows, so no gradient of all E rows is
     ever made; only the full softmax, which touches them all, works on the table itself. Where only some entities are
     `seen` (absent: all), it gathers those: the others rival no answer and keep their rows. With `whole_table` nothing
-    is gathered where objects are drawn either: finding the rows that occur makes a GPU wait for its host.
+    is gathered where objects are drawn either: finding the rows that occur makes a GPU wait for its host. With
+    `ends_apart` the full softmax alone works on the table, and sources and targets are rows of their own: autograd
+    would make a gradient of all rows for each use of some, and add them up. Candidates must be rows as they are stored.
     """
 
     def __init__(
@@ -95,12 +104,14 @@ class AutogradStepper:
         seen: NDArray[np.int64] | None = None,
         *,
         whole_table: bool = False,
+        ends_apart: bool = False,
     ) -> None:
         self._model = model
         self._objective = build_objective(model, config, graph, share_queries=config.training.share_queries)
         self._sampler = NegativeSampler(config.loss, graph, config.training.seed, seen)
         self._seen = None if seen is None else _Seen.of(seen, model)
         self._whole_table = whole_table
+        self._ends_apart = ends_apart
         self._optimizer = build_optimizer(config.optimizer, dict(model.named_parameters()))
         self._dense = {name: value for name, value in model.named_parameters() if name != "entity"}
         rate, (_, width) = config.loss.query_dropout, model.entity.shape
@@ -141,12 +152,22 @@ class AutogradStepper:
         if touched is not None:
             entity = entity.detach().index_select(0, touched).requires_grad_()
         weight = None if self._target_weight is None else self._target_weight[batch.target]
-        loss = self._objective.on_rows(entity, source, batch.path, target, negatives, kept=kept, weight=weight)
-        gradients = torch.autograd.grad(loss, [entity, *self._dense.values()])
+        given, contrast, ends = entity, None, torch.cat((source, target))
+        apart = self._ends_apart and negatives is ALL_ENTITIES
+        if apart:
+            contrast = AllRows(entity, target)
+            given = entity.detach().index_select(0, ends).requires_grad_()
+            source, target = torch.arange(len(ends), device=ends.device).chunk(2)
+        loss = self._objective.on_rows(
+            given, source, batch.path, target, negatives, contrast=contrast, kept=kept, weight=weight
+        )
+        wanted = {"entity": entity, **self._dense} | ({"ends": given} if apart else {})
+        gradients = dict(zip(wanted, torch.autograd.grad(loss, list(wanted.values())), strict=True))
+        if apart:
+            gradients["entity"].index_add_(0, ends, gradients.pop("ends"))
         self._optimizer.begin_step()
-        self._optimizer.update("entity", touched, gradients[0])
-        for name, gradient in zip(self._dense, gradients[1:], strict=True):
-            self._optimizer.update(name, None, gradient)
+        for name, gradient in gradients.items():
+            self._optimizer.update(name, touched if name == "entity" else None, gradient)
         return loss.detach()
 
     def optimizer_state(self) -> dict[str, Tensor]:

@@ -31,7 +31,7 @@ _ELEMENTS = 1024
 _LIFT = tl.constexpr(15.0)
 
 WIDEST = 512
-"""The widest vectors whose accumulators fit the registers."""
+"""The widest vectors whose accumulators fit the registers. Those of wider ones are cuBLAS' (`wide_softmax`)."""
 
 _PARTS = 4
 
@@ -160,6 +160,94 @@ def fused_softmax(
     candidate_gradient = gradient[:, :columns]
     candidate_gradient.index_add_(0, target, pulling, alpha=-1.0 / batch)
     return cross_entropy.mean(), query_gradient, candidate_gradient
+
+
+# The same for wider vectors, whose products are large enough to be left to cuBLAS: logits are written out, and one
+# kernel turns them into shares. Operands are float16 here too, each matrix times a power of two that brings its largest
+# number near the end of float16's range. The entities are padded to whole tiles: a matrix whose rows begin anywhere
+# takes products of a fraction of the speed.
+
+_TILE = 64
+_LARGEST = 14
+"""The largest number of an operand is below 2 to this power."""
+_WIDE_LOGITS = 2**28
+"""Logits that are held at once: 1 GB, and half as much for their shares."""
+_COLUMNS = 4096
+
+
+@triton.jit
+def _soften(logits, share, normaliser, unit, num_entities, columns, COLUMNS: tl.constexpr):
+    """One row: the logarithm of Σ exp(logit), and every share times 2^15; base 2."""
+    row = tl.program_id(0).to(tl.int64)
+    scale = tl.load(unit)
+    column = tl.arange(0, COLUMNS)
+    highest = tl.full((COLUMNS,), -1e30, tl.float32)
+    total = tl.zeros((COLUMNS,), tl.float32)
+    for start in range(0, columns, COLUMNS):
+        inside = start + column < num_entities
+        logit = tl.load(logits + row * columns + start + column, mask=inside, other=0.0) * scale
+        logit = tl.where(inside, logit, -1e30)
+        higher = tl.maximum(highest, logit)
+        total = total * tl.exp2(highest - higher) + tl.where(inside, tl.exp2(logit - higher), 0.0)
+        highest = higher
+    top = tl.max(highest, 0)
+    log_total = top + tl.log2(tl.sum(total * tl.exp2(highest - top), 0))
+    tl.store(normaliser + row, log_total)
+    for start in range(0, columns, COLUMNS):
+        place = start + column
+        logit = tl.load(logits + row * columns + place, mask=place < num_entities, other=0.0) * scale
+        lifted = tl.where(place < num_entities, tl.exp2(logit - (log_total - _LIFT)), 0.0)
+        tl.store(share + row * columns + place, lifted.to(tl.float16), mask=place < columns)
+
+
+def wide_softmax(
+    query: Tensor, candidates: Tensor, target: Tensor, weight: Tensor | None = None, at_once: int = _WIDE_LOGITS
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`fused_softmax` at any width, with `at_once` logits in memory."""
+    batch, entities = len(query), len(candidates)
+    columns = triton.cdiv(entities, _TILE) * _TILE
+    pulling = query if weight is None else query * weight[:, None]
+    (q, q_lift), (c, c_lift), (pull, pull_lift) = _halved(query), _halved(candidates, columns), _halved(pulling)
+    unit = math.log2(math.e) / (q_lift * c_lift)
+    normaliser, mean_candidate = query.new_empty(batch), torch.empty_like(query)
+    gradient: Tensor | None = None
+    rows = max(1, at_once // columns)
+    for start in range(0, batch, rows):
+        part = slice(start, min(start + rows, batch))
+        logits = _product(q[part], c.T)
+        share = torch.empty_like(logits, dtype=torch.float16)
+        _soften[(len(logits),)](logits, share, normaliser[part], unit, entities, columns, COLUMNS=_COLUMNS, num_warps=8)
+        mean_candidate[part] = _product(share, c)
+        pulled = _product(share.T, pull[part])
+        gradient = pulled if gradient is None else gradient.add_(pulled)
+    assert gradient is not None
+    lift = 2.0**_LIFT.value
+    true_candidate = candidates[target]
+    cross_entropy = normaliser / math.log2(math.e) - (query * true_candidate).sum(1)
+    query_gradient = (mean_candidate / (lift * c_lift) - true_candidate) / batch
+    if weight is not None:
+        cross_entropy, query_gradient = cross_entropy * weight, query_gradient * weight[:, None]
+    candidate_gradient = gradient[:entities].div_(lift * pull_lift * batch)
+    candidate_gradient.index_add_(0, target, pulling, alpha=-1.0 / batch)
+    return cross_entropy.mean(), query_gradient, candidate_gradient
+
+
+def _halved(matrix: Tensor, count: int | None = None) -> tuple[Tensor, Tensor]:
+    """A matrix in float16 times a power of two, with rows of zeros up to `count`; and that power, a 0-d tensor."""
+    low, high = matrix.aminmax()
+    _, exponent = torch.frexp(torch.maximum(-low, high))
+    lift = torch.ldexp(torch.ones_like(high), _LARGEST - exponent)
+    halved = torch.empty(count or len(matrix), matrix.shape[1], dtype=torch.float16, device=matrix.device)
+    halved[len(matrix) :] = 0
+    torch.mul(matrix, lift, out=halved[: len(matrix)])  # rounded as it is written: one pass
+    return halved, lift
+
+
+def _product(a: Tensor, b: Tensor) -> Tensor:
+    """The product of two matrices of float16 in float32."""
+    if a.is_cuda:
+        return torch.mm(a, b, out_dtype=torch.float32)
+    return a.float() @ b.float()  # of Triton's interpreter, where torch has no such product
 
 
 # Scores of the objects drawn for each positive on a GPU, without a copy of their rows.
