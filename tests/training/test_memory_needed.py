@@ -65,13 +65,14 @@ def test_settings_change_what_they_cost() -> None:
 
 
 @pytest.mark.parametrize(
-    ("loss", "rows"), [("softmax", E), ("sampled_softmax", 2 * 100 + 9), ("logistic", 100 * (2 + 9))]
+    ("loss", "rows", "logits"),
+    [("softmax", E, 100 * E), ("sampled_softmax", 2 * 100 + 9, 0), ("logistic", 100 * (2 + 9), 0)],
 )
-def test_a_gpu_holds_what_is_trained_and_the_rows_of_a_batch(loss: str, rows: int) -> None:
+def test_a_gpu_holds_what_is_trained_and_the_rows_of_a_batch(loss: str, rows: int, logits: int) -> None:
     settings = {"training.on": "base", "training.batch_size": 100, "loss.kind": loss, "loss.negatives": 9}
     needed = memory_needed(_config(**settings), SPLIT, None, saved=True)
     trained = sum(needed.parts[part] for part in ("tables", "optimizer", "ids", "averages", "positives"))
-    assert needed.gpu == GPU_PROGRAM + trained + COPIES * 4 * 32 * rows
+    assert needed.gpu == GPU_PROGRAM + trained + COPIES * 4 * 32 * rows + 6 * logits
 
 
 @pytest.mark.slow

@@ -308,7 +308,9 @@ def softmax_gradients(
     if triton_installed() and asked is None:
         from blockhole.training.kernels.triton_kernels import WIDEST, fused_softmax, wide_softmax
 
-        return (fused_softmax if query.shape[1] <= WIDEST else wide_softmax)(query, candidates, target, weight)
+        if query.shape[1] <= WIDEST:
+            return fused_softmax(query, candidates, target, weight)
+        return wide_softmax(query, candidates, target, weight, at_once=CUDA_CHUNK_LOGITS)
     with _tensor_cores():
         return chunked_softmax(query, candidates, target, weight, asked)
 

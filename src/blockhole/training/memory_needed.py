@@ -11,7 +11,7 @@ import torch
 from blockhole.graph.knowledge_graph import SplitGraph
 from blockhole.models.catalogue import build_model
 from blockhole.runs.config import TrainConfig
-from blockhole.training.losses import LOSSES
+from blockhole.training.losses import CUDA_CHUNK_LOGITS, LOSSES
 
 PROGRAM = 800_000_000 if torch.version.cuda is None else 1_250_000_000
 """Python, torch, numba and polars, what compiling loops takes, and the batch under way.
@@ -42,6 +42,7 @@ class MemoryNeeded:
 
     On a `gpu` are tables, optimizer, ids, averages and positives as here, and ten copies of the rows that a batch of B
     with n negatives touches: B(2 + n), 2B + n where they are shared, at most E, which are all with the full softmax.
+    Each of the logits that this holds at once, BE or 2^28, takes six bytes more.
     """
 
     parts: Mapping[str, int]
@@ -78,11 +79,14 @@ def memory_needed(config: TrainConfig, split: SplitGraph, stored_paths: int | No
         "saving": 2 * max(tables, optimizer) if saved else 0,
     }
     touched = COPIES * 4 * one.entity.numel() * _rows_touched(config, E)
+    all_rivals = LOSSES[config.loss.kind].objects == "all"
+    logits = 6 * min(CUDA_CHUNK_LOGITS, training.batch_size * E) if all_rivals else 0
     return MemoryNeeded(
         parts,
         mapped=12 * T + adjacency if split.packed else 0,
         gpu=GPU_PROGRAM
         + touched
+        + logits
         + sum(parts[part] for part in ("tables", "optimizer", "ids", "averages", "positives")),
     )
 

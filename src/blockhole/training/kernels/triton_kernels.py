@@ -170,8 +170,6 @@ def fused_softmax(
 _TILE = 64
 _LARGEST = 14
 """The largest number of an operand is below 2 to this power."""
-_WIDE_LOGITS = 2**28
-"""Logits that are held at once: 1 GB, and half as much for their shares."""
 _COLUMNS = 4096
 
 
@@ -201,9 +199,9 @@ def _soften(logits, share, normaliser, unit, num_entities, columns, COLUMNS: tl.
 
 
 def wide_softmax(
-    query: Tensor, candidates: Tensor, target: Tensor, weight: Tensor | None = None, at_once: int = _WIDE_LOGITS
+    query: Tensor, candidates: Tensor, target: Tensor, weight: Tensor | None = None, *, at_once: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """`fused_softmax` at any width, with `at_once` logits in memory."""
+    """`fused_softmax` at any width, with `at_once` logits in memory, six bytes each."""
     batch, entities = len(query), len(candidates)
     columns = triton.cdiv(entities, _TILE) * _TILE
     pulling = query if weight is None else query * weight[:, None]
