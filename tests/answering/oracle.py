@@ -69,11 +69,12 @@ class Oracle:
                     if (s, r, o) in self.facts:
                         table[s, o] = 1.0
                     elif self.candidates == "all" or o in objects:
-                        table[s, o] = self._curve(self.share(s, r, o), self._kind(o, r))
+                        full = 1 / self._room(s, r) - 1 + 1 / self._room(o, self.graph.inverse(r)) - 1
+                        table[s, o] = self._curve(self.share(s, r, o), self._kind(o, r), full)
             self.hops[r] = table
         return self.hops[r]
 
-    def _curve(self, x: float, kind: float) -> float:
+    def _curve(self, x: float, kind: float, full: float) -> float:
         if self.calibration is None:
             x *= kind
         else:
@@ -82,7 +83,7 @@ class Oracle:
             middle = min(max(log(x), curve.low), log(0.05))
             low_slope = curve.slope if kind < 1 else curve.low_slope
             logit = low_slope * tail + curve.slope * middle + curve.top_slope * top + curve.intercept + log(kind)
-            x = 1 / (1 + exp(-logit))
+            x = 1 / (1 + exp(-logit) + full)
         return min(x, 0.9999)
 
     def _softmax(self, s: int, r: int, o: int) -> float:

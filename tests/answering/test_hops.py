@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from blockhole.answering.device import DeviceSweep
+from blockhole.answering.engine import Engine
 from blockhole.answering.hops import Columns, Hops, Normalisers, log_room_of, log_self_of
+from blockhole.answering.predicting import predict
 from blockhole.errors import RunError
+from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.machine import _openblas, one_blas_thread
+from blockhole.queries.query_sets import steps_of_type
 from tests.answering.oracle import Oracle
 from tests.answering.toys import SIZES, make_engine
 
@@ -57,7 +64,6 @@ def test_a_count_that_nobody_passes_leaves_no_room() -> None:
     """Of fifty children with one father each, none has room for a second; parents of several children have."""
     engine, _ = make_engine(E=60, facts=0, calibrated=False)
     from blockhole.answering.known import KnownFacts
-    from blockhole.graph.knowledge_graph import KnowledgeGraph
 
     triples = np.array([[child // 5, 0, 10 + child] for child in range(50)], dtype=np.int32)
     known = KnownFacts(KnowledgeGraph(engine.graph.entities, engine.graph.relations, triples))
@@ -66,6 +72,38 @@ def test_a_count_that_nobody_passes_leaves_no_room() -> None:
     assert fathers[10:60] == pytest.approx(np.log(0.25 / 50.25))
     assert (fathers[:10] == 0).all()
     assert (hops.log_room(0) == 0).all()
+
+
+@pytest.mark.parametrize("sure", [0.0, 30.0])
+def test_no_second_father_is_likelier_than_one_more_is(sure: float) -> None:
+    """However sure the curve is of its best, and from whichever end one asks; a GPU and `predict` say the same."""
+    engine, model = make_engine(E=60, facts=0)
+    assert engine.calibrated is not None
+    triples = np.array([[child // 5, 0, 10 + child] for child in range(50)], dtype=np.int32)
+    graph = KnowledgeGraph(engine.graph.entities, engine.graph.relations, triples)
+    calibration = engine.calibrated.calibration
+    curve = calibration.hop.model_copy(update={"intercept": calibration.hop.intercept + sure})
+    calibrated = replace(engine.calibrated, calibration=calibration.model_copy(update={"hop": curve}))
+    engine = Engine(engine.vectors, graph, calibrated)
+    oracle, room = Oracle(engine, model, "all"), 0.25 / 50.25
+    fathers, children = np.arange(10), np.arange(10, 60)
+    for relation in (0, 3):
+        rows = engine.hops.values(np.arange(60), engine.hops.columns(relation))
+        unknown = oracle.hop(relation) < 1
+        np.testing.assert_allclose(rows[unknown], oracle.hop(relation)[unknown], rtol=1e-3, atol=1e-9)
+        second = rows[np.ix_(fathers, children)] if relation == 0 else rows[children]
+        assert second.max() < room * (1 + 1e-6)
+        assert sure == 0 or np.median(second) > room / 2
+        ids = np.column_stack([np.arange(60), np.full(60, relation)]).astype(np.int32)
+        device = DeviceSweep(engine, "cpu").values(steps_of_type("1p"), ids).numpy()
+        np.testing.assert_allclose(device[unknown], rows[unknown], rtol=1e-3)
+    listed = {(each.source, each.target): each.score for each in predict(engine, top=5000, candidates="all")}
+    names = engine.graph.entities
+    for (source, target), said in listed.items():
+        either = [engine.hops.values(np.array([a]), engine.hops.columns(r))[0, b] for r, a, b in (
+            (0, names.id(source), names.id(target)), (3, names.id(target), names.id(source))
+        )]  # fmt: skip
+        assert said == pytest.approx(min(either), rel=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,8 @@ def _audited(engine: Engine, relation: int) -> _Audited:
     share = log_share(forward, backward, 0.1 / engine.graph.num_entities)
     log = share + kind
     deviation = (log - log.mean()) / np.sqrt(log.var() + 1)
-    odds, same = log_odds_of(hops.curve, share, kind), np.full(len(source), relation, dtype=np.int64)
+    odds = log_odds_of(hops.curve, share, kind, (here.room, there.room))
+    same = np.full(len(source), relation, dtype=np.int64)
     return _Audited(odds, deviation, source, same, target, here.others, there.others, here.room < 0, there.room < 0)
 
 

@@ -54,8 +54,10 @@ class Curve(_Stored):
     top_slope: float = Field(ge=0)
     intercept: float
 
-    def probability(self, share: NDArray[np.float32], kind: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Shapes [N, C], [C] log κ → [N, C]."""
+    def probability(
+        self, share: NDArray[np.float32], kind: NDArray[np.float32], *against: NDArray[np.float32] | None
+    ) -> NDArray[np.float32]:
+        """Shapes [N, C], [C] log κ → [N, C]; what else speaks `against`, as odds, is added to those of the curve."""
         odds = np.log(np.maximum(share, np.float32(_LEAST)))
         above = np.maximum(odds - BEND, np.float32(0))
         below = np.minimum(odds - np.float32(self.low), np.float32(0))
@@ -67,6 +69,9 @@ class Curve(_Stored):
         odds -= np.float32(self.intercept) + kind
         np.exp(np.minimum(odds, np.float32(80), out=odds), out=odds)
         odds += np.float32(1)
+        for other in against:
+            if other is not None:
+                odds += other
         return np.divide(np.float32(1), odds, out=odds)
 
 

@@ -204,7 +204,8 @@ class DeviceSweep:
     def _rows(self, sources: Tensor, columns: _Columns) -> Tensor:
         """p of the hop from each source to each column, 0 to those that are no candidates: [S, C]."""
         kind = columns.of(columns.kind)
-        rows = _probability(self._shares(sources, columns), kind, self._engine.hops.curve).clamp_max_(SURE)
+        full = torch.expm1(-columns.room_ahead[columns.which, sources])[:, None], torch.expm1(-columns.of(columns.room))
+        rows = _probability(self._shares(sources, columns), kind, self._engine.hops.curve, full).clamp_max_(SURE)
         return rows if self._candidates == "all" else rows.masked_fill_(kind < 0, 0.0)
 
     def _shares(self, sources: Tensor, columns: _Columns) -> Tensor:
@@ -364,7 +365,7 @@ def _exp(score: Tensor) -> Tensor:
     return score.clamp_max_(float(HIGHEST)).exp_()
 
 
-def _probability(share: Tensor, kind: Tensor, curve: Curve | None) -> Tensor:
+def _probability(share: Tensor, kind: Tensor, curve: Curve | None, against: tuple[Tensor, ...]) -> Tensor:
     if curve is None:
         return share.mul_(kind.exp())
     odds = share.log_()
@@ -372,7 +373,10 @@ def _probability(share: Tensor, kind: Tensor, curve: Curve | None) -> Tensor:
     above, below = (odds - bend).clamp_min_(0), (odds - curve.low).clamp_max_(0)
     odds.clamp_(curve.low, bend).mul_(curve.slope).add_(curve.intercept).add_(kind)
     below *= torch.where(kind < 0, curve.slope, curve.low_slope)
-    return odds.add_(above, alpha=curve.top_slope).add_(below).sigmoid_()
+    odds.add_(above, alpha=curve.top_slope).add_(below).neg_().clamp_max_(80).exp_().add_(1)
+    for other in against:
+        odds += other
+    return odds.reciprocal_()
 
 
 @final

@@ -9,7 +9,8 @@ itself. Then
     x = ½ (n_f f + n_b b) η_s η_o σ + 1 / 10 E
 
 and the curve of `calibration` makes a probability p(s, r, o) of x and of κ_o, which says whether o is of a kind that r
-takes; a fact has p = 1. Read backwards, (o, r⁻¹, s) has the same x and another κ: what a question names is taken to be
+takes; the odds against there being one more, 1/η - 1 of s and of o, are added to those against o, so that p is below
+both η; a fact has p = 1. Read backwards, (o, r⁻¹, s) has the same x and another κ: what a question names is taken to be
 of the right kind. A witness, which it does not name, counts ω, the square root of its κ as a subject of r.
 `calibrating` fits α, κ and the curve.
 """
@@ -227,7 +228,8 @@ class Columns:
     """The entities that rows of one relation lead to, ascending, or all, and what is the same in every row.
 
     Candidates that are few are put together in `table` once; many are where a row is computed, part by part.
-    Shapes: table [C, width], behind [C] log n_b minus the normaliser of b, room [C] log η_o, kind [C] log κ_o.
+    Shapes: table [C, width], behind [C] log n_b minus the normaliser of b, room [C] log η_o, kind [C] log κ_o, full [C]
+    1/η_o - 1, absent where all have room.
     """
 
     relation: int
@@ -237,6 +239,7 @@ class Columns:
     behind: Table
     room: Table
     kind: Table
+    full: Table | None
 
     def __len__(self) -> int:
         return len(self.behind)
@@ -407,9 +410,9 @@ class Hops:
         if targets is not None and len(targets) * self._candidates.shape[1] <= _TOGETHER:
             table = self._candidates.take(targets, axis=0)  # which is faster than brackets
         behind = self.known_counts(inverse)[index] - self.normalisers.of(inverse)[index]
-        return Columns(
-            relation, inverse, targets, table, behind, self.log_room(inverse)[index], self.log_kind(relation)[index]
-        )
+        room = self.log_room(inverse)[index]
+        full = np.expm1(-room) if room.any() else None
+        return Columns(relation, inverse, targets, table, behind, room, self.log_kind(relation)[index], full)
 
     def typed_columns(self, relation: int) -> Columns:
         """The columns of T(r), kept for the next question while there is room."""
@@ -430,7 +433,7 @@ class Hops:
 
         Without a curve it is x κ. Each number is the same bit for bit whatever sources come with it.
         """
-        return self._probabilities(self.shares(sources, columns), columns.kind)
+        return self._probabilities(self.shares(sources, columns), sources, columns)
 
     def kept_values(self, sources: Ids, columns: Columns) -> Table:
         """The same for a search, by rows of earlier ones where these are kept; not to be written to."""
@@ -438,12 +441,14 @@ class Hops:
             return self.values(sources, columns)
         return self._rows.of(columns.relation, sources, lambda missing: self.values(missing, columns))
 
-    def _probabilities(self, share: Table, kind: Table) -> Table:
-        """p by x, which is written over, and log κ: [S, C], [C] → [S, C]."""
+    def _probabilities(self, share: Table, sources: Ids, columns: Columns) -> Table:
+        """p by x, which is written over: [S, C] → [S, C]."""
         if self.curve is not None:
-            share = self.curve.probability(share, kind)
+            room = self.log_room(columns.relation)[sources]
+            full = np.expm1(-room)[:, None] if room.any() else None
+            share = self.curve.probability(share, columns.kind, full, columns.full)
         else:
-            share *= np.exp(kind)
+            share *= np.exp(columns.kind)
         return np.minimum(share, np.float32(SURE), out=share)
 
     @property
@@ -465,18 +470,19 @@ class Hops:
         """Work out the `limits` of some entities, in a third of the time of their rows; how many numbers were seen."""
         columns, every = self.typed_columns(relation), np.sort(sources)
         assert columns.entities is not None
+        any_column = replace(columns, kind=np.zeros(1, dtype=np.float32), full=None)
         size = looked_together(len(columns))
         for first in range(0, len(every), size):
             part = every[first : first + size]
             fact, target = self._known.edges_from(part, relation)
             facts = part.searchsorted(fact), columns.entities.searchsorted(target)
             most = self._largest_share(part, columns, facts)[:, None]
-            self.limits(relation)[part] = self._probabilities(most, np.zeros(1, dtype=np.float32))[:, 0]
+            self.limits(relation)[part] = self._probabilities(most, part, any_column)[:, 0]
         return len(every) * len(columns)
 
     def at_most(self, sources: Ids, columns: Columns) -> tuple[Table, float]:
         """What p of each hop cannot pass, and the share of it that p surely reaches: [S, C]; columns are of T(r)."""
-        most = self._probabilities(self._largest_shares(sources, columns), columns.kind)
+        most = self._probabilities(self._largest_shares(sources, columns), sources, columns)
         curve = self.curve
         steepest = 1.0 if curve is None else max(curve.low_slope, curve.slope, curve.top_slope)
         # p grows no faster than x to the power of the steepest slope.

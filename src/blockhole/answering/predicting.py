@@ -199,10 +199,12 @@ def named_relations(engine: Engine, relation: str | None) -> list[int]:
     return np.flatnonzero(engine.known.candidate_counts[:count]).tolist()
 
 
-def log_odds_of(curve: Curve | None, log_share: Floats, kind: Table | Floats) -> Floats:
+def log_odds_of(
+    curve: Curve | None, log_share: Floats, kind: Table | Floats, rooms: Sequence[Table | Floats] = ()
+) -> Floats:
     """The log-odds of a hop by log x and log κ, but for the intercept, as `Curve.probability` has them: [N], [N] → [N].
 
-    Without a curve it is log x κ.
+    `rooms` are log η of both ends, without which it is the most that they may be. Without a curve it is log x κ.
     """
     if curve is None:
         return log_share + kind
@@ -211,6 +213,10 @@ def log_odds_of(curve: Curve | None, log_share: Floats, kind: Table | Floats) ->
     with np.errstate(invalid="ignore"):
         odds += np.where(kind < 0, 0.0, curve.low_slope * np.minimum(log_share - curve.low, 0))
     found: Floats = odds + kind
+    for room in rooms:
+        with np.errstate(divide="ignore"):
+            against = np.log(np.expm1(-np.asarray(room, dtype=np.float64)))  # -inf where there is room
+        found = -np.logaddexp(-found - curve.intercept, against) - curve.intercept
     return found
 
 
@@ -413,7 +419,7 @@ def _search(
         ).nonzero()
         kind = np.minimum(own.kind[row], objects.kind[column]).astype(np.float64)
         ahead, behind = (score[column, row].astype(np.float64) for score in (forward, backward))
-        odds = log_odds_of(curve, log_share(ahead, behind, even), kind)
+        odds = log_odds_of(curve, log_share(ahead, behind, even), kind, (own.room[row], objects.room[column]))
         keep = np.flatnonzero(odds > best.least)
         best.add(
             Found(
