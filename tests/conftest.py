@@ -30,7 +30,7 @@ from tests.workers import made_once
 # A deadline would make a law fail on a busy machine: the first call of a compiled loop alone takes seconds. So would a
 # limit on how long examples may take to make.
 settings.register_profile(
-    "untimed", max_examples=200 if WHOLE else 50, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "untimed", max_examples=200 if WHOLE else 25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("untimed")
 

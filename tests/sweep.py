@@ -22,3 +22,8 @@ def first_quick(names: Iterable[str], quick: int = 1) -> list[Any]:
 def crossed(*axes: Sequence[Any]) -> list[tuple[Any, ...]]:
     """Combinations of one value of each axis, in which every two values of two axes meet; or all there are."""
     return list(product(*axes)) if WHOLE else [tuple(combination) for combination in AllPairs(axes)]
+
+
+def draws(number: int) -> int:
+    """How many random examples a law is tried on: so many in a full sweep, and half of them else."""
+    return number if WHOLE else number // 2

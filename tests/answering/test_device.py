@@ -20,6 +20,7 @@ from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.queries.plans import Plan
 from blockhole.queries.query_sets import QUERY_TYPES, slots_of_type, steps_of_type
 from tests.answering.toys import SIZES, make_engine
+from tests.sweep import draws
 
 E, R = 14, 3
 CPU = torch.device("cpu")
@@ -45,7 +46,7 @@ def _searched(engine: Engine, name: str, ids: np.ndarray, candidates: Candidates
     numbers=st.sampled_from([1, 3 * E, 2**20]),
     apart=st.sampled_from([0, E, 2**20]),
 )
-@settings(max_examples=60)
+@settings(max_examples=draws(60))
 @pytest.mark.slow
 def test_values_are_those_of_the_search(
     model: str, name: str, seed: int, candidates: Candidates, numbers: int, apart: int

@@ -20,6 +20,7 @@ from blockhole.machine import _openblas, one_blas_thread
 from blockhole.queries.query_sets import steps_of_type
 from tests.answering.oracle import Oracle
 from tests.answering.toys import SIZES, make_engine
+from tests.sweep import draws
 
 
 @pytest.mark.parametrize("name", ["blockhole", "rescal", "transe", "hole", "simple"])
@@ -194,7 +195,7 @@ def test_kinds_are_those_of_the_formula() -> None:
         assert not (typed | alike).all()
 
 
-@settings(max_examples=25)
+@settings(max_examples=draws(25))
 @given(
     name=st.sampled_from(["blockhole", "blockhole-spatial", "hole", "rescal", "transe"]),
     sources=st.lists(st.integers(0, 199), min_size=1, max_size=20, unique=True),

@@ -19,6 +19,7 @@ from blockhole.queries.language import Anchor, Intersection, Negation, Node, Pro
 from tests.answering.oracle import Oracle
 from tests.answering.toys import make_engine
 from tests.queries.trees import trees
+from tests.sweep import draws
 
 ENTITIES, RELATIONS = 6, 2
 
@@ -57,7 +58,7 @@ def _has_unions_of_negations(node: Node) -> bool:
             return False
 
 
-@settings(max_examples=50)
+@settings(max_examples=draws(50))
 @given(seed=st.integers(0, 20), query=trees(ENTITIES, RELATIONS), entity=st.integers(0, 5), top=st.integers(1, 6))
 def test_the_best_proofs_of_any_query_are_exact(seed: int, query: Query, entity: int, top: int) -> None:
     engine, model = make_engine(E=ENTITIES, R=RELATIONS, facts=8, seed=seed)
@@ -88,7 +89,7 @@ def test_what_may_be_excluded_takes_its_share_of_every_proof(excluded: str) -> N
     assert partly > 10
 
 
-@settings(max_examples=30)
+@settings(max_examples=draws(30))
 @given(seed=st.integers(0, 20), query=trees(ENTITIES, RELATIONS), entity=st.integers(0, 5))
 def test_a_proof_is_the_product_of_what_it_shows(seed: int, query: Query, entity: int) -> None:
     engine, _ = make_engine(E=ENTITIES, R=RELATIONS, facts=8, seed=seed, chains=True)

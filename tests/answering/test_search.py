@@ -22,6 +22,7 @@ from blockhole.queries.tree import negated
 from tests.answering.oracle import Oracle, raised
 from tests.answering.toys import make_engine
 from tests.queries.trees import join, nodes, trees
+from tests.sweep import draws
 
 ENTITIES, RELATIONS = 12, 3
 
@@ -37,7 +38,7 @@ def _values(engine: Engine, query: Query | Node | str, candidates: Candidates = 
     return {answer.entity: answer.score for answer in engine.ask(query, top=ENTITIES, candidates=candidates)}
 
 
-@settings(max_examples=60)
+@settings(max_examples=draws(60))
 @given(
     name=st.sampled_from(["blockhole", "rescal", "transe", "hole", "simple"]),
     seed=st.integers(0, 20),
@@ -65,7 +66,7 @@ def test_answers_are_those_of_plain_loops(
             assert answer.probability == (answer.score if calibrated else None)
 
 
-@settings(max_examples=30)
+@settings(max_examples=draws(30))
 @given(seed=st.integers(0, 20), source=st.integers(0, 11), path=st.lists(st.integers(0, 5), min_size=2, max_size=3))
 def test_a_composed_vector_raises_the_best_witness(seed: int, source: int, path: list[int]) -> None:
     engine, model = make_engine(E=ENTITIES, R=RELATIONS, facts=18, seed=seed, chains=True)
@@ -135,7 +136,7 @@ def test_a_hop_between_ends_that_its_relation_takes_is_as_probable_backwards(
 # The laws
 
 
-@settings(max_examples=40)
+@settings(max_examples=draws(40))
 @given(seed=st.integers(0, 5), one=trees(ENTITIES, RELATIONS), other=nodes(ENTITIES, RELATIONS, 2, bounded=False))
 def test_a_further_conjunct_never_raises(seed: int, one: Query, other: Node) -> None:
     engine = _engine(seed=seed, chains=True)
@@ -143,7 +144,7 @@ def test_a_further_conjunct_never_raises(seed: int, one: Query, other: Node) -> 
     assert all(value <= before.get(entity, 0.0) for entity, value in after.items())
 
 
-@settings(max_examples=40)
+@settings(max_examples=draws(40))
 @given(seed=st.integers(0, 5), one=trees(ENTITIES, RELATIONS), other=trees(ENTITIES, RELATIONS))
 def test_a_further_disjunct_never_lowers(seed: int, one: Query, other: Query) -> None:
     engine = _engine(seed=seed, chains=True)
@@ -151,7 +152,7 @@ def test_a_further_disjunct_never_lowers(seed: int, one: Query, other: Query) ->
     assert all(value <= after.get(entity, 0.0) for entity, value in before.items())
 
 
-@settings(max_examples=40)
+@settings(max_examples=draws(40))
 @given(seed=st.integers(0, 5), query=trees(ENTITIES, RELATIONS))
 def test_equal_branches_are_one(seed: int, query: Query) -> None:
     engine = _engine(seed=seed, chains=True)
@@ -160,7 +161,7 @@ def test_equal_branches_are_one(seed: int, query: Query) -> None:
         assert engine.ask(same, top=ENTITIES).ranked == own
 
 
-@settings(max_examples=40)
+@settings(max_examples=draws(40))
 @given(seed=st.integers(0, 5), parts=st.lists(trees(ENTITIES, RELATIONS), min_size=2, max_size=3), data=st.data())
 def test_order_does_not_matter(seed: int, parts: list[Query], data: st.DataObject) -> None:
     engine = _engine(seed=seed, chains=True)
@@ -171,7 +172,7 @@ def test_order_does_not_matter(seed: int, parts: list[Query], data: st.DataObjec
         assert answers[0] == answers[1]
 
 
-@settings(max_examples=20)
+@settings(max_examples=draws(20))
 @given(seed=st.integers(0, 5), query=trees(ENTITIES, RELATIONS), shift=st.integers(1, 11))
 def test_renumbered_entities_are_the_same_answers(seed: int, query: Query, shift: int) -> None:
     """The same graph and the same vectors, with other numbers for the same names."""

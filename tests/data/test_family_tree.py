@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from blockhole.data.family_tree import RELATIONS, generate_family
 from blockhole.errors import DataError
 from blockhole.graph.knowledge_graph import SplitGraph
+from tests.sweep import draws
 
 Pairs = set[tuple[str, str]]
 trees = st.builds(generate_family, people=st.integers(7, 300), seed=st.integers(0, 2**32))
@@ -33,7 +34,7 @@ def parents_of(pairs: dict[str, Pairs]) -> dict[str, set[str]]:
     return parents
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=draws(60))
 @given(trees)
 def test_each_child_has_one_father_and_one_mother_who_are_married(split: SplitGraph) -> None:
     pairs = pairs_by_relation(split)
@@ -44,7 +45,7 @@ def test_each_child_has_one_father_and_one_mother_who_are_married(split: SplitGr
     assert {(fathers[child], mothers[child]) for child in fathers} <= pairs["spouseOf"]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=draws(60))
 @given(trees)
 def test_men_are_fathers_and_brothers_and_women_mothers_and_sisters(split: SplitGraph) -> None:
     pairs = pairs_by_relation(split)
@@ -53,7 +54,7 @@ def test_men_are_fathers_and_brothers_and_women_mothers_and_sisters(split: Split
     assert not men & women
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=draws(40))
 @given(trees)
 def test_siblings_are_those_who_share_a_parent(split: SplitGraph) -> None:
     pairs = pairs_by_relation(split)
@@ -63,7 +64,7 @@ def test_siblings_are_those_who_share_a_parent(split: SplitGraph) -> None:
     assert not pairs["spouseOf"] & share
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=draws(60))
 @given(trees)
 def test_marriages_hold_both_ways(split: SplitGraph) -> None:
     spouses = pairs_by_relation(split)["spouseOf"]
@@ -71,7 +72,7 @@ def test_marriages_hold_both_ways(split: SplitGraph) -> None:
     assert all(one != other for one, other in spouses)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=draws(60))
 @given(trees)
 def test_parents_come_before_children_so_nobody_is_their_own_ancestor(split: SplitGraph) -> None:
     pairs = pairs_by_relation(split)
@@ -82,7 +83,7 @@ def test_parents_come_before_children_so_nobody_is_their_own_ancestor(split: Spl
     assert max(generation.values()) >= 2
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=draws(60))
 @given(st.integers(7, 300), st.integers(0, 2**32))
 def test_everybody_is_born_in_one_place_of_one_country(people: int, seed: int) -> None:
     split = generate_family(people, seed)
@@ -93,7 +94,7 @@ def test_everybody_is_born_in_one_place_of_one_country(people: int, seed: int) -
     assert {place for _, place in pairs["bornIn"]} <= set(places)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=draws(60))
 @given(trees)
 def test_train_knows_every_entity_and_no_fact_is_repeated(split: SplitGraph) -> None:
     assert set(split.train[:, [0, 2]].ravel().tolist()) == set(range(len(split.entities)))
@@ -103,7 +104,7 @@ def test_train_knows_every_entity_and_no_fact_is_repeated(split: SplitGraph) -> 
     assert len(np.unique(facts, axis=0)) == len(facts)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=draws(30))
 @given(st.integers(7, 300), st.integers(0, 2**32))
 def test_one_seed_gives_one_tree(people: int, seed: int) -> None:
     once, again = generate_family(people, seed), generate_family(people, seed)

@@ -16,10 +16,11 @@ from blockhole.evaluation.ranking import COMPLETION_METRICS, PATH_METRICS, Candi
 from blockhole.evaluation.truth import build_truth
 from blockhole.queries.exact import answers
 from tests.evaluation.worlds import World, make_world, worlds
+from tests.sweep import draws
 
 
 @given(world=worlds, candidates=st.sampled_from(["typed", "all"]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=draws(40), deadline=None)
 def test_counting_equals_its_definition(world: World, candidates: CandidateKind) -> None:
     truth, train = build_truth(world.split), world.split.graph("train")
     counts = Counter((int(r), int(o)) for _, r, o in world.split.train)

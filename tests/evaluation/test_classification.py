@@ -21,6 +21,7 @@ from blockhole.models.complex import ComplEx
 from blockhole.queries.paths import PathQueries
 from tests.evaluation import oracle
 from tests.evaluation.worlds import World, make_world, worlds
+from tests.sweep import draws
 
 
 def agree(ours: Accuracy, judgements: list[tuple[bool, bool]]) -> None:
@@ -33,7 +34,7 @@ def agree(ours: Accuracy, judgements: list[tuple[bool, bool]]) -> None:
 
 
 @given(world=worlds, reading=st.sampled_from(["all", "split"]))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=draws(80), deadline=None)
 def test_path_classification_equals_the_definitions(world: World, reading: str) -> None:
     parts = [world.split.train, world.split.test] + ([world.split.valid] if reading == "all" else [])
     facts, queries = world.facts(*parts), world.plain_queries()
@@ -51,7 +52,7 @@ def test_path_classification_equals_the_definitions(world: World, reading: str) 
 
 
 @given(world=worlds, pair=st.tuples(st.integers(0, 5), st.integers(0, 5)))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=draws(80), deadline=None)
 def test_order_analysis_equals_the_definitions(world: World, pair: tuple[int, int]) -> None:
     first, second = (relation % (2 * world.R) for relation in pair)
     facts = world.facts(world.split.train, world.split.valid, world.split.test)

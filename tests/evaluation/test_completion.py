@@ -15,12 +15,13 @@ from blockhole.evaluation.truth import build_truth
 from blockhole.models.simple import SimplE
 from tests.evaluation import oracle
 from tests.evaluation.worlds import World, make_world, worlds
+from tests.sweep import draws
 
 METRICS = ("mr", "mrr", "hits_at_1", "hits_at_3", "hits_at_10")
 
 
 @given(world=worlds, ties=st.sampled_from(["half", "paper", "pessimistic"]))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=draws(80), deadline=None)
 @pytest.mark.slow
 def test_completion_equals_the_definitions(world: World, ties: TieRule) -> None:
     report = evaluate_completion(world.model, world.split.test, build_truth(world.split), ties=ties).to_dict()

@@ -19,7 +19,7 @@ from blockhole.queries.paths import PathQueries
 from tests.evaluation import oracle
 from tests.evaluation.integer_model import IntegerModel, constant_model
 from tests.evaluation.worlds import World, make_world, worlds
-from tests.sweep import WHOLE
+from tests.sweep import WHOLE, draws
 
 TIES: tuple[TieRule, ...] = ("half", "paper", "pessimistic")
 
@@ -181,7 +181,7 @@ def test_a_perfect_scorer_gets_100_and_the_reversed_one_its_mirror_image() -> No
 
 
 @given(world=worlds)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=draws(30), deadline=None)
 def test_the_reversed_scorer_is_the_mirror_image(world: World) -> None:
     truth = build_truth(world.split)
     ranks = rank(world.model, world.queries, truth)

@@ -14,6 +14,7 @@ from blockhole.evaluation.triples import FOLDS, Evidence, best_threshold, evalua
 from blockhole.graph.knowledge_graph import SplitGraph
 from tests.evaluation import oracle
 from tests.evaluation.worlds import World, make_world, worlds
+from tests.sweep import draws
 
 
 @given(st.lists(st.tuples(st.integers(-3, 3).map(float), st.booleans()), min_size=1, max_size=12))
@@ -37,7 +38,7 @@ def test_the_threshold_lies_in_the_widest_gap() -> None:
 
 
 @given(world=worlds)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=draws(60), deadline=None)
 def test_triple_classification_equals_the_definitions(world: World) -> None:
     split = world.split
     report = evaluate_triples(world.model, split)
@@ -68,7 +69,7 @@ def test_triple_classification_equals_the_definitions(world: World) -> None:
 
 
 @given(world=worlds)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=draws(30), deadline=None)
 def test_shares_equal_their_definitions(world: World) -> None:
     split, R = world.split, world.R
     lines = np.concatenate([split.test, split.test_negatives])
@@ -91,7 +92,7 @@ def test_shares_equal_their_definitions(world: World) -> None:
 
 
 @given(world=worlds)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=draws(30), deadline=None)
 def test_each_relation_takes_the_evidence_that_is_right_most_often_on_dev(world: World) -> None:
     split, kinds = world.split, get_args(Evidence)
     lines = np.concatenate([split.valid, split.valid_negatives])

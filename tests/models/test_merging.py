@@ -19,6 +19,7 @@ from blockhole.models.distmult import DistMult
 from blockhole.models.merging import merge_models, merged_settings
 from blockhole.models.rescal import RESCAL
 from blockhole.models.transe import TransE
+from tests.sweep import draws
 
 E, R = 7, 3
 
@@ -46,7 +47,7 @@ def scores(model: Model, lengths: list[int], seed: int) -> Tensor:
         return model.embed_query(source, path, torch.tensor(lengths)) @ model.candidates().T
 
 
-@settings(max_examples=60)
+@settings(max_examples=draws(60))
 @given(
     kind=st.sampled_from(["blockhole", "complex", "distmult", "rescal"]),
     blocks=st.integers(1, 5),
@@ -76,7 +77,7 @@ def test_the_score_is_the_sum_of_the_scores(
     assert merged.geometry.dimension == sum(sizes) * (blocks if kind == "blockhole" else 1)
 
 
-@settings(max_examples=40)
+@settings(max_examples=draws(40))
 @given(
     blocks=st.lists(st.sampled_from([1, 2, 4]), min_size=2, max_size=3),
     lengths=st.lists(st.integers(1, 5), min_size=1, max_size=4),

@@ -16,6 +16,7 @@ from blockhole.queries.path_sets import PATH_PARTS, build_paths
 from blockhole.queries.paths import PathQueries, path_codes, query_codes
 from tests.queries.graphs import graphs, make_graph
 from tests.queries.sparql import SparqlOracle
+from tests.sweep import draws
 
 Query = tuple[int, tuple[int, ...], int]
 
@@ -39,7 +40,7 @@ def splits(draw: st.DrawFn) -> SplitGraph:
 
 
 @given(splits(), st.integers(0, 2**32), st.integers(0, 5), st.integers(0, 5))
-@settings(max_examples=60)
+@settings(max_examples=draws(60))
 def test_the_parts_are_what_the_procedure_says(
     split: SplitGraph, seed: int, train_factor: int, eval_factor: int
 ) -> None:

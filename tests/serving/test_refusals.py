@@ -21,6 +21,7 @@ from blockhole.serving.observing import Metrics, logger
 from blockhole.serving.served_runs import ServedRun, ServedRuns
 from blockhole.serving.service import Service
 from blockhole.serving.settings import ServerSettings
+from tests.sweep import draws
 
 QUERY = '"number 3"/next/double'
 
@@ -346,7 +347,7 @@ json_values = st.recursive(
 fields = st.sampled_from(["query", "entity", "source", "target", "top", "max_length", "candidates", "only", "run"])
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=draws(150), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     route=st.sampled_from(["ask", "check", "explain", "paths"]),
     body=st.dictionaries(fields, json_values | st.sampled_from([QUERY, "number 3"]), max_size=5) | json_values,

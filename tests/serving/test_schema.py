@@ -15,6 +15,7 @@ from schemathesis.checks import (
 )
 
 from tests.serving.processes import ServerProcess
+from tests.sweep import draws
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 OPERATIONS = [
@@ -70,7 +71,7 @@ def test_no_request_breaks_the_server(
 ) -> None:
     operation = schema[path][method]
 
-    @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=draws(20), deadline=None, suppress_health_check=list(HealthCheck))
     @given(case=operation.as_strategy(generation_mode=mode))
     def ask(case: schemathesis.Case[Any]) -> None:
         case.call_and_validate(checks=CHECKS, timeout=60)
