@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from blockhole.graph.knowledge_graph import SplitGraph, build_adjacency
 from blockhole.runs.checkpoint import load_checkpoint
 from blockhole.runs.tracking import read_metrics
+from tests.sweep import WHOLE
 from tests.training.worlds import SMALL, random_split
 
 SETTINGS = SMALL | {
@@ -28,6 +29,7 @@ PATIENT = SETTINGS | {"training.checkpoint_seconds": 60}
 AVERAGED = PATIENT | {"training.average_epochs": 3}
 PACKED = {key: value for key, value in SETTINGS.items() if not key.startswith("early_stop.")} | {
     "training.epochs": 2,
+    "training.batch_size": 32 if WHOLE else 256,  # walks are twenty times as many as facts
     "training.on": "paths",
     "training.walks": "fresh",
 }
