@@ -77,7 +77,7 @@ def test_a_gpu_holds_what_is_trained_and_the_rows_of_a_batch(loss: str, rows: in
 
 @pytest.mark.slow
 def test_a_run_keeps_to_it(tmp_path: Path) -> None:
-    entities, facts = 300_000, 200_000
+    entities, facts = 300_000, 200_000 if WHOLE else 50_000
     triples = np.random.default_rng(0).integers([entities, 20, entities], size=(facts, 3)).astype(np.int32)
     names = Vocabulary(map(str, range(entities))), Vocabulary(map(str, range(20)), "relation")
     write_graph(KnowledgeGraph(*names, triples), tmp_path / "facts.parquet")
