@@ -215,19 +215,19 @@ def test_the_map_is_made_once_and_kept_beside_the_run(own_run: Path, tmp_path: P
         assert _when_made(client, "map") == made
     (own_run / "map.json").write_text("{}", encoding="utf-8")  # damaged: it is made again
     with serving(tmp_path / "log", own_run, "--port", 0) as server, server.client() as client:
-        assert _when_made(client, "map")["entities"] == made["entities"]
-
-
-def test_what_is_drawn_of_old_weights_is_not_kept_for_new_ones(own_run: Path, tmp_path: Path) -> None:
-    with serving(tmp_path / "log", own_run, "--port", 0) as server, server.client() as client:
         before = weights_id(own_run)
         save_checkpoint(own_run, load_checkpoint(own_run), best_changed=True)  # trained on, not loaded again
-        assert _when_made(client, "map")["state"] == "ready"
+        assert _when_made(client, "map")["entities"] == made["entities"]
+    # What is drawn of old weights is not kept for new ones.
     assert read_json(own_run / "map.json")["weights"] == before != weights_id(own_run)
 
 
-def test_nothing_tells_where_a_run_lies(own_run: Path, tmp_path: Path) -> None:
-    with serving(tmp_path / "log", own_run, "--port", 0) as server, server.client() as client:
+def test_what_cannot_be_made_is_said_without_telling_where_a_run_lies(own_run: Path, tmp_path: Path) -> None:
+    without_matrices = write_random_run(tmp_path / "turned", "transe", E=30, R=3, facts=60)
+    with serving(tmp_path / "log", own_run, without_matrices, "--port", 0) as server, server.client() as client:
+        made = _when_made(client, "rules?run=turned&name=r0")
+        assert made["state"] == "missing"
+        assert "those of transe are not" in made["message"]
         (own_run / "config.json").write_text("{", encoding="utf-8")
         said = [client.get("/api/v1/run"), client.post("/api/v1/runs/own/reload")]
         assert [each.status_code for each in said] == [422, 422]
@@ -257,14 +257,6 @@ def test_rules_are_counted_once_and_told_by_relation(family_run: Path, tmp_path:
     heads = [rule["head"]["name"] for rule in made["rules"]]
     assert 0 < heads.count("spouseOf") < len(heads)  # it is concluded by some, and used by others
     assert (own / "rules.json").is_file()
-
-
-def test_a_model_without_matrices_says_why_it_has_no_rules(tmp_path: Path) -> None:
-    run = write_random_run(tmp_path / "run", "transe", E=30, R=3, facts=60)
-    with serving(tmp_path / "log", run, "--port", 0) as server, server.client() as client:
-        made = _when_made(client, "rules?name=r0")
-    assert made["state"] == "missing"
-    assert "those of transe are not" in made["message"]
 
 
 def _when_made(client: httpx.Client, what: str) -> Any:
