@@ -13,6 +13,7 @@ from tests.packaging.wheel import Console, Installation
 from tests.sweep import WHOLE
 
 Blockhole = Callable[..., Outcome]
+EPOCHS = 60 if WHOLE else 20
 
 
 @pytest.fixture(scope="package")
@@ -47,7 +48,9 @@ def run(command: Blockhole) -> str:
     assert split.status == 0, split.err
     # Of eight ways to train the look chooses one with walks: tried alone, they give the same run.
     ways = () if WHOLE else ("--on", "paths")
-    trained = command("train", "--data", "facts", "--out", "mes runs/premier", "--epochs", 60, "--threads", 1, *ways)
+    trained = command(
+        "train", "--data", "facts", "--out", "mes runs/premier", "--epochs", EPOCHS, "--threads", 1, *ways
+    )
     assert trained.status == 0, trained.err
     assert trained.out.endswith("run: mes runs/premier\n")
     return "mes runs/premier"

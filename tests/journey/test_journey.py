@@ -14,7 +14,7 @@ import httpx
 import numpy as np
 import pytest
 
-from tests.journey.conftest import Blockhole
+from tests.journey.conftest import EPOCHS, Blockhole
 from tests.journey.towns import FILE, iri, write_table
 from tests.packaging.wheel import Installation, environment
 
@@ -231,7 +231,7 @@ def test_5_a_space_without_quotes(blockhole: Blockhole, run: str) -> None:
 
 def test_6_a_run_in_the_way(blockhole: Blockhole, run: str) -> None:
     assert _failure(blockhole, "train", "--data", "facts", "--out", run) == (
-        f"{run} already holds a run, at epoch 60; add --resume to continue it, or choose another folder."
+        f"{run} already holds a run, at epoch {EPOCHS}; add --resume to continue it, or choose another folder."
     )
 
 
