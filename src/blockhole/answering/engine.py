@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from blockhole.answering.answers import Answer, Answers, Spread, Status
 from blockhole.answering.calibration import ONE_PART, Calibrated, Calibration, Parts, load_calibration
-from blockhole.answering.hops import KIND, LANES, Columns, Hops, Ids, looked_together
+from blockhole.answering.hops import KIND, LANES, Columns, Hops, Ids
 from blockhole.answering.index import MANY, LoadedIndex, load_index
 from blockhole.answering.known import KnownFacts
 from blockhole.answering.search import UNLIMITED, Candidates, Deadline, Evidence, Search, Settled, Wanted, nth_largest
@@ -495,11 +495,8 @@ class Engine:
         relations = [each for each in most if not self.proposes(len(self.known.candidates(each)))]
         for which in range(2):
             for relation in relations:
-                sources = np.flatnonzero(hops.kinds(graph.inverse(relation))[which])
-                size = looked_together(len(self.known.candidates(relation)))
-                for first in range(0, len(sources), size):
-                    part = sources[first : first + size]
-                    hops.look(part[hops.limits(relation)[part] == 1], relation)
+                sources = np.flatnonzero(hops.kinds(graph.inverse(relation))[which] & (hops.limits(relation) == 1))
+                for _ in hops.looks(sources, relation):
                     yield
 
     def proposed(self, sources: Ids, relation: int, columns: Ids | None) -> Ids | None:

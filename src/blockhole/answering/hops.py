@@ -468,17 +468,21 @@ class Hops:
 
     def look(self, sources: Ids, relation: int) -> int:
         """Work out the `limits` of some entities, in a third of the time of their rows; how many numbers were seen."""
+        return sum(self.looks(sources, relation))
+
+    def looks(self, sources: Ids, relation: int) -> Iterator[int]:
+        """The same, a few milliseconds at a time."""
         columns, every = self.typed_columns(relation), np.sort(sources)
         assert columns.entities is not None
         any_column = replace(columns, kind=np.zeros(1, dtype=np.float32), full=None)
-        size = looked_together(len(columns))
+        size = max(LANES, _LOOKED // max(len(columns), 1))
         for first in range(0, len(every), size):
             part = every[first : first + size]
             fact, target = self._known.edges_from(part, relation)
             facts = part.searchsorted(fact), columns.entities.searchsorted(target)
             most = self._largest_share(part, columns, facts)[:, None]
             self.limits(relation)[part] = self._probabilities(most, part, any_column)[:, 0]
-        return len(every) * len(columns)
+            yield len(part) * len(columns)
 
     def at_most(self, sources: Ids, columns: Columns) -> tuple[Table, float]:
         """What p of each hop cannot pass, and the share of it that p surely reaches: [S, C]; columns are of T(r)."""
@@ -707,11 +711,6 @@ class Hops:
             for first in range(0, len(targets), _WALKED)
         ]
         return _upright(forward), np.concatenate(asked).T
-
-
-def looked_together(columns: int) -> int:
-    """How many sources are looked from together, where hops from them can lead to so many entities."""
-    return max(LANES, _LOOKED // max(columns, 1))
 
 
 def _upright(vectors: Floats) -> Table:
