@@ -23,6 +23,7 @@ import resource
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
@@ -381,6 +382,8 @@ def made_before() -> Iterator[None]:
                 made.mkdir()
                 train_clockwork(made)
                 code = 0
+            except Exception:
+                traceback.print_exc()
             finally:
                 os._exit(code)
         if os.waitpid(child, 0)[1]:

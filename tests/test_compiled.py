@@ -60,8 +60,12 @@ def test_a_failure_in_a_thread_reaches_the_consumer(threads: int) -> None:
         list(over_rows(work, 10, 1))
 
 
-def test_compiled_functions_keep_their_meaning() -> None:
-    @njit(cache=False)
+@pytest.mark.parametrize(("cache", "disabled"), [(False, False), (False, True), (True, True)])
+def test_compiled_functions_keep_their_meaning(cache: bool, disabled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And those that NUMBA_DISABLE_JIT leaves to Python, for whoever looks for a fault in them."""
+    monkeypatch.setattr("numba.config.DISABLE_JIT", disabled)
+
+    @njit(cache=cache)
     def triangle(n: int) -> int:
         total = 0
         for i in prange(n):

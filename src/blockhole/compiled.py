@@ -84,7 +84,7 @@ def njit(
 
     def decorate(function: Callable[..., Any]) -> Any:
         loop = compile_loop(function)
-        if cache:
+        if cache and loop is not function:  # NUMBA_DISABLE_JIT leaves it as it is
             _compile_once(loop)
         return loop
 
