@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import itertools
 import re
 import shutil
@@ -18,7 +19,7 @@ from pyparsing import ParserElement
 
 from blockhole.answering.answers import Status
 from blockhole.answering.engine import Engine, Question, Verdict, ask, check, in_order, sparql
-from blockhole.answering.search import Candidates
+from blockhole.answering.search import UNLIMITED, Candidates
 from blockhole.data.dataset import load
 from blockhole.errors import (
     BlockholeWarning,
@@ -33,6 +34,7 @@ from blockhole.evaluation.ranking import rank
 from blockhole.evaluation.scorer import spell
 from blockhole.evaluation.truth import truth_of
 from blockhole.files.rdf import node_terms, relation_terms
+from blockhole.graph.vocabulary import Vocabulary
 from blockhole.queries.language import encode_chain, parse
 from blockhole.queries.paths import PathQueries
 from blockhole.queries.plans import Plan
@@ -48,10 +50,10 @@ def test_what_is_known_is_certain_unless_a_negation_may_refute_it() -> None:
     for source, other in itertools.permutations(range(6), 2):
         for answer in engine.ask(f"e{source}/r0", only="known", top=99):
             assert answer.probability == 1.0
-        query = f"e{source}/r0 & !e{other}/r1"
-        for answer in engine.ask(query, only="known", top=99, candidates="all"):
-            assert answer.probability == pytest.approx(engine.check(query, answer.entity).probability)
-            doubted += answer.probability is not None and 0 < answer.probability < 1
+        for query in (f"e{source}/r0 & !e{other}/r1", f"e{source}/r0/r2 & !e{other}/^r1/r0"):
+            for answer in engine.ask(query, only="known", top=99, candidates="all"):
+                assert answer.probability == pytest.approx(engine.check(query, answer.entity).probability)
+                doubted += answer.probability is not None and 0 < answer.probability < 1
     assert doubted
 
 
@@ -176,6 +178,36 @@ def test_a_run_without_calibration_says_how_to_make_it(own_clockwork: Path) -> N
         Engine.open(own_clockwork, calibrated=True)
 
 
+@pytest.mark.parametrize("damaged", ["calibration.json", "index.json"])
+def test_a_warning_points_at_the_line_that_opens_the_run(damaged: str, own_clockwork: Path) -> None:
+    (own_clockwork / damaged).write_text("{}")
+    with pytest.warns(BlockholeWarning) as warned:
+        Engine.open(own_clockwork)
+    assert [each.filename for each in warned] == [__file__]
+
+
+def test_every_door_has_the_same_defaults() -> None:
+    doors = [inspect.signature(door).parameters for door in (ask, Engine.ask, Engine.ask_many, Question)]
+    given = {(name, each.default) for door in doors for name, each in door.items() if each.default is not each.empty}
+    shared = {"top": 10, "candidates": "typed", "only": None, "offset": 0, "deadline": UNLIMITED, "device": "cpu"}
+    assert given == set(shared.items())
+
+
+def test_an_engine_shows_itself_in_a_notebook() -> None:
+    sizes = (
+        "<tr><th>entities</th><td>1,200</td></tr><tr><th>relations</th><td>3</td></tr><tr><th>facts</th><td>1</td></tr>"
+    )
+    for calibrated, said in (
+        (False, "none: answers have shares, no probabilities"),
+        (True, "fitted on 1 validation fact, Brier score 0.000"),
+    ):
+        engine, _ = make_engine(E=1200, facts=1, calibrated=calibrated)
+        assert repr(engine) == "Engine(1,200 entities, 1 fact)"
+        assert engine._repr_html_() == (
+            f"<table><caption>Engine</caption>{sizes}<tr><th>probabilities</th><td>{said}</td></tr></table>"
+        )
+
+
 def test_models_without_composed_vectors_answer_by_witnesses() -> None:
     engine, _ = make_engine("simple")
     assert len(engine.ask("e1/r0/r1", top=3, candidates="all", only="predicted")) == 3
@@ -259,6 +291,17 @@ def test_a_part_of_a_list_is_that_of_the_whole(values: list[float], offset: int,
     whole = sorted(zip(entities.tolist(), values, strict=True), key=lambda pair: (-pair[1], f"e{pair[0]}"))
     part = slice(offset, offset + top)
     assert in_order(entities, np.array(values), part, engine.graph.entities) == whole[part]
+
+
+def test_thousands_of_ties_go_by_name() -> None:
+    names = [f"ä{i * 7919 % 2000:04d}" if i % 3 else f"Z{i}" for i in range(2000)]
+    values = np.where(np.arange(2000) % 5 == 0, 0.25, 0.75)
+    values[17] = 0.9
+    expected = sorted(zip(range(2000), values.tolist(), strict=True), key=lambda pair: (-pair[1], names[pair[0]]))
+    for part in (slice(0, 10), slice(100, 120), slice(1590, 1620)):
+        assert in_order(np.arange(2000), values, part, Vocabulary(names)) == expected[part]
+    alike = in_order(np.arange(2000), np.ones(2000), slice(0, 3), Vocabulary(names))
+    assert [names[entity] for entity, _ in alike] == sorted(names)[:3]
 
 
 def test_a_damaged_calibration_is_said_and_answers_have_shares(clockwork: Path, tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_no_hop_passes_its_limit(name: str, count: int, calibrated: bool) -> Non
         assert (rows <= most).all()
         assert (rows >= surely * most).all()
         assert (hops.limits(relation) == 1).all()
-        hops.look(sources, relation)
+        assert hops.look(sources, relation) == count * len(columns)
         for source in sources.tolist():
             rows[source, columns.entities.searchsorted(engine.known.objects(source, relation))] = 0.0
         limits = hops.limits(relation)
@@ -59,6 +59,25 @@ def test_no_hop_passes_its_limit(name: str, count: int, calibrated: bool) -> Non
         curve = hops.curve
         steepest = 1.0 if curve is None else max(curve.low_slope, curve.slope, curve.top_slope)
         assert (rows.max(axis=1) >= surely * limits[:count] / 2**steepest).all()
+
+
+@pytest.mark.parametrize("scale", [0.01, 1000.0])
+@pytest.mark.parametrize("name", ["blockhole", "rescal"])
+def test_a_limit_has_room_for_the_rounding_of_the_longest_vectors(name: str, scale: float) -> None:
+    """Twice width · 2⁻²³ ‖s‖ ‖W‖ ‖o‖ α, and not width times that; ‖W‖ is the largest singular value of a hop."""
+    engine, _ = make_engine(name, E=20, facts=40, calibrated=False)
+    hops, width = Hops(engine.vectors, engine.candidates, engine.known, scale, None), engine.candidates.shape[1]
+    longest = np.linalg.norm(engine.candidates, axis=1).astype(np.float64)
+    for relation in range(6):
+        columns = hops.typed_columns(relation)
+        _, surely = hops.at_most(np.arange(20), columns)
+        room = -np.log(surely) / 2 - 1e-3  # beside what it leaves for logarithms
+        stretches = [
+            np.linalg.svd(engine.vectors.model.hop(np.eye(width), np.full(width, each)), compute_uv=False)[0]
+            for each in (relation, engine.graph.inverse(relation))
+        ]
+        least = 2.0**-22 * width * longest.max() * longest[columns.entities].max() * max(stretches) * scale
+        assert 0.99 * least < room + 1e-9 < width * least + 1e-7
 
 
 def test_a_count_that_nobody_passes_leaves_no_room() -> None:
@@ -126,9 +145,9 @@ def test_hops_to_oneself_are_rare_where_fewer_than_a_twentieth_are(loops: int, f
 
 @pytest.mark.parametrize("name", ["blockhole", "hole", "simple", "transe"])
 def test_how_much_is_computed_at_once_does_not_matter(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many parts as there can be, of which the last is a smaller one."""
+    """As many parts as there can be, of which the last is a smaller one; a row alone may be too much."""
     found: list[NDArray[np.floating]] = []
-    for sizes in ({}, {"_CACHED": 9, "_SMALL": 9, "_TOGETHER": -1, "_WALKED": 4, "_AT_ONCE": 61}):
+    for sizes in ({}, {"_CACHED": 9, "_SMALL": 9, "_TOGETHER": -1, "_WALKED": 4, "_AT_ONCE": 29, "_LOOKED": 40}):
         for constant, size in sizes.items():
             monkeypatch.setattr(f"blockhole.answering.hops.{constant}", size)
         engine, _ = make_engine(name, E=30, facts=90)
@@ -139,6 +158,9 @@ def test_how_much_is_computed_at_once_does_not_matter(name: str, monkeypatch: py
                 found += [hops.values(sources, columns), *(each.T for each in hops.products(sources, columns))]
             found.append(hops.normalisers.of(relation))
             found += [hops.normalisers.sums(np.arange(asked), relation, 12) for asked in (11, 30)]  # either side walks
+            if hops.has_limits:
+                hops.look(np.arange(1, 30), relation)
+                found.append(hops.limits(relation)[None])
         found.append(hops.composed(engine.vectors.query(3, [1]), 0.7)[None])
     half = len(found) // 2
     for one, other in zip(found[:half], found[half:], strict=True):

@@ -10,10 +10,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from blockhole.answering import search
-from blockhole.answering.engine import Engine, in_order
+from blockhole.answering.engine import Engine
 from blockhole.answering.hops import Columns, Hops
-from blockhole.answering.search import PLAUSIBLE, Candidates, Deadline, nth_largest
-from blockhole.errors import OutOfTime, QueryTooCostly
+from blockhole.answering.search import PLAUSIBLE, Best, Candidates, Deadline, nth_largest
+from blockhole.errors import Cancelled, OutOfTime, QueryTooCostly
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.queries.exact import plan_answers
@@ -205,17 +205,6 @@ def test_ties_go_by_name() -> None:
     assert places == list(range(places[0], places[0] + 3))
 
 
-def test_thousands_of_ties_go_by_name() -> None:
-    names = [f"ä{i * 7919 % 2000:04d}" if i % 3 else f"Z{i}" for i in range(2000)]
-    values = np.where(np.arange(2000) % 5 == 0, 0.25, 0.75)
-    values[17] = 0.9
-    expected = sorted(zip(range(2000), values.tolist(), strict=True), key=lambda pair: (-pair[1], names[pair[0]]))
-    for part in (slice(0, 10), slice(100, 120), slice(1590, 1620)):
-        assert in_order(np.arange(2000), values, part, Vocabulary(names)) == expected[part]
-    alike = in_order(np.arange(2000), np.ones(2000), slice(0, 3), Vocabulary(names))
-    assert [names[entity] for entity, _ in alike] == sorted(names)[:3]
-
-
 def _without_facts(engine: Engine) -> KnowledgeGraph:
     return KnowledgeGraph(engine.graph.entities, engine.graph.relations, engine.graph.triples[:0])
 
@@ -282,6 +271,88 @@ def test_a_search_keeps_to_its_deadline_and_to_its_memory(monkeypatch: pytest.Mo
     with pytest.raises(QueryTooCostly, match=r"^the query has too many plausible entities on the way to its answers"):
         engine.ask("e1/r0/r1/r2", candidates="all")
     assert engine.ask("e1/r0/r1/r2", only="known") is not None
+
+
+def test_a_deadline_goes_by_the_clock_and_counts_how_often_it_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(search, "monotonic", lambda: now)
+    deadline = Deadline(5)
+    for now in (100.0, 105.0):
+        deadline.check()
+        assert deadline.left == 105.0 - now
+    assert deadline.looks == 2
+    now = 105.1
+    with pytest.raises(OutOfTime):
+        deadline.check()
+    deadline.cancel()
+    with pytest.raises(Cancelled):
+        deadline.check()
+
+
+def test_what_is_looked_at_counts_an_eighth_of_what_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search that may hold so many numbers ends, and one that may hold one fewer does not."""
+    monkeypatch.setattr(search, "_FIRST", 1)
+    numbers = {"open": 0, "look": 0}
+
+    def ask() -> object:
+        numbers.update(open=0, look=0)
+        return make_engine(E=60, facts=100)[0].ask("e1/^r2/r0/r1", top=3)  # limits that are known are not looked for
+
+    for name, share in (("open", 1), ("look", 8)):
+        own = getattr(search._Follows, name)
+
+        def counted(*given: object, name: str = name, share: int = share, own: Callable[..., int] = own) -> int:
+            found = own(*given)
+            numbers[name] += found // share
+            return found
+
+        monkeypatch.setattr(search._Follows, name, counted)
+    answers = ask()
+    assert all(numbers.values())
+    total = sum(numbers.values())
+    monkeypatch.setattr(search, "_NUMBERS", total)
+    assert ask() == answers
+    monkeypatch.setattr(search, "_NUMBERS", total - 1)
+    with pytest.raises(QueryTooCostly):
+        ask()
+
+
+@pytest.mark.parametrize(
+    ("query", "reached"),
+    [
+        ("e1/r0 & e2", [2]),  # and one more, for a product of two vectors rounds otherwise
+        ("e1/r0 & (e2 | e3 | e4)", [3]),
+        ("(e1/r0 | e2/r1) & (e3 | e4 | e5)", [3, 3]),
+        ("e1/r0 | e2/r1", [60, 60]),
+        ("(e1/r0 & (e2 | e3))/r1", [60, 60]),
+    ],
+)
+def test_the_last_hops_lead_where_every_condition_holds(
+    query: str, reached: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, _ = make_engine(E=60, facts=60)
+    widths: list[int] = []
+    opened = search._Follows.open
+
+    def noted(follows: search._Follows, entities: np.ndarray) -> int:
+        widths.append(follows.width)
+        return opened(follows, entities)
+
+    monkeypatch.setattr(search._Follows, "open", noted)
+    engine.ask(query, top=60, candidates="all")
+    assert sorted(set(widths)) == sorted(set(reached))
+    assert len(widths) >= len(reached)
+
+
+@pytest.mark.parametrize("counts", [PLAUSIBLE, float(np.nextafter(PLAUSIBLE, 0))])
+def test_a_witness_of_just_the_least_probability_is_one(counts: float) -> None:
+    """By a fact from it, and by a row of its hops."""
+    engine = _engine()
+    best = Best(np.full(ENTITIES, counts), (np.array([1]), np.array([4])))
+    best.add(np.array([1]), engine.hops.columns(0, np.array([5, 6])), np.array([[0.5, 0.25]], dtype=np.float32))
+    expected = np.zeros(ENTITIES)
+    expected[[4, 5, 6]] = np.array([1.0, 0.5, 0.25]) * counts * (counts == PLAUSIBLE)
+    assert best.value == pytest.approx(expected)
 
 
 def test_an_anchor_may_be_excluded_and_a_name_may_be_an_answer() -> None:
