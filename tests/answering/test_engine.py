@@ -187,10 +187,15 @@ def test_a_warning_points_at_the_line_that_opens_the_run(damaged: str, own_clock
 
 
 def test_every_door_has_the_same_defaults() -> None:
-    doors = [inspect.signature(door).parameters for door in (ask, Engine.ask, Engine.ask_many, Question)]
-    given = {(name, each.default) for door in doors for name, each in door.items() if each.default is not each.empty}
-    shared = {"top": 10, "candidates": "typed", "only": None, "offset": 0, "deadline": UNLIMITED, "device": "cpu"}
-    assert given == set(shared.items())
+    asking = {"top": 10, "candidates": "typed", "only": None, "offset": 0, "deadline": UNLIMITED, "device": "cpu"}
+    opening = {"graph": None, "calibrated": False, "in_memory": False}
+    for doors, shared in (
+        ((ask, Engine.ask, Engine.ask_many, Question), asking),
+        ((Engine.open, Engine.opened), opening),
+    ):
+        taken = [each for door in doors for each in inspect.signature(door).parameters.values()]
+        given_ = {(each.name, each.default) for each in taken if each.default is not each.empty}
+        assert given_ == set(shared.items())
 
 
 def test_an_engine_shows_itself_in_a_notebook() -> None:

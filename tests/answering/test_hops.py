@@ -288,17 +288,18 @@ def test_normalisers_are_sums_over_all_entities_and_samples_come_near() -> None:
 
 
 def test_a_known_object_counts_once_whatever_its_place_in_the_sample(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of all entities but one that the relation never takes, which is the sample here, every score counts as it is."""
+    """Every score of the sample counts as it is, and so do those of known objects that were not drawn."""
     engine, model = make_engine(E=15, facts=60, calibrated=False)
     normalisers = Normalisers(engine.vectors, engine.candidates, engine.known, 1.0)
     scores = Oracle(engine, model, "all").scores
     for relation in range(6):
         objects = engine.known.candidates(relation).astype(np.int64)
-        left_out, *others = np.setdiff1d(np.arange(15), objects).tolist()
-        for chosen in ([*objects, *others], [*others, *reversed(objects.tolist())]):
-            drawn = np.array(chosen), np.zeros(14, dtype=np.float32)
+        _, *others = np.setdiff1d(np.arange(15), objects).tolist()
+        for chosen in ([*objects, *others], [*others, *reversed(objects.tolist())], [*objects[3:], *others], others):
+            drawn = np.array(chosen), np.zeros(len(chosen), dtype=np.float32)
             monkeypatch.setattr(normalisers, "sample", lambda *_, drawn=drawn: drawn)
-            expected = np.log(np.exp(np.delete(scores[relation], left_out, axis=1)).sum(axis=1))
+            counts = [np.union1d(chosen, engine.known.objects(source, relation)) for source in range(15)]
+            expected = [np.log(np.exp(scores[relation][source, own]).sum()) for source, own in enumerate(counts)]
             np.testing.assert_allclose(normalisers.sums(np.arange(15), relation, 14), expected, rtol=1e-5)
 
 

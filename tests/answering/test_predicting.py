@@ -15,7 +15,7 @@ import blockhole
 from blockhole.answering import predicting
 from blockhole.answering.calibration import Curve
 from blockhole.answering.engine import Engine
-from blockhole.answering.hops import Columns, Hops, Ids, Table
+from blockhole.answering.hops import SURE, Columns, Hops, Ids, Table
 from blockhole.answering.known import KnownFacts
 from blockhole.answering.predicting import predict
 from blockhole.answering.reasons import path_reasons
@@ -23,7 +23,7 @@ from blockhole.errors import BlockholeWarning, ConfigError, DataError, Malformed
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
 from tests.answering.oracle import Oracle
-from tests.answering.toys import make_engine
+from tests.answering.toys import calibration_by_hand, make_engine
 from tests.sweep import WHOLE
 
 
@@ -64,6 +64,15 @@ def test_the_best_of_all_pairs(name: str, candidates: Literal["typed", "all"], m
         assert [fact.probability for fact in listed] == pytest.approx(best, rel=1e-3)
         own = [oracle[fact.source, fact.relation, fact.target] for fact in listed]
         assert [fact.probability for fact in listed] == pytest.approx(own, rel=1e-3)
+
+
+def test_the_likeliest_pairs_come_first_however_sure_all_of_them_are() -> None:
+    hesitant, _ = make_engine(E=15, facts=30)
+    sure = Engine(hesitant.vectors, hesitant.graph, calibration_by_hand(intercept=60.0))
+    one, other = (predict(engine, top=40) for engine in (hesitant, sure))
+    assert {fact.probability for fact in other} == {SURE}
+    pairs = [[(fact.source, fact.relation, fact.target) for fact in each] for each in (one, other)]
+    assert pairs[0] == pairs[1]
 
 
 @pytest.mark.slow

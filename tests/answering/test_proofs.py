@@ -12,7 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blockhole.answering.engine import Engine
-from blockhole.answering.proofs import Exclusion, Explanation, Proof, ProofNode, explain, in_words, to_dot
+from blockhole.answering.proofs import (
+    Exclusion,
+    Explanation,
+    Proof,
+    ProofNode,
+    explain,
+    in_words,
+    rules_behind,
+    to_dot,
+)
+from blockhole.answering.rules import RuleReason
 from blockhole.answering.search import PLAUSIBLE, Deadline
 from blockhole.errors import ConfigError, OutOfTime, RunError, UnknownName
 from blockhole.queries.language import Anchor, Intersection, Negation, Node, Projection, Query, Union, parse
@@ -125,6 +135,18 @@ def test_a_known_answer_is_proved_by_facts_first() -> None:
     assert [best.tree.status, best.tree.parts[0].status] == ["known", "known"]
 
 
+@pytest.mark.parametrize("status", ["known", "predicted"])
+def test_a_proof_of_just_the_least_probability_is_given(status: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Facts where only what is certain counts, and a predicted hop where one that is any less probable does not."""
+    engine, _ = make_engine()
+    paths = (f"e{i}/r0/^r1" if status == "known" else f"e{i}/r0" for i in range(30))
+    query, answer = next((q, a[0]) for q in paths if (a := [each for each in engine.ask(q) if each.status == status]))
+    (proof, *_) = explain(engine, query, answer.entity).proofs
+    for least, given_ in ((proof.tree.probability, True), (np.nextafter(proof.tree.probability, 2), False)):
+        monkeypatch.setattr("blockhole.answering.proofs.PLAUSIBLE", least)
+        assert (proof in explain(engine, query, answer.entity).proofs) == given_
+
+
 def test_a_counterproof_says_why_an_answer_may_be_excluded() -> None:
     engine, _ = make_engine()
     answer = engine.ask("e1/r0 & !e2/r0", only="predicted", candidates="all")[0]
@@ -138,6 +160,14 @@ def test_a_counterproof_says_why_an_answer_may_be_excluded() -> None:
 def _hop(relation: str, probability: float) -> ProofNode:
     start = ProofNode("a", None, "known", 1.0, (), ())
     return ProofNode('"b"', relation, "known" if probability == 1 else "predicted", probability, (start,), ())
+
+
+def test_the_rules_behind_a_proof_come_in_the_order_of_its_hops() -> None:
+    first, last = (RuleReason(f"{each} ⇒ t", 0.5, 0.5, 2, ((each, each, each),)) for each in ("r", "s"))
+    way = _hop("u", 1.0)
+    for relation, rule in (("r", first), ("v", None), ("s", last)):
+        way = ProofNode("c", relation, "predicted", 0.5, (way,), (), rule)
+    assert list(rules_behind(way)) == [first, last]
 
 
 def test_a_proof_in_words_and_as_a_drawing() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -20,7 +21,7 @@ from blockhole.queries.exact import plan_answers
 from blockhole.queries.language import Anchor, Hop, Intersection, Node, Projection, Query, Union, parse
 from blockhole.queries.tree import negated
 from tests.answering.oracle import Oracle, raised
-from tests.answering.toys import make_engine
+from tests.answering.toys import calibration_by_hand, make_engine
 from tests.queries.trees import join, nodes, trees
 from tests.sweep import draws
 
@@ -64,6 +65,20 @@ def test_answers_are_those_of_plain_loops(
         for answer in listed:
             assert answer.score == pytest.approx(expected[int(answer.entity[1:])], rel=1e-3, abs=1e-6)
             assert answer.probability == (answer.score if calibrated else None)
+
+
+def test_conditions_are_taken_to_be_independent() -> None:
+    """Few trees that are drawn at random join what is plausible: here all do."""
+    hesitant, model = make_engine(E=ENTITIES, R=RELATIONS, facts=18)
+    engine = Engine(hesitant.vectors, hesitant.graph, calibration_by_hand(intercept=4.0))
+    oracle, both = Oracle(engine, model, "all"), 0
+    for first, second in itertools.permutations(range(6), 2):
+        p, q = (oracle.value(parse(f"e{source}/r{source % 3}").normal) for source in (first, second))
+        both += ((abs(p - 0.5) < 0.4) & (abs(q - 0.5) < 0.4)).sum()
+        for sign, expected in (("&", p * q), ("|", 1 - (1 - p) * (1 - q)), ("& !", p * (1 - q))):
+            found = _values(engine, f"e{first}/r{first % 3} {sign} e{second}/r{second % 3}")
+            assert [found.get(f"e{e}", 0.0) for e in range(ENTITIES)] == pytest.approx(expected, rel=1e-3, abs=1e-6)
+    assert both > 10
 
 
 @settings(max_examples=draws(30))
