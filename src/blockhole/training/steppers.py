@@ -152,18 +152,17 @@ class AutogradStepper:
         if touched is not None:
             entity = entity.detach().index_select(0, touched).requires_grad_()
         weight = None if self._target_weight is None else self._target_weight[batch.target]
-        given, contrast, ends = entity, None, torch.cat((source, target))
-        apart = self._ends_apart and negatives is ALL_ENTITIES
-        if apart:
-            contrast = AllRows(entity, target)
+        given, contrast, ends = entity, None, None
+        if self._ends_apart and negatives is ALL_ENTITIES:
+            contrast, ends = AllRows(entity, target), torch.cat((source, target))
             given = entity.detach().index_select(0, ends).requires_grad_()
             source, target = torch.arange(len(ends), device=ends.device).chunk(2)
         loss = self._objective.on_rows(
             given, source, batch.path, target, negatives, contrast=contrast, kept=kept, weight=weight
         )
-        wanted = {"entity": entity, **self._dense} | ({"ends": given} if apart else {})
+        wanted = {"entity": entity, **self._dense} | ({} if ends is None else {"ends": given})
         gradients = dict(zip(wanted, torch.autograd.grad(loss, list(wanted.values())), strict=True))
-        if apart:
+        if ends is not None:
             gradients["entity"].index_add_(0, ends, gradients.pop("ends"))
         self._optimizer.begin_step()
         for name, gradient in gradients.items():
