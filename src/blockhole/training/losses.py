@@ -306,11 +306,12 @@ def softmax_gradients(
     if not query.is_cuda or query.dtype != torch.float32:
         return chunked_softmax(query, candidates, target, weight, asked)
     if triton_installed() and asked is None:
-        from blockhole.training.kernels.triton_kernels import WIDEST, fused_softmax, wide_softmax
+        from blockhole.training.kernels.triton_kernels import WIDE, WIDEST, fused_softmax, wide_softmax
 
         if query.shape[1] <= WIDEST:
             return fused_softmax(query, candidates, target, weight)
-        return wide_softmax(query, candidates, target, weight, at_once=CUDA_CHUNK_LOGITS)
+        if WIDE:
+            return wide_softmax(query, candidates, target, weight, at_once=CUDA_CHUNK_LOGITS)
     with _tensor_cores():
         return chunked_softmax(query, candidates, target, weight, asked)
 

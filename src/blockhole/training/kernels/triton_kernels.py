@@ -167,6 +167,9 @@ def fused_softmax(
 # number near the end of float16's range. The entities are padded to whole tiles: a matrix whose rows begin anywhere
 # takes products of a fraction of the speed.
 
+WIDE = hasattr(torch.ops.aten.mm, "dtype")
+"""Whether this torch has products of float16 in float32, as torch 2.8 and later have."""
+
 _TILE = 64
 _LARGEST = 14
 """The largest number of an operand is below 2 to this power."""
