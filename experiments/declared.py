@@ -43,7 +43,11 @@ class Experiment(BaseModel):
     split: Split
     config: TrainConfig
     members: int = Field(default=1, ge=1, description="models trained alike from seeds of their own, then merged")
-    words: int = Field(default=0, ge=0, description="how often a word of an entity's name is trained on as a fact")
+    words: int = Field(
+        default=0,
+        ge=0,
+        description="how often a word of an entity's name is trained on as a fact; models beside do without",
+    )
     lean: float = Field(default=0.0, ge=0, description="how far rows then lean on their words; see word_rows.py")
     beside: Settings = Field(
         default_factory=dict,
@@ -56,6 +60,12 @@ class Experiment(BaseModel):
             raise ValueError("models are merged with those beside them, so that kind and inverses must be the same")
         if self.lean and not self.words:
             raise ValueError("rows can lean on the words of names only where words are trained on; set words too")
+        if self.table == "queries" and self.lean:
+            raise ValueError(
+                "rows cannot lean on words where queries are asked, since the words are gone; leave lean out"
+            )
+        if self.beside and self.words and self.table != "queries":
+            raise ValueError("models beside others do without words, so that only the table queries can have both")
         return self
 
     @property
@@ -123,10 +133,10 @@ _SEED = re.compile(r"(?P<column>.*)-seed(?P<seed>\d+)")
 class Declaration(BaseModel):
     """The columns of a table, the data sets they are trained on, and their settings.
 
-    A rule of `settings` holds `for`, a pattern of data/column, any settings, a `preset` that goes before them,
-    `members`, how many models are trained and merged, `words`, how often a word of an entity's name is trained on as
-    a fact, `lean`, how far rows then lean on them, and `beside`, the settings, over the column's own, of as many models
-    again that are merged with the others; a later rule overrides earlier ones.
+    A rule of `settings` holds `for`, a pattern of data/column or several, any settings, a `preset` that goes before
+    them, `members`, how many models are trained and merged, `words`, how often a word of an entity's name is trained on
+    as a fact, `lean`, how far rows then lean on them, and `beside`, the settings, over the column's own, of as many
+    models again that are merged with the others; a later rule overrides earlier ones.
     The settings start from a `preset` of `blockhole train`, where one is named.
     """
 
@@ -155,7 +165,12 @@ class Declaration(BaseModel):
         return chosen
 
     def _rules_of(self, data: str, column: str) -> list[dict[str, Any]]:
-        return [rule for rule in self.settings if fnmatchcase(f"{data}/{column}", rule["for"])]
+        return [rule for rule in self.settings if any(fnmatchcase(f"{data}/{column}", each) for each in patterns(rule))]
+
+
+def patterns(rule: Mapping[str, Any]) -> list[str]:
+    """What a rule of the settings is for."""
+    return [rule["for"]] if isinstance(rule["for"], str) else rule["for"]
 
 
 @cache

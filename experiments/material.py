@@ -67,7 +67,9 @@ class Material:
         return load(name)
 
     def _words(self, data: DataSet) -> Words:
-        return Words.of_names(data.split.entities) if self._encoded is None else read_words(self._encoded, data.name)
+        entities = data.split.entities
+        words = Words.of_names(entities) if self._encoded is None else read_words(self._encoded, data.name)
+        return words.telling(len(entities))
 
 
 def _with_paths(data: DataSet) -> DataSet:

@@ -21,7 +21,7 @@ from blockhole.answering import calibrating
 from blockhole.answering.engine import Engine
 from blockhole.answering.vectors import Vectors
 from blockhole.data.dataset import DataSet
-from blockhole.data.words import words_of
+from blockhole.data.words import count_words, words_of
 from blockhole.errors import EvaluationError, TrainingDiverged
 from blockhole.evaluation.classification import evaluate_classification, evaluate_order
 from blockhole.evaluation.completion import evaluate_completion
@@ -131,10 +131,16 @@ class Runner:
             or any(config.training.on_stored_paths for config in first.trainings)
             or any(each.table in PATH_TABLES for each in group)
         )
-        data = self.material.open(first.data, paths=paths, words=first.words)
+        taught = self.material.open(first.data, paths=paths, words=first.words)
+        # Queries are asked of the graph itself, in which words are no entities.
+        asks = first.words and first.table == "queries"
+        data = self.material.open(first.data, paths=paths) if asks else taught
         for experiment in group:
             _check_measurable(experiment.table, data, experiment.split)
-        runs = [self._train(first.name, config, data, device) for config in first.trainings]
+        own, beside = first.trainings[: first.members], first.trainings[first.members :]
+        words = 0 if data is taught else count_words(taught.split)
+        runs = [self._train(first.name, config, taught, device, words) for config in own]
+        runs += [self._train(first.name, config, data, device) for config in beside]
         model = runs[0].model
         if len(runs) > 1:
             # Their mean, not their sum: shares and probabilities need scores at the scale of one model.
@@ -148,14 +154,14 @@ class Runner:
             file = write_record(self.results, experiment.name, record)
             self.say(f"{experiment.name}: {seconds:.1f} s, {headline(figures)}, in {file}")
 
-    def _train(self, name: str, config: TrainConfig, data: DataSet, device: torch.device) -> Run:
-        """One of the models of an experiment."""
+    def _train(self, name: str, config: TrainConfig, data: DataSet, device: torch.device, words: int = 0) -> Run:
+        """One of the models of an experiment, without the last `words` of its entities."""
         here = {"device": str(device), "threads": self.threads}
-        config = config.model_copy(update={"training": config.training.model_copy(update=here)})
+        config = config.model_copy(update={"training": config.training.model_copy(update=here), "words": words})
         run = fit(data, config, progress=_Lines(name, self.say), known_corruptions=self.known_corruptions)
         if not run.complete:  # the training has taken Ctrl-C for a wish to end it, but all are meant
             raise KeyboardInterrupt
-        return run
+        return run.without_words()
 
     def _record(
         self,

@@ -579,9 +579,15 @@ GOALS: dict[tuple[str, ...], float] = {
     ("rules", "wn18rr", "blockhole", "together", "mrr"): 0.515,
     ("triples", "wn11", "best", "accuracy"): 89.0,
     ("triples", "fb13", "best", "accuracy"): 90.0,
-    ("queries", "nell", "merged", "betae", "mean_without_negation", "mrr"): 0.345,
-    ("queries", "nell", "merged", "betae", "mean_with_negation", "mrr"): 0.140,
-    ("queries", "nell", "merged", "query2box", "mean_without_negation", "hits_at_3"): 0.45,
-    ("queries", "fb15k-237-q2b", "merged", "query2box", "mean_without_negation", "hits_at_3"): 0.395,
+    **{
+        ("queries", "nell", column, *figure): goal
+        for column in ("merged", "best")
+        for figure, goal in (
+            (("betae", "mean_without_negation", "mrr"), 0.345),
+            (("betae", "mean_with_negation", "mrr"), 0.140),
+            (("query2box", "mean_without_negation", "hits_at_3"), 0.45),
+        )
+    },
+    ("queries", "fb15k-237-q2b", "best", "query2box", "mean_without_negation", "hits_at_3"): 0.395,
 }
 """What this project set out to reach, by where the figure stands in `results --json`."""

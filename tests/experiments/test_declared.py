@@ -8,7 +8,7 @@ import pytest
 
 from blockhole.errors import ConfigError
 from blockhole.models.catalogue import ModelSettings, build_model
-from experiments.declared import TABLES, TableName, find_experiments, read_declaration
+from experiments.declared import TABLES, TableName, find_experiments, patterns, read_declaration
 
 EDGES = ("completion", "queries", "rules")
 """Tables of models that are trained on edges."""
@@ -26,8 +26,8 @@ def test_every_declared_experiment_has_valid_settings(table: TableName) -> None:
 def test_every_rule_is_for_some_column(table: TableName) -> None:
     plan = read_declaration(table)
     names = [f"{data}/{column}" for data in plan.data for column in plan.columns]
-    for rule in plan.settings:
-        assert any(fnmatchcase(name, rule["for"]) for name in names), rule["for"]
+    for pattern in (each for rule in plan.settings for each in patterns(rule)):
+        assert any(fnmatchcase(name, pattern) for name in names), pattern
 
 
 def test_columns_are_the_models_they_are_named_after() -> None:
@@ -95,8 +95,9 @@ def test_overrides_of_what_is_declared_beside_the_settings() -> None:
 
 def test_the_merged_column_of_queries_is_that_of_edges_with_a_model_of_paths_beside() -> None:
     for data, weight in (("nell", 0.0), ("fb15k-237-q2b", 4.0)):
-        edges, merged, rival = find_experiments([f"queries/{data}"], seeds=[0])
-        assert merged.settings == edges.settings
+        edges, merged, best, rival = find_experiments([f"queries/{data}"], seeds=[0])
+        assert merged.settings == edges.settings == best.settings
+        assert (best.beside, best.words) == ((merged.beside, 1) if data == "nell" else ({}, 0))
         assert (edges.beside, rival.beside) == ({}, {})
         assert edges.config.model.dimension == rival.config.model.dimension == 1024
         alone = edges.trainings

@@ -10,12 +10,13 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from blockhole.data.dataset import load
-from blockhole.data.words import WORD, Words, words_of
+from blockhole.data.dataset import load, sample_queries, store
+from blockhole.data.words import WORD, Words, count_words, words_of
 from blockhole.errors import DataError
 from blockhole.fitting import fit
+from blockhole.models.merging import merge_models
 from blockhole.queries.path_sets import PATH_PARTS
-from blockhole.runs.config import TrainConfig
+from blockhole.runs.config import TrainConfig, overlay, validate
 from experiments import material
 from experiments.declared import Experiment
 from experiments.material import Material
@@ -67,6 +68,33 @@ def test_rows_lean_on_words_after_training(tmp_path: Path) -> None:
     assert record.figures == measure("completion", model, data, "dev", torch.device("cpu"))
     with pytest.raises(ValidationError, match="lean on the words of names only where words are trained on"):
         Experiment(table="completion", data="family", column="tried", split="dev", config=config, lean=0.7)
+
+
+def test_queries_are_asked_of_the_graph_without_words(tmp_path: Path) -> None:
+    family = load("family")
+    sets = [sample_queries(family, split="test", types=("1p", "2i"), count=4)]
+    store(family.split, tmp_path / "asked", origin={}, queries=sets)
+    settings, beside = SETTINGS | {"data": str(tmp_path / "asked")}, {"model": {"block_size": 2}}
+    tried = Experiment(
+        table="queries", data=str(tmp_path / "asked"), column="tried", split="test", words=2, beside=beside,
+        config=TrainConfig.model_validate(settings),
+    )  # fmt: skip
+    assert Runner(Material(), tmp_path, "cpu", Commit(None, None), lambda line: None, threads=1).run([tried]) == []
+    record = read_record(tmp_path / "queries" / "asked" / "tried-seed0.json")
+
+    plain, worded = (Material().open(tried.data, paths=False, words=words) for words in (0, 2))
+    here = {"threads": 1}
+    own = validate(overlay(settings, {"training": here, "words": count_words(worded.split)}))
+    other = validate(overlay(settings, beside | {"training": here | {"seed": 1}}))
+    models = [fit(worded, own).without_words().model, fit(plain, other).model]
+    merged = merge_models(models, [0.5, 0.5])
+    assert merged.num_entities == len(family.split.entities) < len(worded.split.entities)
+    assert (record.words, record.parameters) == (2, merged.parameter_count())
+    assert record.figures == measure("queries", merged, plain, "test", torch.device("cpu"))
+    with pytest.raises(ValidationError, match="models beside others do without words"):
+        Experiment.model_validate(tried.model_dump() | {"table": "completion"})
+    with pytest.raises(ValidationError, match="rows cannot lean on words where queries are asked"):
+        Experiment.model_validate(tried.model_dump() | {"lean": 0.5})
 
 
 def test_words_reach_a_machine_without_names(tmp_path: Path) -> None:
