@@ -79,7 +79,7 @@ def main() -> None:
     with suppress(TimeOver):
         loop.train(triples_factory=factory, num_epochs=1000, batch_size=512, use_tqdm=False, callbacks=clock)
     wall, processor = time.perf_counter(), time.process_time()
-    pack = predict_all(model, k=options.top + len(train) + len(valid), batch_size=64)
+    pack = predict_all(model, k=options.top + len(train) + len(valid), batch_size=1024)
     listed = pack.result[pack.scores.argsort(descending=True)].numpy()  # it keeps the best in no order
     wall, processor = time.perf_counter() - wall, time.process_time() - processor
     evaluator = RankBasedEvaluator(filtered=True)
