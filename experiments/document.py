@@ -107,8 +107,8 @@ that is trained on fresh walks; *complex-edges* is ComplEx of the same n = 1024 
 *merged* with the words of entity names, such as `concept_city_oslo`, as facts for the model of edges, which no
 published result on this data uses; on FB15k-237, whose names have no words and where walks add nothing on valid
 queries, it is *edges*. All settings were chosen on the valid queries of Query2box and on valid facts; a prototype like
-*edges* was measured on 1,000 test queries of each type before. Most published queries need a single missing fact (Gregucci et al. 2025), so MRR is also shown by the number of
-facts that the easiest proof of an answer lacks.
+*edges* was measured on 1,000 test queries of each type before. Most published queries need a single missing fact
+(Gregucci et al. 2025), so MRR is also shown by the number of facts that the easiest proof of an answer lacks.
 
 Figures of other systems are as printed, with ties left to the sort. Those of CQD-Beam on the sets of Query2box are
 computed from its published result files, and their mean is taken here.

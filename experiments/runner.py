@@ -147,9 +147,12 @@ class Runner:
             model = merge_models([run.model for run in runs], [1 / len(runs)] * len(runs))
         if first.lean:
             lean_on_words(model, words_of(data.split), first.lean)
+        measured: dict[tuple[TableName, Split], Figures] = {}  # columns that are one on some data are measured once
         for experiment in group:
-            figures = measure(experiment.table, model, data, experiment.split, device)
-            seconds = perf_counter() - start
+            key = experiment.table, experiment.split
+            if key not in measured:
+                measured[key] = measure(experiment.table, model, data, experiment.split, device)
+            figures, seconds = measured[key], perf_counter() - start
             record = self._record(experiment, model, [run.state for run in runs], figures, seconds, device)
             file = write_record(self.results, experiment.name, record)
             self.say(f"{experiment.name}: {seconds:.1f} s, {headline(figures)}, in {file}")
