@@ -71,6 +71,8 @@ class Oracle:
                     elif self.candidates == "all" or o in objects:
                         full = 1 / self._room(s, r) - 1 + 1 / self._room(o, self.graph.inverse(r)) - 1
                         table[s, o] = self._curve(self.share(s, r, o), self._kind(o, r), full)
+                        if self.calibration is not None:
+                            table[s, o] = min(table[s, o], self._rivals(s, r, o))
             self.hops[r] = table
         return self.hops[r]
 
@@ -85,6 +87,17 @@ class Oracle:
             logit = low_slope * tail + curve.slope * middle + curve.top_slope * top + curve.intercept + log(kind)
             x = 1 / (1 + exp(-logit) + full)
         return min(x, 0.9999)
+
+    def _rivals(self, s: int, r: int, o: int) -> float:
+        """What the other objects of (s, r) leave to one, where none is known and others have so many at most."""
+        if self._objects(s, r):
+            return 1.0
+        counts = {self._objects(e, r): e for e in range(self.E)}
+        limits = [count for count, e in sorted(counts.items()) if count and self._room(e, r) < 1]
+        if not limits:
+            return 1.0
+        share = self._softmax(s, r, o) * self._room(o, self.graph.inverse(r)) * (self._alone(r) if s == o else 1.0)
+        return limits[0] * (share + 0.1 / self.E)
 
     def _softmax(self, s: int, r: int, o: int) -> float:
         row = self.scale * self.scores[r][s]

@@ -51,6 +51,22 @@ def test_the_fact_itself_does_not_count(name: str, facts: int) -> None:
     assert compared > len(listed) / 2
 
 
+def test_a_child_whose_only_father_is_audited_has_one_at_most() -> None:
+    engine, _ = make_engine(E=60, facts=0)
+    triples = np.array([[child // 5, 0, 10 + child] for child in range(50)], dtype=np.int32)
+    graph = KnowledgeGraph(engine.graph.entities, engine.graph.relations, triples)
+    assert engine.calibrated is not None
+    calibration = engine.calibrated.calibration
+    curve = calibration.hop.model_copy(update={"intercept": calibration.hop.intercept + 30})  # sure of everything
+    sure = replace(engine.calibrated, calibration=calibration.model_copy(update={"hop": curve}))
+    engine = Engine(engine.vectors, graph, sure)
+    listed = audit(engine, top=50)
+    for fact in listed:
+        ids = graph.entities.id(fact.source), 0, graph.entities.id(fact.target)
+        assert fact.probability == pytest.approx(probability_without(engine, ids), rel=1e-3)
+    assert max(fact.probability or 0 for fact in listed) < 0.5  # sixty entities share in it
+
+
 def test_facts_that_stand_out_of_their_relation_come_first() -> None:
     engine, _ = make_engine(facts=90, calibrated=False)  # scores are x then
     listed = audit(engine, top=1000, relation="r0")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from blockhole.answering.device import DeviceSweep
 from blockhole.answering.engine import Engine
-from blockhole.answering.hops import Columns, Hops, Normalisers, log_room_of, log_self_of
+from blockhole.answering.hops import Columns, Hops, Normalisers, log_limit_of, log_room_of, log_self_of
 from blockhole.answering.predicting import predict
 from blockhole.errors import RunError
 from blockhole.graph.knowledge_graph import KnowledgeGraph
@@ -114,6 +114,11 @@ def test_no_second_father_is_likelier_than_one_more_is(sure: float) -> None:
         second = rows[np.ix_(fathers, children)] if relation == 0 else rows[children]
         assert second.max() < room * (1 + 1e-6)
         assert sure == 0 or np.median(second) > room / 2
+        # Of those without a known father each has one at most, and a tenth of an even share for each entity.
+        if relation == 3:
+            of_one = rows[fathers].sum(axis=1)
+            assert of_one.max() < 1.1 * (1 + 1e-6)
+            assert sure == 0 or of_one.min() > 0.9
         ids = np.column_stack([np.arange(60), np.full(60, relation)]).astype(np.int32)
         device = DeviceSweep(engine, "cpu").values(steps_of_type("1p"), ids).numpy()
         np.testing.assert_allclose(device[unknown], rows[unknown], rtol=1e-3)
@@ -133,6 +138,21 @@ def test_no_second_father_is_likelier_than_one_more_is(sure: float) -> None:
 def test_a_count_is_a_limit_where_fewer_than_a_twentieth_pass_it(more: int, as_many: int, room: float) -> None:
     """Two entities that have more are added: 2 of 40 and 3 of 60 are a twentieth, 2 of 41 and 3 of 61 are fewer."""
     assert log_room_of(np.array([more]), np.array([as_many]))[0] == pytest.approx(np.log(room))
+
+
+@pytest.mark.parametrize(
+    ("counts", "limit"),
+    [
+        ([], np.inf),
+        ([1] * 38, np.inf),
+        ([1] * 39, 1),
+        ([1] * 10 + [2] * 60, 2),
+        ([1] * 60 + [2], 1),
+        ([*range(1, 90)], np.inf),
+    ],
+)
+def test_a_limit_is_the_least_count_that_hardly_any_passes(counts: list[int], limit: float) -> None:
+    assert np.exp(log_limit_of(np.array(counts, dtype=np.int64))) == pytest.approx(limit)
 
 
 @pytest.mark.parametrize(

@@ -24,9 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockhole.answering.engine import Engine, open_engine
-from blockhole.answering.hops import Floats, Ids, Table, log_room_of, log_self_of
+from blockhole.answering.hops import Floats, Ids, Table, log_limit_of, log_room_of, log_self_of
 from blockhole.answering.predicting import (
     Progress,
+    log_most,
     log_odds_of,
     log_share,
     named_relations,
@@ -127,14 +128,15 @@ def _audited(engine: Engine, relation: int) -> _Audited:
     share = log_share(forward, backward, 0.1 / engine.graph.num_entities)
     log = share + kind
     deviation = (log - log.mean()) / np.sqrt(log.var() + 1)
-    odds = log_odds_of(hops.curve, share, kind, (here.room, there.room))
+    most = log_most((forward, backward), (here.spare, there.spare), 0.1 / engine.graph.num_entities)
+    odds = log_odds_of(hops.curve, share, kind, (here.room, there.room), most)
     same = np.full(len(source), relation, dtype=np.int64)
     return _Audited(odds, deviation, source, same, target, here.others, there.others, here.room < 0, there.room < 0)
 
 
 @final
 class _End:
-    """One end of every fact of a relation, that fact left out: how many others, log η, and log κ; shapes [N].
+    """One end of every fact of a relation, that fact left out: how many others, log η, L, and log κ; shapes [N].
 
     `relation` leaves the `entities`, so these are of its kind if another fact makes them so.
     """
@@ -143,8 +145,11 @@ class _End:
         count = np.bincount(entities, minlength=engine.graph.num_entities)
         self.others = count[entities] - 1
         self.room = _room_without(count[count > 0], self.others)
-        self.kind = np.zeros(len(entities))
+        self.kind, self.spare = np.zeros(len(entities)), np.full(len(entities), np.inf)
         alone = np.flatnonzero(self.others == 0)
+        if len(alone):
+            # Of those that have one, the entity itself is one less.
+            self.spare[alone] = np.exp(log_limit_of(np.sort(count[count > 0])[1:]))
         self.kind[alone] = _kind_without(engine, relation, entities[alone])
 
 

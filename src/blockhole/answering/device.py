@@ -189,11 +189,20 @@ class DeviceSweep:
         inverses = [self._engine.graph.inverse(each) for each in relations]
         ahead, room_ahead = self._hold("offset", relations, self._offset), self._hold("room", relations, hops.log_room)
         behind, room = self._hold("offset", inverses, self._offset), self._hold("room", inverses, hops.log_room)
-        kind, table = self._hold("kind", relations, hops.log_kind), self._table
+        spare, kind = self._hold("spare", relations, self._spare), self._hold("kind", relations, hops.log_kind)
+        table = self._table
         if entities is not None:
             behind, room, kind, table = behind[:, entities], room[:, entities], kind[:, entities], table[entities]
         inverse = torch.tensor(inverses, device=self.device)[which]
-        return _Columns(relation, inverse, which, relations, entities, table, ahead, room_ahead, behind, room, kind)
+        return _Columns(
+            relation, inverse, which, relations, entities, table,
+            ahead, room_ahead, spare, behind, room, kind,
+        )  # fmt: skip
+
+    def _spare(self, relation: int) -> NDArray[np.float32]:
+        """L of every s that has no known object of a relation which limits them, inf of every other: [E]."""
+        spare = self._engine.hops.spare(relation)
+        return np.full(self._size, np.inf, dtype=np.float32) if spare is None else spare
 
     def _offset(self, relation: int) -> NDArray[np.float32]:
         """log n of the known objects of every (s, r), less the normaliser: [E]."""
@@ -205,11 +214,23 @@ class DeviceSweep:
         """p of the hop from each source to each column, 0 to those that are no candidates: [S, C]."""
         kind = columns.of(columns.kind)
         full = torch.expm1(-columns.room_ahead[columns.which, sources])[:, None], torch.expm1(-columns.of(columns.room))
-        rows = _probability(self._shares(sources, columns), kind, self._engine.hops.curve, full).clamp_max_(SURE)
+        curve, (forward, backward) = self._engine.hops.curve, self._halves(sources, columns)
+        most = (forward + 0.1 / self._size).mul_(columns.spare[columns.which, sources][:, None])
+        rows = _probability(self._joined(forward, backward), kind, curve, full).clamp_max_(SURE)
+        if curve is not None:
+            rows = torch.minimum(rows, most, out=rows)
         return rows if self._candidates == "all" else rows.masked_fill_(kind < 0, 0.0)
 
     def _shares(self, sources: Tensor, columns: _Columns) -> Tensor:
         """x of the hop from each source to each column: [S, C]; the formula of `hops`."""
+        return self._joined(*self._halves(sources, columns))
+
+    def _joined(self, forward: Tensor, backward: Tensor) -> Tensor:
+        """x by its halves, the first of which is written over: [S, C], [S, C] → [S, C]."""
+        return forward.add_(backward).mul_(0.5).add_(0.1 / self._size)
+
+    def _halves(self, sources: Tensor, columns: _Columns) -> tuple[Tensor, Tensor]:
+        """n_f f and n_b b, times η_s η_o σ: [S, C], [S, C]."""
         ahead, room = (each[columns.which, sources] for each in (columns.ahead, columns.room_ahead))
         forward, backward = self._scores(sources, columns)
         alone = torch.tensor([self._engine.hops.log_self(each) for each in columns.relations], device=self.device)
@@ -219,9 +240,8 @@ class DeviceSweep:
             row, column = (sources[:, None] == columns.entities).nonzero(as_tuple=True)
         for score in (forward, backward):
             score[row, column] += alone[columns.which[row]]
-        share = _exp(forward.add_((ahead + room)[:, None]).add_(columns.of(columns.room)))
-        share += _exp(backward.add_(columns.of(columns.behind + columns.room)).add_(room[:, None]))
-        return share.mul_(0.5).add_(0.1 / self._size)
+        forward = _exp(forward.add_((ahead + room)[:, None]).add_(columns.of(columns.room)))
+        return forward, _exp(backward.add_(columns.of(columns.behind + columns.room)).add_(room[:, None]))
 
     def _scores(self, sources: Tensor, columns: _Columns) -> tuple[Tensor, Tensor]:
         """α φ(s, r, o) and α φ(o, r⁻¹, s): [S, C], [S, C]."""
@@ -324,8 +344,8 @@ class DeviceSweep:
 class _Columns(NamedTuple):
     """What S rows of hops along U relations have in common, as `hops.Columns` has it of one.
 
-    Shapes: relation, inverse, which of the U [S]; table [C, width]; ahead, room_ahead [U, E]; behind, room and kind
-    [U, C].
+    Shapes: relation, inverse, which of the U [S]; table [C, width]; ahead, room_ahead, spare [U, E]; behind, room and
+    kind [U, C].
     """
 
     relation: Tensor
@@ -336,6 +356,7 @@ class _Columns(NamedTuple):
     table: Tensor
     ahead: Tensor
     room_ahead: Tensor
+    spare: Tensor
     behind: Tensor
     room: Tensor
     kind: Tensor

@@ -10,9 +10,10 @@ itself. Then
 
 and the curve of `calibration` makes a probability p(s, r, o) of x and of κ_o, which says whether o is of a kind that r
 takes; the odds against there being one more, 1/η - 1 of s and of o, are added to those against o, so that p is below
-both η; a fact has p = 1. Read backwards, (o, r⁻¹, s) has the same x and another κ: what a question names is taken to be
-of the right kind. A witness, which it does not name, counts ω, the square root of its κ as a subject of r.
-`calibrating` fits α, κ and the curve.
+both η. Where no object of (s, r) is known and others have L at most, rivals exclude each other, and p is at most L (f
+η_o σ + 1 / 10 E). A fact has p = 1. Read backwards, (o, r⁻¹, s) has the same x, but another κ and another L: what a
+question names is taken to be of the right kind, and to have what is asked for. A witness, which it does not name,
+counts ω, the square root of its κ as a subject of r. `calibrating` fits α, κ and the curve.
 """
 
 from __future__ import annotations
@@ -205,6 +206,18 @@ def log_room_of(more: Ids, as_many: Ids) -> Floats:
     return room
 
 
+def log_limit_of(counts: Ids) -> float:
+    """log L, the number of objects that hardly any entity passes, by the counts of those that have some; inf if none.
+
+    It is the least count whose η is below 1.
+    """
+    ascending = np.sort(counts)
+    count, first, having = np.unique(ascending, return_index=True, return_counts=True)
+    as_many = len(ascending) - first
+    limits = count[log_room_of(as_many - having, as_many) < 0]
+    return float(np.log(limits[0])) if len(limits) else np.inf
+
+
 def log_self_of(loops: Ids, facts: Ids) -> Floats:
     """log σ where of so many `facts` so many lead from an entity to itself: [N], [N] → [N].
 
@@ -312,6 +325,7 @@ class Hops:
         self._counts: dict[int, Table] = {}
         self._selves: dict[int, float] = {}
         self._room: dict[int, Table] = {}
+        self._spare: dict[int, Table | None] = {}
         self._typed: dict[int, Columns] = {}
         self._rows = _KeptRows()
         self._limits: dict[int, Table] = {}
@@ -344,6 +358,18 @@ class Hops:
                 room[edges.group_source[groups]] = log_room_of(more, as_many)
             self._room[relation] = room
         return self._room[relation]
+
+    def spare(self, relation: int) -> Table | None:
+        """L of every s that has no known object of r, inf of every other; [E], or None where nothing limits them."""
+        if relation not in self._spare:
+            edges = self._known.edges
+            groups = slice(edges.relation_start[relation], edges.relation_start[relation + 1])
+            limit, spare = log_limit_of(np.diff(edges.edge_start)[groups]), None
+            if np.isfinite(limit):
+                spare = np.full(self._vectors.num_entities, np.exp(limit), dtype=np.float32)
+                spare[edges.group_source[groups]] = np.inf
+            self._spare[relation] = spare
+        return self._spare[relation]
 
     def log_self(self, relation: int) -> float:
         """log σ of a hop from an entity to itself: nobody is his own brother, as facts have it, however alike both ends
@@ -428,12 +454,15 @@ class Hops:
             self._typed[relation] = columns
         return columns
 
+    @np.errstate(over="ignore", invalid="ignore")
     def values(self, sources: Ids, columns: Columns) -> Table:
         """p of the hop from each source to each column, facts as if they were none: [S, C].
 
         Without a curve it is x κ. Each number is the same bit for bit whatever sources come with it.
         """
-        return self._probabilities(self.shares(sources, columns), sources, columns)
+        forward, backward = self._halves(*self._scores(sources, columns), sources, columns)
+        most = None if self.curve is None else self._at_most(forward, sources, columns.relation)
+        return self._probabilities(self._joined(forward, backward), sources, columns, most)
 
     def kept_values(self, sources: Ids, columns: Columns) -> Table:
         """The same for a search, by rows of earlier ones where these are kept; not to be written to."""
@@ -441,15 +470,27 @@ class Hops:
             return self.values(sources, columns)
         return self._rows.of(columns.relation, sources, lambda missing: self.values(missing, columns))
 
-    def _probabilities(self, share: Table, sources: Ids, columns: Columns) -> Table:
-        """p by x, which is written over: [S, C] → [S, C]."""
+    def _probabilities(self, share: Table, sources: Ids, columns: Columns, most: Table | None = None) -> Table:
+        """p by x, which is written over, and by what rivals leave: [S, C] → [S, C]."""
         if self.curve is not None:
             room = self.log_room(columns.relation)[sources]
             full = np.expm1(-room)[:, None] if room.any() else None
             share = self.curve.probability(share, columns.kind, full, columns.full)
         else:
             share *= np.exp(columns.kind)
+        if most is not None:
+            np.minimum(share, most, out=share)
         return np.minimum(share, np.float32(SURE), out=share)
+
+    def _at_most(self, forward: Table, sources: Ids, relation: int) -> Table | None:
+        """What p cannot pass beside rivals that exclude each other, by f η_o σ: [S, C]; None where nothing does."""
+        spare = self.spare(relation)
+        rows = None if spare is None else np.flatnonzero(np.isfinite(spare[sources]))
+        if spare is None or rows is None or not len(rows):
+            return None
+        most = np.full_like(forward, np.inf)
+        most[rows] = (forward[rows] + np.float32(0.1 / self._vectors.num_entities)) * spare[sources[rows]][:, None]
+        return most
 
     @property
     def has_limits(self) -> bool:
@@ -486,24 +527,26 @@ class Hops:
 
     def at_most(self, sources: Ids, columns: Columns) -> tuple[Table, float]:
         """What p of each hop cannot pass, and the share of it that p surely reaches: [S, C]; columns are of T(r)."""
-        most = self._probabilities(self._largest_shares(sources, columns), sources, columns)
+        share, rivals = self._largest_shares(sources, columns)
+        most = self._probabilities(share, sources, columns, rivals)
         curve = self.curve
-        steepest = 1.0 if curve is None else max(curve.low_slope, curve.slope, curve.top_slope)
+        steepest = 1.0 if curve is None else max(curve.low_slope, curve.slope, curve.top_slope, 1.0)
         # p grows no faster than x to the power of the steepest slope.
         return most, float(np.exp(-2.0 * steepest * self._slack(sources, columns).max(initial=0.0)))
 
     @np.errstate(over="ignore", invalid="ignore")
-    def _largest_shares(self, sources: Ids, columns: Columns) -> Table:
-        """What x of the hop from each source to each column cannot pass: [S, C].
+    def _largest_shares(self, sources: Ids, columns: Columns) -> tuple[Table, Table | None]:
+        """What x of the hop from each source to each column, and p beside rivals, cannot pass: [S, C].
 
-        It is `_shares_of` in as few passes as there can be, for its last bits do not matter.
+        It is `_halves` in as few passes as there can be, for its last bits do not matter.
         """
         (forward, ahead), (backward, here) = self._rough_halves(sources, columns)
         forward += ahead[:, None]
         backward += here[:, None]
         np.exp(forward, out=forward)
+        most = None if self.curve is None else self._at_most(2 * forward, sources, columns.relation)
         forward += np.exp(backward, out=backward)
-        return self._rough(forward)
+        return self._rough(forward), most
 
     @np.errstate(over="ignore", invalid="ignore")
     def _largest_share(self, sources: Ids, columns: Columns, facts: tuple[Ids, Ids]) -> Table:
@@ -580,10 +623,11 @@ class Hops:
 
         A tenth of an even share is added: no model is so sure that something is wrong as its exponents make it seem.
         """
-        return self._shares_of(*self._scores(sources, columns), sources, columns)
+        return self._joined(*self._halves(*self._scores(sources, columns), sources, columns))
 
-    def _shares_of(self, forward: Table, backward: Table, sources: Ids, columns: Columns) -> Table:
-        """x by both scores, which are written over: [S, C], [S, C] → [S, C]."""
+    @np.errstate(over="ignore", invalid="ignore")
+    def _halves(self, forward: Table, backward: Table, sources: Ids, columns: Columns) -> tuple[Table, Table]:
+        """n_f f and n_b b, times η_s η_o σ, by both scores, which are written over: [S, C], [S, C]."""
         relation = columns.relation
         ahead = self.known_counts(relation)[sources] - self.normalisers.of(relation)[sources]
         room = self.log_room(relation)[sources]
@@ -598,6 +642,10 @@ class Hops:
         backward += room[:, None]
         for score in (forward, backward):
             np.exp(np.minimum(score, HIGHEST, out=score), out=score)
+        return forward, backward
+
+    def _joined(self, forward: Table, backward: Table) -> Table:
+        """x by its halves, the first of which is written over: [S, C], [S, C] → [S, C]."""
         forward += backward
         if np.isnan(forward.min(initial=0.0)):
             raise diverged("the model's scores for this query")

@@ -200,11 +200,16 @@ def named_relations(engine: Engine, relation: str | None) -> list[int]:
 
 
 def log_odds_of(
-    curve: Curve | None, log_share: Floats, kind: Table | Floats, rooms: Sequence[Table | Floats] = ()
+    curve: Curve | None,
+    log_share: Floats,
+    kind: Table | Floats,
+    rooms: Sequence[Table | Floats] = (),
+    most: Floats | None = None,
 ) -> Floats:
     """The log-odds of a hop by log x and log κ, but for the intercept, as `Curve.probability` has them: [N], [N] → [N].
 
-    `rooms` are log η of both ends, without which it is the most that they may be. Without a curve it is log x κ.
+    `rooms` are log η of both ends, and `most` is the logarithm of what rivals that exclude each other leave to p;
+    without them it is the most that they may be. Without a curve it is log x κ.
     """
     if curve is None:
         return log_share + kind
@@ -217,6 +222,17 @@ def log_odds_of(
         with np.errstate(divide="ignore"):
             against = np.log(np.expm1(-np.asarray(room, dtype=np.float64)))  # -inf where there is room
         found = -np.logaddexp(-found - curve.intercept, against) - curve.intercept
+    if most is not None:
+        part = np.minimum(most, -1e-9)  # log p of what is nearly sure; SURE is below it
+        found = np.minimum(found, np.where(most < 0, part - np.log(-np.expm1(part)), np.inf) - curve.intercept)
+    return found
+
+
+def log_most(halves: tuple[Floats, Floats], spare: tuple[Table | Floats, Table | Floats], even: float) -> Floats:
+    """The logarithm of what rivals leave to p, by log f η_o σ and log b η_s σ, and L of both ends: [N] each → [N]."""
+    with np.errstate(invalid="ignore"):
+        left = [(np.exp(np.minimum(half, HIGHEST)) + even) * own for half, own in zip(halves, spare, strict=True)]
+    found: Floats = np.log(np.minimum(*left))
     return found
 
 
@@ -311,6 +327,7 @@ class _Side:
     entities: NDArray[np.int64]
     ahead: Table
     room: Table
+    spare: Table
     kind: Table
     asking: Floats
     answer: Floats
@@ -327,6 +344,7 @@ class _Side:
             entities,
             hops.known_counts(relation)[entities] - hops.normalisers.of(relation)[entities],
             hops.log_room(relation)[entities],
+            np.full(len(entities), np.inf) if (spare := hops.spare(relation)) is None else spare[entities],
             hops.log_kind(engine.graph.inverse(relation))[entities],
             np.concatenate([np.zeros(0), *norms]),
             np.linalg.norm(engine.candidates[entities].astype(np.float64), axis=1),
@@ -419,7 +437,8 @@ def _search(
         ).nonzero()
         kind = np.minimum(own.kind[row], objects.kind[column]).astype(np.float64)
         ahead, behind = (score[column, row].astype(np.float64) for score in (forward, backward))
-        odds = log_odds_of(curve, log_share(ahead, behind, even), kind, (own.room[row], objects.room[column]))
+        most = log_most((ahead, behind), (own.spare[row], objects.spare[column]), even)
+        odds = log_odds_of(curve, log_share(ahead, behind, even), kind, (own.room[row], objects.room[column]), most)
         keep = np.flatnonzero(odds > best.least)
         best.add(
             Found(
