@@ -15,7 +15,7 @@ from blockhole.data.dataset import DataSet
 from blockhole.data.family_tree import RELATIONS, generate_family
 from blockhole.models.catalogue import build_model
 from blockhole.saving import write_file
-from experiments.families import families_table, measure_family, read_families, second_father
+from experiments.families import families_table, measure_family, most_fathers, read_families, second_father
 from tests.answering.toys import SIZES, calibration_by_hand
 
 PEOPLE = 50
@@ -72,13 +72,25 @@ def test_a_second_father_is_the_likeliest_from_either_end(family: tuple[Engine, 
     assert second_father(engine) == pytest.approx(max(answer.score for answer in [*from_child, *from_father]))
 
 
+def test_fathers_are_counted_of_those_without_a_known_one(family: tuple[Engine, DataSet]) -> None:
+    engine, _ = family
+    children = {engine.graph.entities[child] for child in engine.known.candidates(0)}
+    sums = [
+        sum(answer.score for answer in engine.ask(f"{person}/^fatherOf", top=999, only="predicted", candidates="all"))
+        for person in engine.graph.entities
+        if person not in children
+    ]
+    assert most_fathers(engine) == pytest.approx(max(sums), rel=1e-4)
+
+
 def test_the_table_is_of_the_seeds_asked_for(tmp_path: Path) -> None:
     none = '{"answers": 0}'
     two = '{"answers": 2, "composed": 0.5, "engine": 0.75}'
-    one = f'{{"uncle": {two}, "cousin": {none}, "in-law": {two}, "second_father": 0.02}}'
+    one = f'{{"uncle": {two}, "cousin": {none}, "in-law": {two}, "second_father": 0.02, "fathers": 0.9}}'
     write_file(tmp_path / "families" / "people-120.json", f'{{"100": {one}, "7": {one}}}'.encode())
     assert set(read_families(tmp_path)) == {"100", "7"}
     table = families_table(tmp_path, [100])
     assert [row[0] for row in table.rows] == ["uncle", "in-law"]
     assert table.rows[0][1:] == ("0.500", "0.750", "+0.250 to +0.250", "2", "1")
     assert "2.0 %" in table.title
+    assert "more than 0.90 fathers" in table.title
