@@ -610,11 +610,21 @@ class Hops:
             self._stretches[relation] = float(np.sqrt(largest))
         return self._stretches[relation]
 
+    @np.errstate(over="ignore", invalid="ignore")
     def into(self, target: int, relation: int) -> Table:
-        """p of the hop from every entity to one, facts as if they were none: [E]; a row of the inverse, but for κ."""
+        """p of the hop from every entity to one, facts as if they were none: [E].
+
+        It is a row of the inverse, but for κ and for the rivals of the one, which are the other objects of each source.
+        """
         columns = self.columns(self._known.graph.inverse(relation))
-        own = np.full_like(columns.kind, self.log_kind(relation)[target])
-        row: Table = self.values(np.array([target]), replace(columns, kind=own))[0]
+        columns = replace(columns, kind=np.full_like(columns.kind, self.log_kind(relation)[target]))
+        here = np.array([target])
+        forward, backward = self._halves(*self._scores(here, columns), here, columns)
+        most = None
+        if self.curve is not None:
+            most = self._at_most(backward.T, np.arange(self._vectors.num_entities), relation)
+        share = self._joined(forward, backward)
+        row: Table = self._probabilities(share, here, columns, None if most is None else most.T)[0]
         return row
 
     @np.errstate(over="ignore", invalid="ignore")
