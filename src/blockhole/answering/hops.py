@@ -482,14 +482,20 @@ class Hops:
             np.minimum(share, most, out=share)
         return np.minimum(share, np.float32(SURE), out=share)
 
-    def _at_most(self, forward: Table, sources: Ids, relation: int) -> Table | None:
-        """What p cannot pass beside rivals that exclude each other, by f η_o σ: [S, C]; None where nothing does."""
+    def _at_most(self, forward: Table, sources: Ids, relation: int, times: float = 1.0) -> Table | None:
+        """What p cannot pass beside rivals that exclude each other, by f η_o σ or so many `times` it: [S, C].
+
+        None where nothing is limited.
+        """
         spare = self.spare(relation)
-        rows = None if spare is None else np.flatnonzero(np.isfinite(spare[sources]))
-        if spare is None or rows is None or not len(rows):
+        if spare is None:
             return None
-        most = np.full_like(forward, np.inf)
-        most[rows] = (forward[rows] + np.float32(0.1 / self._vectors.num_entities)) * spare[sources[rows]][:, None]
+        own = spare[sources]
+        rows = np.flatnonzero(np.isfinite(own))
+        if not len(rows):
+            return None
+        even, most = np.float32(0.1 / self._vectors.num_entities), np.full_like(forward, np.inf)
+        most[rows] = (np.float32(times) * forward[rows] + even) * own[rows, None]
         return most
 
     @property
@@ -544,7 +550,7 @@ class Hops:
         forward += ahead[:, None]
         backward += here[:, None]
         np.exp(forward, out=forward)
-        most = None if self.curve is None else self._at_most(2 * forward, sources, columns.relation)
+        most = None if self.curve is None else self._at_most(forward, sources, columns.relation, 2.0)
         forward += np.exp(backward, out=backward)
         return self._rough(forward), most
 
