@@ -189,8 +189,9 @@ class DeviceSweep:
         inverses = [self._engine.graph.inverse(each) for each in relations]
         ahead, room_ahead = self._hold("offset", relations, self._offset), self._hold("room", relations, hops.log_room)
         behind, room = self._hold("offset", inverses, self._offset), self._hold("room", inverses, hops.log_room)
-        spare, kind = self._hold("spare", relations, self._spare), self._hold("kind", relations, hops.log_kind)
-        table = self._table
+        limited = any(hops.spare(each) is not None for each in relations)
+        spare = self._hold("spare", relations, self._spare) if limited else None
+        kind, table = self._hold("kind", relations, hops.log_kind), self._table
         if entities is not None:
             behind, room, kind, table = behind[:, entities], room[:, entities], kind[:, entities], table[entities]
         inverse = torch.tensor(inverses, device=self.device)[which]
@@ -215,9 +216,11 @@ class DeviceSweep:
         kind = columns.of(columns.kind)
         full = torch.expm1(-columns.room_ahead[columns.which, sources])[:, None], torch.expm1(-columns.of(columns.room))
         curve, (forward, backward) = self._engine.hops.curve, self._halves(sources, columns)
-        most = (forward + 0.1 / self._size).mul_(columns.spare[columns.which, sources][:, None])
+        most = None
+        if curve is not None and columns.spare is not None:
+            most = (forward + 0.1 / self._size).mul_(columns.spare[columns.which, sources][:, None])
         rows = _probability(self._joined(forward, backward), kind, curve, full).clamp_max_(SURE)
-        if curve is not None:
+        if most is not None:
             rows = torch.minimum(rows, most, out=rows)
         return rows if self._candidates == "all" else rows.masked_fill_(kind < 0, 0.0)
 
@@ -344,8 +347,8 @@ class DeviceSweep:
 class _Columns(NamedTuple):
     """What S rows of hops along U relations have in common, as `hops.Columns` has it of one.
 
-    Shapes: relation, inverse, which of the U [S]; table [C, width]; ahead, room_ahead, spare [U, E]; behind, room and
-    kind [U, C].
+    Shapes: relation, inverse, which of the U [S]; table [C, width]; ahead, room_ahead, spare [U, E], absent where nothing is
+    limited; behind, room and kind [U, C].
     """
 
     relation: Tensor
@@ -356,7 +359,7 @@ class _Columns(NamedTuple):
     table: Tensor
     ahead: Tensor
     room_ahead: Tensor
-    spare: Tensor
+    spare: Tensor | None
     behind: Tensor
     room: Tensor
     kind: Tensor
