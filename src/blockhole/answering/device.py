@@ -347,8 +347,8 @@ class DeviceSweep:
 class _Columns(NamedTuple):
     """What S rows of hops along U relations have in common, as `hops.Columns` has it of one.
 
-    Shapes: relation, inverse, which of the U [S]; table [C, width]; ahead, room_ahead, spare [U, E], absent where nothing is
-    limited; behind, room and kind [U, C].
+    Shapes: relation, inverse, which of the U [S]; table [C, width]; ahead, room_ahead, spare [U, E], the last absent
+    where nothing is limited; behind, room and kind [U, C].
     """
 
     relation: Tensor
