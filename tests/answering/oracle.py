@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from math import exp, log, log1p, sqrt
 
 import numpy as np
@@ -25,8 +26,10 @@ class Oracle:
         R = self.graph.num_relations
         self.facts = {(s, r, o) for s, r, o in self.graph.triples.tolist()}
         self.facts |= {(o, r + R, s) for s, r, o in self.facts}
+        self.counts = Counter((s, r) for s, r, _ in self.facts)
         self.scores = _all_scores(model)
         self.hops: dict[int, np.ndarray] = {}
+        self._limits: dict[int, int | None] = {}
 
     def share(self, s: int, r: int, o: int) -> float:
         """x of a hop."""
@@ -92,19 +95,26 @@ class Oracle:
         """What the other objects of (s, r) leave to one, where none is known and others have so many at most."""
         if self._objects(s, r):
             return 1.0
-        counts = {self._objects(e, r): e for e in range(self.E)}
-        limits = [count for count, e in sorted(counts.items()) if count and self._room(e, r) < 1]
-        if not limits:
+        limit = self._limit(r)
+        if limit is None:
             return 1.0
         share = self._softmax(s, r, o) * self._room(o, self.graph.inverse(r)) * (self._alone(r) if s == o else 1.0)
-        return limits[0] * (share + 0.1 / self.E)
+        return limit * (share + 0.1 / self.E)
+
+    def _limit(self, r: int) -> int | None:
+        """The least number of objects that hardly any entity passes."""
+        if r not in self._limits:
+            counts = {self._objects(e, r): e for e in range(self.E)}
+            limits = [count for count, e in sorted(counts.items()) if count and self._room(e, r) < 1]
+            self._limits[r] = limits[0] if limits else None
+        return self._limits[r]
 
     def _softmax(self, s: int, r: int, o: int) -> float:
         row = self.scale * self.scores[r][s]
         return float(np.exp(row[o] - row.max()) / np.exp(row - row.max()).sum())
 
     def _objects(self, s: int, r: int) -> int:
-        return sum((s, r, o) in self.facts for o in range(self.E))
+        return self.counts[s, r]
 
     def _n(self, s: int, r: int) -> int:
         return max(1, self._objects(s, r))

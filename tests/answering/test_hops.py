@@ -111,8 +111,8 @@ def test_no_second_father_is_likelier_than_one_more_is(sure: float) -> None:
         rows = engine.hops.values(np.arange(60), engine.hops.columns(relation))
         unknown = oracle.hop(relation) < 1
         np.testing.assert_allclose(rows[unknown], oracle.hop(relation)[unknown], rtol=1e-3, atol=1e-9)
-        for target in (3, 17):
-            np.testing.assert_allclose(engine.hops.into(target, relation), rows[:, target], rtol=1e-4)
+        for end in (3, 17):
+            np.testing.assert_allclose(engine.hops.into(end, relation), rows[:, end], rtol=1e-4)
         second = rows[np.ix_(fathers, children)] if relation == 0 else rows[children]
         assert second.max() < room * (1 + 1e-6)
         assert sure == 0 or np.median(second) > room / 2
