@@ -64,7 +64,7 @@ class Sweep:
 
     def bytes_ahead(self, queries: QuerySet) -> int:
         """What is made when queries are first asked, and stays: tables of relations, and room for rows."""
-        kept = 6 * len(queries.used("r"))  # counts, room and normalisers, of the relation and of its inverse
+        kept = 7 * len(queries.used("r"))  # counts, room and normalisers, of it and of its inverse, and its limits
         return 4 * self._size * (kept + 5 * _TOGETHER * available_threads())
 
     def bounds(self, steps: Steps, ids: NDArray[np.int32], sought: Sequence[Ids]) -> list[Bounds]:
