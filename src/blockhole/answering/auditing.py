@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockhole.answering.engine import Engine, open_engine
-from blockhole.answering.hops import Floats, Ids, Table, log_limit_of, log_room_of, log_self_of
+from blockhole.answering.hops import Floats, Ids, Table, limit_of, log_room_of, log_self_of
 from blockhole.answering.predicting import (
     Progress,
     log_most,
@@ -149,7 +149,7 @@ class _End:
         alone = np.flatnonzero(self.others == 0)
         if len(alone):
             # Of those that have one, the entity itself is one less.
-            self.spare[alone] = np.exp(log_limit_of(np.sort(count[count > 0])[1:]))
+            self.spare[alone] = limit_of(np.sort(count[count > 0])[1:])
         self.kind[alone] = _kind_without(engine, relation, entities[alone])
 
 

@@ -206,8 +206,8 @@ def log_room_of(more: Ids, as_many: Ids) -> Floats:
     return room
 
 
-def log_limit_of(counts: Ids) -> float:
-    """log L, the number of objects that hardly any entity passes, by the counts of those that have some; inf if none.
+def limit_of(counts: Ids) -> float:
+    """L, the number of objects that hardly any entity passes, by the counts of those that have some; inf if none.
 
     It is the least count whose η is below 1.
     """
@@ -215,7 +215,7 @@ def log_limit_of(counts: Ids) -> float:
     count, first, having = np.unique(ascending, return_index=True, return_counts=True)
     as_many = len(ascending) - first
     limits = count[log_room_of(as_many - having, as_many) < 0]
-    return float(np.log(limits[0])) if len(limits) else np.inf
+    return float(limits[0]) if len(limits) else np.inf
 
 
 def log_self_of(loops: Ids, facts: Ids) -> Floats:
@@ -364,9 +364,9 @@ class Hops:
         if relation not in self._spare:
             edges = self._known.edges
             groups = slice(edges.relation_start[relation], edges.relation_start[relation + 1])
-            limit, spare = log_limit_of(np.diff(edges.edge_start)[groups]), None
+            limit, spare = limit_of(np.diff(edges.edge_start)[groups]), None
             if np.isfinite(limit):
-                spare = np.full(self._vectors.num_entities, np.exp(limit), dtype=np.float32)
+                spare = np.full(self._vectors.num_entities, limit, dtype=np.float32)
                 spare[edges.group_source[groups]] = np.inf
             self._spare[relation] = spare
         return self._spare[relation]
@@ -461,7 +461,7 @@ class Hops:
         Without a curve it is x κ. Each number is the same bit for bit whatever sources come with it.
         """
         forward, backward = self._halves(*self._scores(sources, columns), sources, columns)
-        most = None if self.curve is None else self._at_most(forward, sources, columns.relation)
+        most = None if self.curve is None else self._left_by_rivals(forward, sources, columns.relation)
         return self._probabilities(self._joined(forward, backward), sources, columns, most)
 
     def kept_values(self, sources: Ids, columns: Columns) -> Table:
@@ -482,7 +482,7 @@ class Hops:
             np.minimum(share, most, out=share)
         return np.minimum(share, np.float32(SURE), out=share)
 
-    def _at_most(self, forward: Table, sources: Ids, relation: int, times: float = 1.0) -> Table | None:
+    def _left_by_rivals(self, forward: Table, sources: Ids, relation: int, times: float = 1.0) -> Table | None:
         """What p cannot pass beside rivals that exclude each other, by f η_o σ or so many `times` it: [S, C].
 
         None where nothing is limited.
@@ -550,7 +550,7 @@ class Hops:
         forward += ahead[:, None]
         backward += here[:, None]
         np.exp(forward, out=forward)
-        most = None if self.curve is None else self._at_most(forward, sources, columns.relation, 2.0)
+        most = None if self.curve is None else self._left_by_rivals(forward, sources, columns.relation, 2.0)
         forward += np.exp(backward, out=backward)
         return self._rough(forward), most
 
@@ -628,7 +628,7 @@ class Hops:
         forward, backward = self._halves(*self._scores(here, columns), here, columns)
         most = None
         if self.curve is not None:
-            most = self._at_most(backward.T, np.arange(self._vectors.num_entities), relation)
+            most = self._left_by_rivals(backward.T, np.arange(self._vectors.num_entities), relation)
         share = self._joined(forward, backward)
         row: Table = self._probabilities(share, here, columns, None if most is None else most.T)[0]
         return row

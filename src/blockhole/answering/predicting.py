@@ -230,8 +230,7 @@ def log_odds_of(
 
 def log_most(halves: tuple[Floats, Floats], spare: tuple[Table | Floats, Table | Floats], even: float) -> Floats:
     """The logarithm of what rivals leave to p, by log f η_o σ and log b η_s σ, and L of both ends: [N] each → [N]."""
-    with np.errstate(invalid="ignore"):
-        left = [(np.exp(np.minimum(half, HIGHEST)) + even) * own for half, own in zip(halves, spare, strict=True)]
+    left = [(np.exp(np.minimum(half, HIGHEST)) + even) * own for half, own in zip(halves, spare, strict=True)]
     found: Floats = np.log(np.minimum(*left))
     return found
 
