@@ -111,7 +111,8 @@ queries, it is *edges*. All settings were chosen on the valid queries of Query2b
 (Gregucci et al. 2025), so MRR is also shown by the number of facts that the easiest proof of an answer lacks.
 
 Our figures were measured before the probability of a hop counted rivals that exclude each other (L in
-[probabilities](explanation/probabilities.md)), which moves the MRR of 2,500 valid queries of 1p and of 2i by at most .002.
+[probabilities](explanation/probabilities.md)), which moves the MRR of 2,500 valid queries of 1p and of 2i by at most
+.002.
 
 Figures of other systems are as printed, with ties left to the sort. Those of CQD-Beam on the sets of Query2box are
 computed from its published result files, and their mean is taken here.
