@@ -59,8 +59,10 @@ class Oracle:
         for kind in {relation for s, relation, _ in self.facts if s == o}:
             members = {s for s, relation, _ in self.facts if relation == kind}
             likeness = max(likeness, len(members & taken) / len(members))
-        c = 0.3 if self.calibration is None else self.calibration.kind
-        return min(c * (likeness + 1e-3), exp(-1e-3))
+        c = 1.0 if self.calibration is None else self.calibration.new_objects
+        facts = [object_ for _, relation, object_ in self.facts if relation == r]
+        novelty = (sum(facts.count(object_) == 1 for object_ in taken) + 0.5) / (len(facts) + 1)
+        return min(c * novelty * (likeness + 1e-3), exp(-1e-3))
 
     def hop(self, r: int) -> np.ndarray:
         """p of every pair: [E, E]."""

@@ -32,7 +32,7 @@ def calibration_by_hand(*, intercept: float = 1.0, chains: bool = False) -> Cali
     return Calibrated(
         Calibration(
             scale=0.9,
-            kind=0.4,
+            new_objects=1.3,
             hop=Curve(low=-4.0, low_slope=1.5, slope=1.2, top_slope=0.7, intercept=intercept),
             chains={2: curve} if chains else {},
             facts=1,

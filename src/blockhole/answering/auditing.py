@@ -167,7 +167,7 @@ def _room_without(counts: Ids, left: Ids) -> Floats:
 def _kind_without(engine: Engine, relation: int, entities: NDArray[np.int64]) -> Table:
     """log κ of entities of which a single fact of `relation` leaves, without this fact: [N] → [N].
 
-    κ = c (a + ε), with a the largest share, over the other kinds of the entity, of those that are of kind r: it counts
+    κ = c ν (a + ε), with a the largest share, over the other kinds of the entity, of those that are of kind r: it counts
     among those of each of its kinds no more.
     """
     adjacency, known = engine.graph.adjacency, engine.known
@@ -180,7 +180,7 @@ def _kind_without(engine: Engine, relation: int, entities: NDArray[np.int64]) ->
     size = last - first
     groups = np.repeat(first - np.cumsum(size) + size, size) + np.arange(size.sum())
     np.maximum.at(found, np.repeat(np.arange(len(entities)), size), share[adjacency.group_relation[groups]])
-    return engine.hops.log_unlike(found)
+    return engine.hops.log_unlike(found, known.object_counts(relation)[1], one_less=True)
 
 
 def _among(found: _Audited, decided: NDArray[np.int64], engine: Engine) -> NDArray[np.bool_]:

@@ -28,7 +28,7 @@ from blockhole.answering.calibration import (
 )
 from blockhole.answering.device import DeviceSweep
 from blockhole.answering.engine import Engine
-from blockhole.answering.hops import KIND, NEW, Floats, Ids, Table
+from blockhole.answering.hops import NEW, NEW_OBJECTS, Floats, Ids, Table
 from blockhole.answering.known import KnownFacts
 from blockhole.answering.reliability import Judged, judge_answers, measured_by_type
 from blockhole.answering.search import UNLIMITED, Search, Wanted
@@ -119,7 +119,7 @@ def fit(vectors: Vectors, data: DataSet, *, seed: Seed = 0, device: torch.device
     calibration = Calibration(
         scale=scale,
         parts=parts,
-        kind=KIND,
+        new_objects=NEW_OBJECTS,
         hop=_ANY,
         chains={},
         facts=len(asked),
@@ -135,14 +135,14 @@ def fit(vectors: Vectors, data: DataSet, *, seed: Seed = 0, device: torch.device
     curve = _fit_curve(pairs)
     calibration = calibration.model_copy(
         update={
-            "kind": _fit_kind(others, curve),
+            "new_objects": _fit_new_objects(others, curve),
             "hop": curve,
             "brier": _brier(_fit_curve(pairs.take(~held_out)), pairs, held_out),
             "sampling_error": error,
         }
     )
     engine = Engine(vectors, known.graph, Calibrated(calibration, table))
-    calibration = calibration.model_copy(update={"kind": _best_kind(engine, data, seed, device)})
+    calibration = calibration.model_copy(update={"new_objects": _best_new_objects(engine, data, seed, device)})
     engine = Engine(vectors, known.graph, Calibrated(calibration, table))
     chains = _fit_chains(engine, data, seed, device)
     missing = _missing_by_validation_fact(known, data)
@@ -385,20 +385,20 @@ def _drawn(
     return np.concatenate([best, true, drawn]), np.repeat([True, False, False], sizes), weight
 
 
-def _fit_kind(others: Pairs, curve: Curve) -> float:
+def _fit_new_objects(others: Pairs, curve: Curve) -> float:
     """c: how much an object counts that is new to a relation, so that as many are probable as are true."""
 
-    def excess(log_kind: float) -> float:
-        kind = others.kind + np.float32(log_kind - np.log(KIND))
+    def excess(log_times: float) -> float:
+        kind = others.kind + np.float32(log_times - np.log(NEW_OBJECTS))
         return float(others.weight @ (curve.probability(others.share, kind) - others.label))
 
-    return float(np.exp(_root(excess, *np.log(_KINDS)))) if len(others.share) else KIND
+    return float(np.exp(_root(excess, *np.log(_NEW_OBJECTS)))) if len(others.share) else NEW_OBJECTS
 
 
-_KINDS = (1e-4, 1.0)
+_NEW_OBJECTS = (1e-4, 30.0)
 
 
-def _best_kind(engine: Engine, data: DataSet, seed: int, device: torch.device | None) -> float:
+def _best_new_objects(engine: Engine, data: DataSet, seed: int, device: torch.device | None) -> float:
     """c, for which missing answers rank best among all entities: as fitted on single hops, or some times as much.
 
     An answer to `a/r & b/s`, drawn from all entities and not by its number of facts, is new to one of the relations
@@ -407,7 +407,7 @@ def _best_kind(engine: Engine, data: DataSet, seed: int, device: torch.device | 
     does.
     """
     assert engine.calibration is not None
-    fitted, curve, entities = engine.calibration.kind, engine.calibration.hop, engine.graph.num_entities
+    fitted, curve, entities = engine.calibration.new_objects, engine.calibration.hop, engine.graph.num_entities
     count = min(_RANKED, _SHARES // entities)
     if count < ENOUGH:
         return fitted
@@ -419,7 +419,7 @@ def _best_kind(engine: Engine, data: DataSet, seed: int, device: torch.device | 
             return fitted
     if min(map(len, queries.ids.values())) < ENOUGH:
         return fitted
-    tried = np.minimum(fitted * np.array(_TIMES), 1.0)
+    tried = np.minimum(fitted * np.array(_TIMES), _NEW_OBJECTS[1])
     hops = np.unique(np.concatenate([ids.reshape(-1, 2) for ids in queries.ids.values()]), axis=0)
     shares = _rows_of_shares(engine, hops, device)
     place = {(source, relation): row for row, (source, relation) in enumerate(hops.tolist())}

@@ -111,7 +111,7 @@ class Calibration(_Stored):
 
     scale: float = Field(gt=0, description="α, which scores are multiplied with before the softmax")
     parts: Parts = ONE_PART
-    kind: float = Field(ge=0, le=1, description="c, how much an entity counts of a kind that a relation does not take")
+    new_objects: float = Field(ge=0, description="c, how much an object counts that is new to a relation")
     hop: Curve
     chains: dict[int, ChainCurve] = Field(description="by number of hops; longer paths take the longest's")
     facts: int = Field(ge=1, description="validation facts that it was fitted on")

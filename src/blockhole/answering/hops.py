@@ -53,7 +53,7 @@ _FULL = 0.05
 """A count is a limit where fewer than this share of those that reach it pass it; all other counts leave room."""
 HIGHEST = np.float32(60)
 """The largest logarithm of a share, for a sampled normaliser may be much too small; float32 ends at 88."""
-KIND = 0.3
+NEW_OBJECTS = 1.0
 """c, where no calibration has fitted it."""
 NEW = -1e-3
 """log κ of an object that is new to a relation, at most."""
@@ -311,11 +311,11 @@ class Hops:
         scale: float | Floats,
         curve: Curve | None,
         table: Table | None = None,
-        kind: float = KIND,
+        new_objects: float = NEW_OBJECTS,
     ) -> None:
         self._vectors = vectors
         self._known = known
-        self._kind = kind
+        self._new_objects = new_objects
         self._kinds: dict[int, Table] = {}
         self._leaving: dict[int, Floats] = {}
         self.scale = scale
@@ -334,10 +334,9 @@ class Hops:
     def known_counts(self, relation: int) -> Table:
         """log max(n, 1) for the number n of known objects of (s, r), every s: [E]."""
         if relation not in self._counts:
-            edges = self._known.edges
-            groups = slice(edges.relation_start[relation], edges.relation_start[relation + 1])
+            sources, objects = self._known.object_counts(relation)
             size = np.zeros(self._vectors.num_entities, dtype=np.float32)
-            size[edges.group_source[groups]] = np.log(np.diff(edges.edge_start)[groups])
+            size[sources] = np.log(objects)
             self._counts[relation] = size
         return self._counts[relation]
 
@@ -347,27 +346,24 @@ class Hops:
         It is 0 for an s that has none: what is not known at all is missing.
         """
         if relation not in self._room:
-            edges = self._known.edges
-            groups = slice(edges.relation_start[relation], edges.relation_start[relation + 1])
-            size = np.diff(edges.edge_start)[groups]
+            sources, size = self._known.object_counts(relation)
             room = np.zeros(self._vectors.num_entities, dtype=np.float32)
             if len(size):
                 ascending = np.sort(size)
                 more = len(size) - np.searchsorted(ascending, size, side="right")
                 as_many = len(size) - np.searchsorted(ascending, size, side="left")
-                room[edges.group_source[groups]] = log_room_of(more, as_many)
+                room[sources] = log_room_of(more, as_many)
             self._room[relation] = room
         return self._room[relation]
 
     def spare(self, relation: int) -> Table | None:
         """L of every s that has no known object of r, inf of every other; [E], or None where nothing limits them."""
         if relation not in self._spare:
-            edges = self._known.edges
-            groups = slice(edges.relation_start[relation], edges.relation_start[relation + 1])
-            limit, spare = limit_of(np.diff(edges.edge_start)[groups]), None
+            sources, objects = self._known.object_counts(relation)
+            limit, spare = limit_of(objects), None
             if np.isfinite(limit):
                 spare = np.full(self._vectors.num_entities, limit, dtype=np.float32)
-                spare[edges.group_source[groups]] = np.inf
+                spare[sources] = np.inf
             self._spare[relation] = spare
         return self._spare[relation]
 
@@ -384,17 +380,18 @@ class Hops:
     def log_kind(self, relation: int) -> Table:
         """log κ of every o: whether it is of a kind that r takes; [E].
 
-        κ is 1 where r takes o in the graph. Elsewhere it is c (a + ε), where a is the largest share that r takes of the
-        entities of one of o's kinds: of those that have a capital, say, hardly any is someone's father.
+        κ is 1 where r takes o in the graph. Elsewhere it is c ν_r (a + ε), where a is the largest share that r takes of
+        the entities of one of o's kinds: of those that have a capital, say, hardly any is someone's father.
         """
         if relation not in self._kinds:
             adjacency, count = self._known.graph.adjacency, self._vectors.num_entities
-            shares = self._known.kind_shares(self._known.graph.inverse(relation))[adjacency.group_relation]
+            inverse = self._known.graph.inverse(relation)
+            shares = self._known.kind_shares(inverse)[adjacency.group_relation]
             likeness = np.zeros(count, dtype=np.float32)
             with_facts = np.flatnonzero(np.diff(adjacency.group_start))
             if len(with_facts):
                 likeness[with_facts] = np.maximum.reduceat(shares, adjacency.group_start[:-1][with_facts])
-            kind = self.log_unlike(likeness)
+            kind = self.log_unlike(likeness, self._known.object_counts(inverse)[1])
             kind[self._known.candidates(relation)] = 0.0
             self._kinds[relation] = kind
         return self._kinds[relation]
@@ -420,12 +417,16 @@ class Hops:
         typed[self._known.candidates(relation)] = True
         return typed, ~typed & (self.log_kind(relation) >= np.log(_LIKELY))
 
-    def log_unlike(self, likeness: Table) -> Table:
-        """log c (a + ε): log κ of entities that a relation does not take, by a: [N] → [N].
+    def log_unlike(self, likeness: Table, counts: Ids, one_less: bool = False) -> Table:
+        """log c ν (a + ε): log κ of entities that a relation does not take, by a: [N] → [N].
 
+        ν is how often the next fact has an object that the relation never had, which Good and Turing estimate by how
+        often a fact has one that no other has; `counts` are the facts of each object, [O], one of them with `one_less`.
         An object that is new to r never has the κ of one that is not, however alike they are.
         """
-        kind: Table = np.log(np.float32(self._kind) * (likeness + np.float32(_UNLIKE)))
+        once, facts = int((counts == 1).sum()) - one_less, int(counts.sum()) - one_less
+        new = np.float32(self._new_objects * (once + 0.5) / (facts + 1))
+        kind: Table = np.log(new * (likeness + np.float32(_UNLIKE)))
         return np.minimum(kind, np.float32(NEW), out=kind)
 
     def columns(self, relation: int, targets: Ids | None = None) -> Columns:

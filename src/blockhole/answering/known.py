@@ -67,6 +67,12 @@ class KnownFacts:
             return edges.target[:0]
         return edges.target[edges.edge_start[group] : edges.edge_start[group + 1]]
 
+    def object_counts(self, relation: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """The entities that have objects of r, and how many each has: [S], [S]."""
+        edges = self.edges
+        first, last = edges.relation_start[relation : relation + 2]
+        return edges.group_source[first:last], np.diff(edges.edge_start[first : last + 1])
+
     def facts_of(self, sources: NDArray[np.integer], relation: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The facts of a relation from distinct `sources`: the place of each source, and the object; [F], [F]."""
         place = np.full(self.graph.num_entities, -1, dtype=np.int64)
