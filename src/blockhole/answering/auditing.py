@@ -167,8 +167,8 @@ def _room_without(counts: Ids, left: Ids) -> Floats:
 def _kind_without(engine: Engine, relation: int, entities: NDArray[np.int64]) -> Table:
     """log κ of entities of which a single fact of `relation` leaves, without this fact: [N] → [N].
 
-    κ = c ν (a + ε), with a the largest share, over the other kinds of the entity, of those that are of kind r: it counts
-    among those of each of its kinds no more.
+    κ = c ν (a + ε), with a the largest share, over the other kinds of the entity, of those that are of kind r: it
+    counts among those of each of its kinds no more.
     """
     adjacency, known = engine.graph.adjacency, engine.known
     sizes = np.maximum(known.kind_sizes, 1)
