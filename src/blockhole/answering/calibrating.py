@@ -451,9 +451,9 @@ def _best_new_objects(engine: Engine, data: DataSet, seed: int, device: torch.de
     return float(tried[np.argmax(reciprocal)])
 
 
-_TIMES = (1.0, 0.3, 3.0, 10.0)
+_TIMES = (1.0, 0.3, 3.0, 10.0, 30.0, 100.0)
 """The first of equals is taken."""
-_RANKED, _RANKED_TYPES = 150, ("1p", "2i", "2u")
+_RANKED, _RANKED_TYPES = 250, ("1p", "2i", "2u")
 _SHARES = 2**24
 """Shares in memory together, for each hop of a query."""
 
