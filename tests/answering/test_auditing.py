@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from blockhole.answering import auditing
 from blockhole.answering.auditing import audit
 from blockhole.answering.engine import Engine
 from blockhole.data.reviews import ListedFact
@@ -68,22 +70,33 @@ def test_a_child_whose_only_father_is_audited_has_one_at_most() -> None:
 
 
 def test_facts_that_stand_out_of_their_relation_come_first() -> None:
-    engine, _ = make_engine(facts=90, calibrated=False)  # scores are x then
+    engine, _ = make_engine(E=80, facts=300, calibrated=False)
     listed = audit(engine, top=1000, relation="r0")
     assert {fact.relation for fact in listed} == {"r0"}
-    unsupported = [fact.score for fact in listed if fact.reason.endswith("; no short path of other facts leads there")]
+    sources, targets = (Counter(getattr(fact, end) for fact in listed) for end in ("source", "target"))
+    unsupported = [
+        fact.score  # x, as neither end is new to the relation
+        for fact in listed
+        if fact.reason.endswith("; no short path of other facts leads there")
+        and min(sources[fact.source], targets[fact.target]) > 1
+    ]
+    assert len(unsupported) > 20
     assert unsupported == sorted(unsupported)
-    both = audit(engine, top=1000)
-    log = {name: np.log([fact.score for fact in both if fact.relation == name]) for name in engine.graph.relations}
+    deviation, names = {}, engine.graph.entities
+    for relation, name in enumerate(engine.graph.relations):
+        found = auditing._audited(engine, relation)
+        assert abs(found.deviation.mean()) < 1e-6
+        deviation |= {
+            (names[s], name, names[o]): float(z)
+            for s, o, z in zip(found.source, found.target, found.deviation, strict=True)
+        }
 
     def place(fact: ListedFact) -> float:
-        of_relation = log[fact.relation]
         path = re.search(r"which is right in (\d+)% of known cases", fact.reason)
         right = 0.0 if path is None else int(path[1]) / 100
-        deviation = (np.log(fact.score) - of_relation.mean()) / np.sqrt(of_relation.var() + 1)
-        return float(deviation + 0.4 * np.log1p(100 * right))
+        return deviation[fact.source, fact.relation, fact.target] + 0.4 * float(np.log1p(100 * right))
 
-    places = [place(fact) for fact in both]
+    places = [place(fact) for fact in audit(engine, top=1000)]
     assert np.diff(places).min() > -0.2  # what is printed of a share is rounded
 
 

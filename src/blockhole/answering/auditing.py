@@ -4,7 +4,10 @@ The probability of a fact (s, r, o) is that of `predicting`, with the fact itsel
 n_b, the counts behind η_s and η_o, and the kinds of s and o behind κ. Some relations are hard to predict, and their
 facts are no worse for it: facts are in the order of
 
-    z = (log x κ - mean) / √(variance + 1),  the mean and the variance being those of log x κ over the facts of r.
+    z = (log x (a + ε) - mean) / √(variance + 1),
+
+with the mean and the variance of log x (a + ε) over the facts of r. a is that of κ = c ν (a + ε), 1 where s and o have
+other facts of r: that a relation seldom has a new object says nothing about which of those are wrong.
 
 Of the first in this order, those that a path of other facts supports (`reasons`) step back: where the path is right in
 a share a of known cases, 2/5 log(1 + 100 a) is added to z. A path knows nothing of what the model has learned.
@@ -24,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockhole.answering.engine import Engine, open_engine
-from blockhole.answering.hops import Floats, Ids, Table, limit_of, log_room_of, log_self_of
+from blockhole.answering.hops import UNLIKE, Floats, Ids, Table, limit_of, log_room_of, log_self_of
 from blockhole.answering.predicting import (
     Progress,
     log_most,
@@ -126,7 +129,7 @@ def _audited(engine: Engine, relation: int) -> _Audited:
     backward += np.log(np.maximum(there.others, 1)) - hops.normalisers.of(inverse)[target] + room
     kind = np.minimum(here.kind, there.kind)
     share = log_share(forward, backward, 0.1 / engine.graph.num_entities)
-    log = share + kind
+    log = share + np.minimum(here.alike, there.alike)
     deviation = (log - log.mean()) / np.sqrt(log.var() + 1)
     most = log_most((forward, backward), (here.spare, there.spare), 0.1 / engine.graph.num_entities)
     odds = log_odds_of(hops.curve, share, kind, (here.room, there.room), most)
@@ -136,7 +139,7 @@ def _audited(engine: Engine, relation: int) -> _Audited:
 
 @final
 class _End:
-    """One end of every fact of a relation, that fact left out: how many others, log η, L, and log κ; shapes [N].
+    """One end of every fact of a relation, that fact left out: how many others, log η, L, log κ and log (a + ε); [N].
 
     `relation` leaves the `entities`, so these are of its kind if another fact makes them so.
     """
@@ -145,12 +148,15 @@ class _End:
         count = np.bincount(entities, minlength=engine.graph.num_entities)
         self.others = count[entities] - 1
         self.room = _room_without(count[count > 0], self.others)
-        self.kind, self.spare = np.zeros(len(entities)), np.full(len(entities), np.inf)
+        self.spare = np.full(len(entities), np.inf)
+        self.kind, self.alike = np.zeros(len(entities)), np.zeros(len(entities))
         alone = np.flatnonzero(self.others == 0)
         if len(alone):
             # Of those that have one, the entity itself is one less.
             self.spare[alone] = limit_of(np.sort(count[count > 0])[1:])
-        self.kind[alone] = _kind_without(engine, relation, entities[alone])
+        likeness = _likeness_without(engine, relation, entities[alone])
+        self.kind[alone] = engine.hops.log_unlike(likeness, count[count > 0], one_less=True)
+        self.alike[alone] = np.log(likeness + UNLIKE)
 
 
 def _room_without(counts: Ids, left: Ids) -> Floats:
@@ -164,11 +170,11 @@ def _room_without(counts: Ids, left: Ids) -> Floats:
     return np.where(left > 0, log_room_of(more, as_many), 0.0)
 
 
-def _kind_without(engine: Engine, relation: int, entities: NDArray[np.int64]) -> Table:
-    """log κ of entities of which a single fact of `relation` leaves, without this fact: [N] → [N].
+def _likeness_without(engine: Engine, relation: int, entities: NDArray[np.int64]) -> Table:
+    """a of entities of which a single fact of `relation` leaves, without this fact: [N] → [N].
 
-    κ = c ν (a + ε), with a the largest share, over the other kinds of the entity, of those that are of kind r: it
-    counts among those of each of its kinds no more.
+    It is the largest share, over the other kinds of the entity, of those that are of kind r: it counts among those of
+    each of its kinds no more.
     """
     adjacency, known = engine.graph.adjacency, engine.known
     sizes = np.maximum(known.kind_sizes, 1)
@@ -180,7 +186,7 @@ def _kind_without(engine: Engine, relation: int, entities: NDArray[np.int64]) ->
     size = last - first
     groups = np.repeat(first - np.cumsum(size) + size, size) + np.arange(size.sum())
     np.maximum.at(found, np.repeat(np.arange(len(entities)), size), share[adjacency.group_relation[groups]])
-    return engine.hops.log_unlike(found, known.object_counts(relation)[1], one_less=True)
+    return found
 
 
 def _among(found: _Audited, decided: NDArray[np.int64], engine: Engine) -> NDArray[np.bool_]:

@@ -404,7 +404,7 @@ def _best_new_objects(engine: Engine, data: DataSet, seed: int, device: torch.de
     An answer to `a/r & b/s`, drawn from all entities and not by its number of facts, is new to one of the relations
     much more often than the object of a fact drawn at random. How much more, and how much worse single hops rank then,
     differs from graph to graph, so c is chosen by the ranks of all such questions, sampled as `blockhole data queries`
-    does.
+    does. η and L, which are the same whatever c is, are left out.
     """
     assert engine.calibration is not None
     fitted, curve, entities = engine.calibration.new_objects, engine.calibration.hop, engine.graph.num_entities

@@ -9,11 +9,12 @@ itself. Then
     x = ½ (n_f f + n_b b) η_s η_o σ + 1 / 10 E
 
 and the curve of `calibration` makes a probability p(s, r, o) of x and of κ_o, which says whether o is of a kind that r
-takes; the odds against there being one more, 1/η - 1 of s and of o, are added to those against o, so that p is below
-both η. Where no object of (s, r) is known and others have L at most, rivals exclude each other, and p is at most L (f
-η_o σ + 1 / 10 E). A fact has p = 1. Read backwards, (o, r⁻¹, s) has the same x, but another κ and another L: what a
-question names is taken to be of the right kind, and to have what is asked for. A witness, which it does not name,
-counts ω, the square root of its κ as a subject of r. `calibrating` fits α, κ and the curve.
+takes, and how often r takes new objects; the odds against there being one more, 1/η - 1 of s and of o, are added to
+those against o, so that p is below both η. Where no object of (s, r) is known and others have L at most, rivals exclude
+each other, and p is at most L (f η_o σ + 1 / 10 E). A fact has p = 1. Read backwards,
+(o, r⁻¹, s) has the same x, but another κ and another L: what a question names is taken to be of the right kind, and to
+have what is asked for. A witness, which it does not name, counts ω, the square root of its κ as a subject of r.
+`calibrating` fits α, κ and the curve.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ NEW_OBJECTS = 1.0
 """c, where no calibration has fitted it."""
 NEW = -1e-3
 """log κ of an object that is new to a relation, at most."""
-_UNLIKE = 1e-3
+UNLIKE = 1e-3
 """ε: how much of an entity counts that is like none which a relation takes."""
 _LIKELY = 0.01
 """κ of an entity that is new to a relation and like those that it has, at least."""
@@ -426,7 +427,7 @@ class Hops:
         """
         once, facts = int((counts == 1).sum()) - one_less, int(counts.sum()) - one_less
         new = np.float32(self._new_objects * (once + 0.5) / (facts + 1))
-        kind: Table = np.log(new * (likeness + np.float32(_UNLIKE)))
+        kind: Table = np.log(new * (likeness + np.float32(UNLIKE)))
         return np.minimum(kind, np.float32(NEW), out=kind)
 
     def columns(self, relation: int, targets: Ids | None = None) -> Columns:

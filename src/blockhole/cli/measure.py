@@ -239,8 +239,8 @@ def _print_calibration(report: dict[str, Any]) -> None:
         f"p = 1 / (1 + exp(-({hop['slope']:.3f} log x + {hop['intercept']:.3f}))) of a hop's share x from "
         f"{exp(hop['low']):.2g} to 0.05, with a slope of {hop['low_slope']:.3f} below and {hop['top_slope']:.3f} "
         f"beyond, by scores times {report['scale']:.3f}; an object that is new to a relation counts at most "
-        f"{report['kind']:.3f}; fitted on {counted(report['facts'], 'question')} of validation facts, Brier score "
-        f"{report['brier']:.4f}"
+        f"{report['new_objects']:.3f} times the share of its facts that have one; fitted on "
+        f"{counted(report['facts'], 'question')} of validation facts, Brier score {report['brier']:.4f}"
     )
     for hops, part in report["chains"].items():
         stdout().print(

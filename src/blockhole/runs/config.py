@@ -335,7 +335,7 @@ MOST_BYTES = 1 << 16
 MOST_ALIASES = 16
 """Aliases in YAML: each can double what stands for it, so that a page of them would be read for years."""
 
-PRESETS = ("paper", "small", "fast", "best", "best-wn11", "best-fb13")
+PRESETS = ("paper", "small", "fast", "best", "best-wn11", "best-fb13", "queries", "queries-walks")
 
 
 def gather(
