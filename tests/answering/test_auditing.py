@@ -82,7 +82,8 @@ def test_facts_that_stand_out_of_their_relation_come_first() -> None:
     ]
     assert len(unsupported) > 20
     assert unsupported == sorted(unsupported)
-    deviation, names = {}, engine.graph.entities
+    names = engine.graph.entities
+    deviation: dict[tuple[str, str, str], float] = {}
     for relation, name in enumerate(engine.graph.relations):
         found = auditing._audited(engine, relation)
         assert abs(found.deviation.mean()) < 1e-6

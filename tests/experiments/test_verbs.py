@@ -133,7 +133,7 @@ def test_queries_are_measured_by_set_type_and_what_proofs_lack(laboratory: Comma
 
 
 def test_valid_queries_are_measured_for_dev(laboratory: Command, queried_town: Path) -> None:
-    options = ("--data", queried_town, "--column", "complex-edges", "--seed", 0, *SMALL, "--set", "model.dim=6")
+    options = ("--data", queried_town, "--column", "complex-edges", "--seed", 0, *SMALL, "--set", "model.block_size=6")
     outcome = laboratory("reproduce", "queries", *options, "--split", "dev", "--json")
     found = outcome.json()["queries"]["queried"]["complex-edges"]["sampled"]
     shown = f"{found['mean_without_negation']['mrr']:.4f}/{found['mean_with_negation']['mrr']:.4f}"
