@@ -111,8 +111,7 @@ queries, it is *edges*. All settings were chosen on the valid queries of Query2b
 *edges* was measured on 1,000 test queries of each type before. Most published queries need a single missing fact
 (Gregucci et al. 2025), so MRR is also shown by the number of facts that the easiest proof of an answer lacks.
 
-*merged* was measured before L and ν were part of [the probability of a hop](explanation/probabilities.md), which move
-its mean by less than a seed does.
+*merged* was measured before L and ν were part of [the probability of a hop](explanation/probabilities.md).
 
 Figures of other systems are as printed, with ties left to the sort. Those of CQD-Beam on the sets of Query2box are
 computed from its published result files, and their mean is taken here.
