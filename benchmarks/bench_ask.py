@@ -65,7 +65,15 @@ def calibration() -> Calibrated:
     curve = Curve(low=-9.0, low_slope=1.0, slope=1.0, top_slope=1.0, intercept=0.0)
     return Calibrated(
         Calibration(
-            scale=1.0, new_objects=1.0, hop=curve, chains={}, facts=1, missing=1.0, brier=0.0, sampling_error=0.0
+            scale=1.0,
+            new_objects=1.0,
+            doubts={},
+            hop=curve,
+            chains={},
+            facts=1,
+            missing=1.0,
+            brier=0.0,
+            sampling_error=0.0,
         ),
         None,
     )

@@ -41,8 +41,13 @@ class Oracle:
             * self._room(s, r)
             * self._room(o, inverse)
             * (self._alone(r) if s == o else 1.0)
+            * self._doubt(r)
         )
         return ends + even
+
+    def _doubt(self, r: int) -> float:
+        """τ of a relation."""
+        return 1.0 if self.calibration is None else self.calibration.doubts.get(r, 1.0)
 
     def _alone(self, r: int) -> float:
         """σ of a relation."""
@@ -101,7 +106,7 @@ class Oracle:
         if limit is None:
             return 1.0
         share = self._softmax(s, r, o) * self._room(o, self.graph.inverse(r)) * (self._alone(r) if s == o else 1.0)
-        return limit * (share + 0.1 / self.E)
+        return limit * (share * self._doubt(r) + 0.1 / self.E)
 
     def _limit(self, r: int) -> int | None:
         """The least number of objects that hardly any entity passes."""

@@ -15,7 +15,7 @@ from blockhole.answering.auditing import audit
 from blockhole.answering.engine import Engine
 from blockhole.data.reviews import ListedFact
 from blockhole.graph.knowledge_graph import KnowledgeGraph
-from tests.answering.toys import make_engine
+from tests.answering.toys import make_engine, of_both_directions
 
 
 def probability_without(engine: Engine, fact: tuple[int, int, int]) -> float:
@@ -24,7 +24,7 @@ def probability_without(engine: Engine, fact: tuple[int, int, int]) -> float:
     s, relation, o = fact
     kept = graph.triples[(graph.triples != np.array(fact)).any(axis=1)]
     less = Engine(engine.vectors, KnowledgeGraph(graph.entities, graph.relations, kept), engine.calibrated)
-    inverse = graph.inverse(relation)
+    less, inverse = of_both_directions(less), graph.inverse(relation)
     found = []
     for source, hop, target in ((s, relation, o), (o, inverse, s)):
         columns = less.hops.columns(hop, np.array([target]))

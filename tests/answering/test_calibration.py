@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
 from blockhole.answering import calibrating, hops
-from blockhole.answering.calibrating import ENOUGH, calibrate, calibration_queries, fit, measure
+from blockhole.answering.calibrating import ENOUGH, Pairs, calibrate, calibration_queries, fit, measure
 from blockhole.answering.calibration import (
     CALIBRATION,
     NORMALISERS,
@@ -71,6 +71,31 @@ def test_numbers_of_a_calibration_keep_to_their_bounds(field: str, least: float)
     for wrong in (least - 1, 0 if field == "scale" else least - 1):
         with pytest.raises(ValueError, match=field):
             Calibration.model_validate(own | {field: wrong})
+
+
+@pytest.mark.parametrize("doubt", [0.0, 1.01, float("nan")])
+def test_a_doubt_is_a_factor_that_lowers(doubt: float) -> None:
+    own = calibration_by_hand().calibration.model_dump()
+    with pytest.raises(ValueError, match="doubts"):
+        Calibration.model_validate(own | {"doubts": {0: doubt}})
+
+
+def test_a_relation_of_whose_likely_objects_hardly_any_is_true_is_doubted() -> None:
+    """Of relation 1 a fiftieth is true of what the shares say; of relation 2 nothing, but ten objects prove nothing."""
+    rng, curve = np.random.default_rng(4), Curve(low=-6.0, low_slope=1.0, slope=1.0, top_slope=0.5, intercept=1.0)
+    relation = np.repeat([0, 1, 2], [20_000, 2_000, 10])
+    share = np.exp(rng.uniform(-6, 0, size=len(relation))).astype(np.float32)
+    said = curve.probability(share, np.zeros(len(relation), dtype=np.float32))
+    label = rng.random(len(relation)) < said * np.array([1.0, 0.02, 0.0])[relation]
+    count = np.ones(len(relation))
+    pairs = Pairs(np.arange(len(relation)) // 20, relation, share, 0 * share, label, count > 0, count)
+    doubts, left = calibrating._fit_doubts(pairs)
+    hits, expected = label[relation == 1].sum(), said[relation == 1].sum()
+    assert doubts == {1: pytest.approx((hits + 0.5) / (expected + 0.5), rel=0.1)}
+    np.testing.assert_allclose(left.share, share * np.where(relation == 1, doubts[1], 1.0), rtol=1e-6)
+    found = calibrating._fit_curve(left)
+    assert (found.slope, found.top_slope, found.intercept) == pytest.approx((1.0, 0.5, 1.0), abs=0.3)
+    assert calibrating._fit_doubts(pairs.take(relation != 1))[0] == {}
 
 
 def test_paths_take_the_curve_of_their_length_or_of_the_longest() -> None:

@@ -23,12 +23,13 @@ from blockhole.errors import BlockholeWarning, ConfigError, DataError, Malformed
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
 from tests.answering.oracle import Oracle
-from tests.answering.toys import calibration_by_hand, make_engine
+from tests.answering.toys import calibration_by_hand, make_engine, of_both_directions
 from tests.sweep import WHOLE
 
 
 def every_pair(engine: Engine, candidates: Literal["typed", "all"]) -> dict[tuple[str, str, str], float]:
     """The probability of each missing fact by rows of hops, one relation after the other."""
+    engine = engine if engine.calibrated is None else of_both_directions(engine)
     graph, found = engine.graph, {}
     everyone = np.arange(graph.num_entities)
     for relation in range(graph.num_relations):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +34,7 @@ def calibration_by_hand(*, intercept: float = 1.0, chains: bool = False) -> Cali
         Calibration(
             scale=0.9,
             new_objects=1.3,
+            doubts={1: 0.3, 5: 0.05},
             hop=Curve(low=-4.0, low_slope=1.5, slope=1.2, top_slope=0.7, intercept=intercept),
             chains={2: curve} if chains else {},
             facts=1,
@@ -42,6 +44,18 @@ def calibration_by_hand(*, intercept: float = 1.0, chains: bool = False) -> Cali
         ),
         None,
     )
+
+
+def of_both_directions(engine: Engine) -> Engine:
+    """The same engine, in which relations and their inverses are as doubtful as the more doubtful of the two."""
+    assert engine.calibrated is not None
+    calibration, inverse = engine.calibrated.calibration, engine.graph.inverse
+    doubts: dict[int, float] = {}
+    for relation, doubt in calibration.doubts.items():
+        for each in (relation, inverse(relation)):
+            doubts[each] = min(doubt, doubts.get(each, 1.0))
+    calibrated = replace(engine.calibrated, calibration=calibration.model_copy(update={"doubts": doubts}))
+    return Engine(engine.vectors, engine.graph, calibrated)
 
 
 def make_model(name: str, E: int, R: int, seed: int) -> Model:

@@ -30,6 +30,7 @@ from blockhole.answering.engine import Engine, open_engine
 from blockhole.answering.hops import UNLIKE, Floats, Ids, Table, limit_of, log_room_of, log_self_of
 from blockhole.answering.predicting import (
     Progress,
+    least_doubt,
     log_most,
     log_odds_of,
     log_share,
@@ -125,6 +126,7 @@ def _audited(engine: Engine, relation: int) -> _Audited:
     room = here.room + there.room
     own = np.flatnonzero(source == target)
     room[own] += log_self_of(np.full(len(own), len(own) - 1), np.full(len(own), len(source) - 1))
+    room += least_doubt(engine, relation)
     forward += np.log(np.maximum(here.others, 1)) - hops.normalisers.of(relation)[source] + room
     backward += np.log(np.maximum(there.others, 1)) - hops.normalisers.of(inverse)[target] + room
     kind = np.minimum(here.kind, there.kind)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial, reduce
 from itertools import pairwise, repeat
 from pathlib import Path
@@ -120,6 +120,7 @@ def fit(vectors: Vectors, data: DataSet, *, seed: Seed = 0, device: torch.device
         scale=scale,
         parts=parts,
         new_objects=NEW_OBJECTS,
+        doubts={},
         hop=_ANY,
         chains={},
         facts=len(asked),
@@ -130,17 +131,20 @@ def fit(vectors: Vectors, data: DataSet, *, seed: Seed = 0, device: torch.device
     table, error = _normalisers(Engine(vectors, known.graph, Calibrated(calibration, None)), rng, device)
     engine, truth = Engine(vectors, known.graph, Calibrated(calibration, table)), data.split.graph("train", "valid")
     pairs = _pairs(engine, asked, truth, "taken", rng, device)
-    others = _pairs(engine, asked.take(slice(0, _ASKED_OF_ALL)), truth, "others", rng, device)
+    doubts, pairs = _fit_doubts(pairs)
     held_out = pairs.question % 10 < 10 * _HELD_OUT
     curve = _fit_curve(pairs)
     calibration = calibration.model_copy(
         update={
-            "new_objects": _fit_new_objects(others, curve),
+            "doubts": doubts,
             "hop": curve,
             "brier": _brier(_fit_curve(pairs.take(~held_out)), pairs, held_out),
             "sampling_error": error,
         }
     )
+    engine = Engine(vectors, known.graph, Calibrated(calibration, table))
+    others = _pairs(engine, asked.take(slice(0, _ASKED_OF_ALL)), truth, "others", rng, device)
+    calibration = calibration.model_copy(update={"new_objects": _fit_new_objects(others, curve)})
     engine = Engine(vectors, known.graph, Calibrated(calibration, table))
     calibration = calibration.model_copy(update={"new_objects": _best_new_objects(engine, data, seed, device)})
     engine = Engine(vectors, known.graph, Calibrated(calibration, table))
@@ -309,6 +313,7 @@ class Pairs:
     """
 
     question: NDArray[np.int64]
+    relation: NDArray[np.int64]
     share: NDArray[np.float32]
     kind: NDArray[np.float32]
     label: NDArray[np.bool_]
@@ -361,8 +366,8 @@ def _pairs(
             for question, own, is_true in zip(rows, share, label, strict=True):
                 chosen, best, weight = _drawn(own * np.exp(kind), is_true, rng)
                 parts = own[chosen], kind[chosen], is_true[chosen], best, weight
-                found.append((np.full(len(chosen), question), *parts))
-    empty = np.zeros(0, np.int64), *[np.zeros(0, np.float32)] * 2, *[np.zeros(0, bool)] * 2, np.zeros(0)
+                found.append((np.full(len(chosen), question), np.full(len(chosen), relation), *parts))
+    empty = *[np.zeros(0, np.int64)] * 2, *[np.zeros(0, np.float32)] * 2, *[np.zeros(0, bool)] * 2, np.zeros(0)
     return Pairs(*map(np.concatenate, zip(empty, *found, strict=True)))
 
 
@@ -479,6 +484,28 @@ def _root(rising: Callable[[float], float], low: float, high: float) -> float:
         middle = (low + high) / 2
         low, high = (low, middle) if rising(middle) > 0 else (middle, high)
     return (low + high) / 2
+
+
+def _fit_doubts(pairs: Pairs) -> tuple[dict[int, float], Pairs]:
+    """τ of each relation that has one but 1, and the pairs with the shares that follow.
+
+    Where many objects of (s, r) are known, as many others look as likely, and hardly any of these may be missing. Of
+    the best objects of a relation e are expected by the curve of all relations and h are true; where (h + 2) / (e + 2)
+    is below 1/5, τ is (h + ½) / (e + ½).
+    """
+    tau, own = np.ones(pairs.relation.max(initial=0) + 1), pairs
+    hits = np.bincount(pairs.relation[pairs.best], pairs.label[pairs.best], len(tau))
+    for _ in range(_ROUNDS):
+        said = _fit_curve(own).probability(pairs.share[pairs.best], pairs.kind[pairs.best])
+        expected = np.bincount(pairs.relation[pairs.best], said, len(tau))
+        doubtful = hits + 2 < _DOUBTFUL * (expected + 2)
+        tau = np.where(doubtful, (hits + 0.5) / (expected + 0.5), 1.0)
+        own = replace(pairs, share=pairs.share * tau[pairs.relation].astype(np.float32))
+    return {int(relation): float(tau[relation]) for relation in np.flatnonzero(tau < 1)}, own
+
+
+_ROUNDS, _DOUBTFUL = 3, 0.2
+"""How often the curve and the doubts are fitted by turns, and the share below which a relation is doubtful."""
 
 
 def _fit_curve(pairs: Pairs) -> Curve:

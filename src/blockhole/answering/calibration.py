@@ -112,6 +112,9 @@ class Calibration(_Stored):
     scale: float = Field(gt=0, description="α, which scores are multiplied with before the softmax")
     parts: Parts = ONE_PART
     new_objects: float = Field(ge=0, description="c, how much an object counts that is new to a relation")
+    doubts: dict[int, Annotated[float, Field(gt=0, le=1)]] = Field(
+        description="τ, by relation: how much its shares count where hardly any of its likely objects is true"
+    )
     hop: Curve
     chains: dict[int, ChainCurve] = Field(description="by number of hops; longer paths take the longest's")
     facts: int = Field(ge=1, description="validation facts that it was fitted on")

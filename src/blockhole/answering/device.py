@@ -233,10 +233,13 @@ class DeviceSweep:
         return forward.add_(backward).mul_(0.5).add_(0.1 / self._size)
 
     def _halves(self, sources: Tensor, columns: _Columns) -> tuple[Tensor, Tensor]:
-        """n_f f and n_b b, times η_s η_o σ: [S, C], [S, C]."""
+        """n_f f and n_b b, times η_s η_o σ τ: [S, C], [S, C]."""
         ahead, room = (each[columns.which, sources] for each in (columns.ahead, columns.room_ahead))
         forward, backward = self._scores(sources, columns)
-        alone = torch.tensor([self._engine.hops.log_self(each) for each in columns.relations], device=self.device)
+        hops = self._engine.hops
+        factors = [(hops.log_self(each), float(hops.log_doubt(each))) for each in columns.relations]
+        alone, doubt = torch.tensor(factors, device=self.device).T
+        room = room + doubt[columns.which]
         if columns.entities is None:
             row, column = torch.arange(len(sources), device=self.device), sources
         else:

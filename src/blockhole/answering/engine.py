@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from blockhole.answering.answers import Answer, Answers, Spread, Status
 from blockhole.answering.calibration import ONE_PART, Calibrated, Calibration, Parts, load_calibration
-from blockhole.answering.hops import LANES, NEW_OBJECTS, Columns, Hops, Ids
+from blockhole.answering.hops import LANES, NEW_OBJECTS, NO_DOUBTS, Columns, Hops, Ids
 from blockhole.answering.index import MANY, LoadedIndex, load_index
 from blockhole.answering.known import KnownFacts
 from blockhole.answering.search import UNLIMITED, Candidates, Deadline, Evidence, Search, Settled, Wanted, nth_largest
@@ -180,12 +180,12 @@ class Engine:
         self.candidates = vectors.all_candidates() if kept is None else kept
         self.approximate = loaded.approximate if loaded else None
         scale: float | Floats = 1.0
-        curve, table, new_objects = None, None, NEW_OBJECTS
+        curve, table, new_objects, doubts = None, None, NEW_OBJECTS, NO_DOUBTS
         if calibrated is not None:
             calibration, table = calibrated.calibration, calibrated.normalisers
             scale = vectors.weighed(calibration.weights(calibration.parts))
-            curve, new_objects = calibration.hop, calibration.new_objects
-        self.hops = Hops(vectors, self.candidates, self.known, scale, curve, table, new_objects)
+            curve, new_objects, doubts = calibration.hop, calibration.new_objects, calibration.doubts
+        self.hops = Hops(vectors, self.candidates, self.known, scale, curve, table, new_objects, doubts)
         self._sweeps: dict[tuple[str, Candidates], DeviceSweep] = {}
         self.reasons: RuleReasons | None = None  # made by the first explanation that asks for a rule
 

@@ -4,25 +4,26 @@ A model gives two shares: f = softmax over o of α φ(s, r, o), that of o among 
 among all subjects of (r, o), which the inverse relation gives. n_f and n_b are the numbers of known ones, at least one.
 η_o is how often an entity with as many known subjects of r as o has more of them, η_s the same of the objects of s: a
 child whose father is known has room for no other. σ is 1 but for o = s: how often a fact of r leads from an entity to
-itself. Then
+itself. τ is 1 but for relations of whose likely objects hardly any is true. Then
 
-    x = ½ (n_f f + n_b b) η_s η_o σ + 1 / 10 E
+    x = ½ (n_f f + n_b b) η_s η_o σ τ + 1 / 10 E
 
 and the curve of `calibration` makes a probability p(s, r, o) of x and of κ_o, which says whether o is of a kind that r
 takes, and how often r takes new objects; the odds against there being one more, 1/η - 1 of s and of o, are added to
 those against o, so that p is below both η. Where no object of (s, r) is known and others have L at most, rivals exclude
-each other, and p is at most L (f η_o σ + 1 / 10 E). A fact has p = 1. Read backwards,
-(o, r⁻¹, s) has the same x, but another κ and another L: what a question names is taken to be of the right kind, and to
-have what is asked for. A witness, which it does not name, counts ω, the square root of its κ as a subject of r.
-`calibrating` fits α, κ and the curve.
+each other, and p is at most L (f η_o σ τ + 1 / 10 E). A fact has p = 1. Read backwards,
+(o, r⁻¹, s) has the same x but for τ, another κ and another L: what a question names is taken to be of the right kind,
+and to have what is asked for. A witness, which it does not name, counts ω, the square root of its κ as a subject of r.
+`calibrating` fits α, τ, κ and the curve.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from threading import Lock
+from types import MappingProxyType
 from typing import TYPE_CHECKING, final
 
 import numpy as np
@@ -56,6 +57,8 @@ HIGHEST = np.float32(60)
 """The largest logarithm of a share, for a sampled normaliser may be much too small; float32 ends at 88."""
 NEW_OBJECTS = 1.0
 """c, where no calibration has fitted it."""
+NO_DOUBTS: Mapping[int, float] = MappingProxyType({})
+"""τ of relations, where no calibration has fitted any."""
 NEW = -1e-3
 """log κ of an object that is new to a relation, at most."""
 UNLIKE = 1e-3
@@ -243,7 +246,7 @@ class Columns:
 
     Candidates that are few are put together in `table` once; many are where a row is computed, part by part.
     Shapes: table [C, width], behind [C] log n_b minus the normaliser of b, room [C] log η_o, kind [C] log κ_o, full [C]
-    1/η_o - 1, absent where all have room.
+    1/η_o - 1, absent where all have room; `doubt` is log τ.
     """
 
     relation: int
@@ -254,6 +257,7 @@ class Columns:
     room: Table
     kind: Table
     full: Table | None
+    doubt: np.float32
 
     def __len__(self) -> int:
         return len(self.behind)
@@ -313,10 +317,12 @@ class Hops:
         curve: Curve | None,
         table: Table | None = None,
         new_objects: float = NEW_OBJECTS,
+        doubts: Mapping[int, float] = NO_DOUBTS,
     ) -> None:
         self._vectors = vectors
         self._known = known
         self._new_objects = new_objects
+        self._doubts = doubts
         self._kinds: dict[int, Table] = {}
         self._leaving: dict[int, Floats] = {}
         self.scale = scale
@@ -367,6 +373,10 @@ class Hops:
                 spare[sources] = np.inf
             self._spare[relation] = spare
         return self._spare[relation]
+
+    def log_doubt(self, relation: int) -> np.float32:
+        """log τ: how much less often a relation's likely objects are true than others' that look as likely."""
+        return np.float32(np.log(self._doubts.get(relation, 1.0)))
 
     def log_self(self, relation: int) -> float:
         """log σ of a hop from an entity to itself: nobody is his own brother, as facts have it, however alike both ends
@@ -440,7 +450,8 @@ class Hops:
         behind = self.known_counts(inverse)[index] - self.normalisers.of(inverse)[index]
         room = self.log_room(inverse)[index]
         full = np.expm1(-room) if room.any() else None
-        return Columns(relation, inverse, targets, table, behind, room, self.log_kind(relation)[index], full)
+        kind, doubt = self.log_kind(relation)[index], self.log_doubt(relation)
+        return Columns(relation, inverse, targets, table, behind, room, kind, full, doubt)
 
     def typed_columns(self, relation: int) -> Columns:
         """The columns of T(r), kept for the next question while there is room."""
@@ -485,7 +496,7 @@ class Hops:
         return np.minimum(share, np.float32(SURE), out=share)
 
     def _left_by_rivals(self, forward: Table, sources: Ids, relation: int, times: float = 1.0) -> Table | None:
-        """What p cannot pass beside rivals that exclude each other, by f η_o σ or so many `times` it: [S, C].
+        """What p cannot pass beside rivals that exclude each other, by f η_o σ τ or so many `times` it: [S, C].
 
         None where nothing is limited.
         """
@@ -579,7 +590,9 @@ class Hops:
                 score[row, column] += np.float32(own)
         forward += columns.room
         backward += columns.behind + columns.room
-        here = self.log_room(relation)[sources] + self._slack(sources, columns) + np.float32(np.log(0.5))
+        here = (
+            self.log_room(relation)[sources] + self._slack(sources, columns) + columns.doubt + np.float32(np.log(0.5))
+        )
         ahead = here + self.known_counts(relation)[sources] - self.normalisers.of(relation)[sources]
         return [(forward, ahead), (backward, here)]
 
@@ -622,10 +635,11 @@ class Hops:
     def into(self, target: int, relation: int) -> Table:
         """p of the hop from every entity to one, facts as if they were none: [E].
 
-        It is a row of the inverse, but for κ and for the rivals of the one, which are the other objects of each source.
+        It is a row of the inverse, but for κ, τ and the rivals of the one, which are the other objects of each source.
         """
         columns = self.columns(self._known.graph.inverse(relation))
-        columns = replace(columns, kind=np.full_like(columns.kind, self.log_kind(relation)[target]))
+        kind = np.full_like(columns.kind, self.log_kind(relation)[target])
+        columns = replace(columns, kind=kind, doubt=self.log_doubt(relation))
         here = np.array([target])
         forward, backward = self._halves(*self._scores(here, columns), here, columns)
         most = None
@@ -645,10 +659,10 @@ class Hops:
 
     @np.errstate(over="ignore", invalid="ignore")
     def _halves(self, forward: Table, backward: Table, sources: Ids, columns: Columns) -> tuple[Table, Table]:
-        """n_f f and n_b b, times η_s η_o σ, by both scores, which are written over: [S, C], [S, C]."""
+        """n_f f and n_b b, times η_s η_o σ τ, by both scores, which are written over: [S, C], [S, C]."""
         relation = columns.relation
         ahead = self.known_counts(relation)[sources] - self.normalisers.of(relation)[sources]
-        room = self.log_room(relation)[sources]
+        room = self.log_room(relation)[sources] + columns.doubt
         own = self.log_self(relation)
         if own:
             row, column = columns.themselves(sources)

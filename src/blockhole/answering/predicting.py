@@ -1,7 +1,8 @@
 """The most probable missing facts of a whole graph, all relations: `predict`.
 
 The probability of a fact (s, r, o) is that of the hop (`hops`), by x and κ. Where s or o is new to r, a question from s
-would take s for one of the right kind, and one from o would take o: the more doubtful counts, κ = min(κ_s, κ_o).
+would take s for one of the right kind, and one from o would take o: the more doubtful counts, κ = min(κ_s, κ_o), and in
+the same way the smaller τ, that of r or of r⁻¹.
 
 The k largest probabilities of all pairs are looked for relation by relation, block by block of subjects. By Cauchy and
 Schwarz
@@ -319,7 +320,7 @@ class _Best:
 class _Side:
     """Entities at one end of a relation, and what is the same in all their pairs, in logarithms; shapes [N].
 
-    `ahead` is log n minus the normaliser of the share that asks from them, `asking` the norm of α times that query's
+    `ahead` is log n τ minus the normaliser of the share that asks from them, `asking` the norm of α times that query's
     vector, and `answer` that of the candidate.
     """
 
@@ -341,7 +342,8 @@ class _Side:
             norms.append(np.linalg.norm(hops.scale * engine.vectors.walk(rows, [relation]), axis=1))
         return cls(
             entities,
-            hops.known_counts(relation)[entities] - hops.normalisers.of(relation)[entities],
+            least_doubt(engine, relation)
+            + (hops.known_counts(relation)[entities] - hops.normalisers.of(relation)[entities]),
             hops.log_room(relation)[entities],
             np.full(len(entities), np.inf) if (spare := hops.spare(relation)) is None else spare[entities],
             hops.log_kind(engine.graph.inverse(relation))[entities],
@@ -369,8 +371,13 @@ class _Side:
 _ROWS = 4096
 
 
+def least_doubt(engine: Engine, relation: int) -> np.float32:
+    """log τ, the smaller of both directions."""
+    return min(engine.hops.log_doubt(each) for each in (relation, engine.graph.inverse(relation)))
+
+
 def log_share(forward: Floats, backward: Floats, even: float) -> Floats:
-    """log x, of log n_f f η_s η_o and of log n_b b η_s η_o; `even` is 1 / 10 E: [N], [N] → [N]."""
+    """log x, of log n_f f η_s η_o τ and of log n_b b η_s η_o τ; `even` is 1 / 10 E: [N], [N] → [N]."""
     together = np.exp(np.minimum(forward, HIGHEST)) + np.exp(np.minimum(backward, HIGHEST))
     found: Floats = np.log(0.5 * together + even)
     return found

@@ -247,6 +247,9 @@ def _print_calibration(report: dict[str, Any]) -> None:
             f"paths of {hops} hops: {part['witness']:.3f} logit of the best witness + {part['share']:.3f} log share by "
             f"the composed vector + {part['intercept']:.3f}"
         )
+    if report["doubts"]:
+        counts = counted(len(report["doubts"]), "direction of a relation", "directions of relations")
+        stdout().print(f"{counts}, whose likely objects are hardly ever true, with shares counted less")
     if report["sampling_error"]:
         stdout().print(f"normalisers are sampled; their logarithms err by {report['sampling_error']:.3f}")
     for name, part in report.get("test", {}).items():
