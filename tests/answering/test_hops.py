@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -254,15 +258,33 @@ def test_a_row_is_the_same_in_whatever_company(name: str, sources: list[int], re
         np.testing.assert_array_equal(engine.hops.values(np.array([source]), columns)[0], together[i])
 
 
-def test_a_row_is_the_same_to_whatever_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One more than parts of eight have room for is no part of its own; a hundred numbers show its rounding."""
+@pytest.mark.parametrize("small", [0, 10**6])
+def test_a_row_is_the_same_to_whatever_columns(small: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is left beside whole dozens is rounded as they are; a hundred numbers show it."""
     monkeypatch.setitem(SIZES, "rescal", SIZES["rescal"].model_copy(update={"dim": 100}))
     engine, _ = make_engine("rescal", E=200, facts=300)
-    monkeypatch.setattr("blockhole.answering.hops._SMALL", 0)
+    monkeypatch.setattr("blockhole.answering.hops._SMALL", small)
     sources, every = np.arange(20), engine.hops.values(np.arange(20), engine.hops.columns(1))
-    for count in (2, 8, 9, 16, 17, 65, 199):
-        targets = np.arange(count)
-        np.testing.assert_array_equal(engine.hops.values(sources, engine.hops.columns(1, targets)), every[:, :count])
+    for count in (1, 2, 8, 9, 12, 13, 16, 17, 65, 199):
+        for targets in (np.arange(count), np.arange(200 - count, 200)):
+            rows = engine.hops.values(sources, engine.hops.columns(1, targets))
+            np.testing.assert_array_equal(rows, every[:, targets])
+
+
+@pytest.mark.parametrize("kernel", ["Haswell", "SkylakeX"])
+def test_a_row_is_the_same_whatever_processor_libraries_take_it_for(kernel: str) -> None:
+    """Their kernels for a processor without AVX-512 and for one with it sum up in tiles of different sizes."""
+    cpu = Path("/proc/cpuinfo")
+    if kernel == "SkylakeX" and not (cpu.exists() and "avx512f" in cpu.read_text(encoding="utf-8")):
+        pytest.skip("the processor has no AVX-512")
+    tests = f"{__file__}::test_a_row_is_the_same_to_whatever_columns"
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", tests],
+        env=os.environ | {"OPENBLAS_CORETYPE": kernel},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout
 
 
 def test_rows_are_kept_for_later_searches_while_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,6 +68,9 @@ _LIKELY = 0.01
 _WALKED = 4096
 _CACHED = 2**17
 """Numbers of a table that stay in a processor's cache while rows are multiplied with them: 512 KiB."""
+_WHOLE = 12
+"""Candidates are multiplied by so many: libraries sum up what remains beside whole tiles in another order, and the last
+bits of a number would depend on how many others there are. It is a multiple of all tiles that OpenBLAS has here."""
 _SMALL = 10**6
 """Products of numbers in a small matrix product: libraries compute it from the matrices where they lie, and pack those
 of larger ones anew for each, which takes as long again as a lane's product."""
@@ -706,7 +709,7 @@ class Hops:
                 for place, (vectors, behind) in enumerate(lanes):
                     rows = slice(place * LANES, min((place + 1) * LANES, count))
                     used = rows.stop - rows.start
-                    score = part @ vectors  # twice as fast as the product that lies the other way
+                    score = (part @ vectors)[: own.stop - own.start]  # twice as fast as what lies the other way
                     forward[rows, own] = score[:, :used].T
                     backward[rows, own] = score[:, -LANES:][:, :used].T if behind is None else behind[:used, own]
         return forward, backward
@@ -717,9 +720,10 @@ class Hops:
         It is much faster than lanes; the last bits of a number depend on its company.
         """
         vectors, behind = self._lane(sources, columns)
-        score = np.empty((len(columns), vectors.shape[1]), dtype=np.float32)
+        score = np.empty((len(columns) + -len(columns) % _WHOLE, vectors.shape[1]), dtype=np.float32)
         for own, part in self._parts(columns, _CACHED):
-            np.matmul(part, vectors, out=score[own])
+            np.matmul(part, vectors, out=score[own.start : own.start + len(part)])
+        score = score[: len(columns)]
         forward, backward = score[:, : len(sources)], score[:, -len(sources) :]
         return forward, backward if behind is None else behind.T
 
@@ -741,17 +745,21 @@ class Hops:
     def _parts(self, columns: Columns, numbers: int) -> Iterator[tuple[slice, Table]]:
         """The candidates of columns, in parts of so many numbers, few enough to stay in the cache between lanes.
 
-        The last takes in what would be a part of one: that is a vector, whose products round otherwise.
+        What is left beside whole dozens is a part of its own, filled up with its last candidate.
         """
-        size = max(LANES, numbers // self._candidates.shape[1] // LANES * LANES)
-        starts = range(0, len(columns) - (len(columns) > 1), size)
-        for first in starts:
-            own = slice(first, len(columns) if first == starts[-1] else first + size)
+        size = max(_WHOLE, numbers // self._candidates.shape[1] // _WHOLE * _WHOLE)
+        whole = len(columns) // _WHOLE * _WHOLE
+        for own in (slice(first, min(first + size, whole)) for first in range(0, whole, size)):
             if columns.table is not None:
                 yield own, columns.table[own]
             else:
                 assert columns.entities is not None
                 yield own, self._candidates.take(columns.entities[own], axis=0)
+        if whole < len(columns):
+            rest = np.minimum(np.arange(whole, whole + _WHOLE), len(columns) - 1)
+            table = self._candidates if columns.table is None else columns.table
+            index = rest if columns.table is not None or columns.entities is None else columns.entities[rest]
+            yield slice(whole, len(columns)), table.take(index, axis=0)
 
     def _lanes(self, sources: Ids, columns: Columns) -> Iterator[tuple[Table, Table | None]]:
         """What `_lane` gives for each eight of the sources; many are walked together, as far as no bit changes."""
