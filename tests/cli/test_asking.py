@@ -70,6 +70,14 @@ def test_known_answers_are_paged(blockhole: Command, run: Path) -> None:
     assert (page["answers"], page["known_count"]) == (every["answers"][2:4], every["known_count"])
     said = blockhole("ask", run, '"remainder/1"/^mod6', "--top", 2).err
     assert said == f"2 of {every['known_count']} known answers; --offset 2 shows more\n"
+    last = every["known_count"]
+    for offset, said in (
+        (1, f"2 to 3 of {last} known answers; --offset 3 shows more\n"),
+        (last - 2, f"{last - 1} to {last} of {last} known answers\n"),
+    ):
+        assert blockhole("ask", run, '"remainder/1"/^mod6', "--top", 2, "--offset", offset).err == said
+    behind = blockhole("ask", run, '"remainder/1"/^mod6', "--offset", 999)
+    assert (behind.out, behind.err) == ("no further answers behind 999 of each list\n", "")
 
 
 def test_ask_as_people_read_it(blockhole: Command, run: Path) -> None:

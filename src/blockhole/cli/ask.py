@@ -144,7 +144,7 @@ def _answer(
             report["reasons"] = {entity: [asdict(rule) for rule in own] for entity, own in rules.items()}
         print_json(report)
     else:
-        print_answers(answers, shown_names(engine.graph, names))
+        print_answers(answers, shown_names(engine.graph, names), offset)
         for entity, own in rules.items():
             stdout().print(f"{entity}: " + ("; ".join(map(str, own)) or "no rule, the model alone"))
 
