@@ -259,6 +259,11 @@ def test_new_facts_can_be_given(blockhole: Command, run: Path, tmp_path: Path) -
     result = blockhole("ask", run, '"number 60"/next/next', "--facts", facts, "--json").json()
     known = [answer["entity"] for answer in result["answers"] if answer["status"] == "known"]
     assert known == ["number 2"]
+    given = ("--facts", facts, "--json")
+    assert blockhole("check", run, '"number 59"/next', "number 60", *given).json()["status"] == "known"
+    explained = blockhole("explain", run, '"number 60"/next', "number 1", *given).json()
+    assert (explained["status"], explained["proofs"][0]["tree"]["parts"][0]["entity"]) == ("known", "number 60")
+    assert blockhole("paths", run, "number 60", "number 1", *given).json()["paths"][0]["path"] == "next"
 
 
 def test_index_says_its_recall(blockhole: Command, own_run: Path) -> None:
