@@ -79,9 +79,9 @@ def named_slots(steps: Steps, place: int) -> list[int]:
             return [slot]
         case Either(parts):
             return [slot for part in parts for slot in named_slots(steps, part)]
-        case Both((first, *others), _):
-            also = [named_slots(steps, part) for part in others]
-            return [slot for slot in named_slots(steps, first) if all(slot in each for each in also)]
+        case Both(keep, _):
+            first, *others = (named_slots(steps, part) for part in keep)
+            return [slot for slot in first if all(slot in each for each in others)]
         case Follow():
             return []
 
