@@ -140,12 +140,16 @@ class Oracle:
         return np.array([1.0 if h in named else sqrt(self._kind(h, inverse)) for h in range(self.E)])
 
     def _named(self, node: Node | None) -> set[int]:
-        """The entities that a query names where a part of it stands."""
+        """The entities that a query names where a part of it stands; what is excluded leaves all others named."""
         match node:
             case Anchor(entity):
                 return {self.graph.entities.id(entity)}
-            case Union(parts) | Intersection(parts):
+            case Union(parts):
                 return set[int]().union(*map(self._named, parts))
+            case Intersection((first, *others)):
+                return self._named(first).intersection(*map(self._named, others))
+            case Negation():
+                return set(range(self.E))
             case _:
                 return set()
 

@@ -78,5 +78,7 @@ def test_an_entity_that_nothing_places_is_refused() -> None:
 
 
 def test_relations_must_be_the_runs_own() -> None:
-    with pytest.raises(UnknownName, match="unknown relation 'likes'"):
-        with_facts(make_engine()[0], _graph(("e1", "likes", "e2")))
+    for name, alike in (("likes", ""), ("r10", ", such as 'r0' or 'r1'")):
+        expected = f"unknown relation '{name}' in the further facts, which may have known ones alone{alike}."
+        with pytest.raises(UnknownName, match=f"^{re.escape(expected)}$"):
+            with_facts(make_engine()[0], _graph(("e1", name, "e2")))

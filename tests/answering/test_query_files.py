@@ -113,6 +113,10 @@ def test_answers_as_parquet_and_as_json_lines(tmp_path: Path, engine: Engine) ->
     lines = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [line["query"] for line in lines] == ["e1/r0", "e2/r1"]
     assert [a["entity"] for line in lines for a in line["answers"]] == frame["entity"].to_list()
+    assert [(line["known_count"], line["predicted_count"], line["negation"]) for line in lines] == [
+        (each.known_count, 3, None) for each in answers
+    ]
+    assert set(lines[0]) == {"query", "answers", "known_count", "predicted_count", "negation"}
 
 
 def test_answers_as_rows_of_any_kind(tmp_path: Path, engine: Engine) -> None:

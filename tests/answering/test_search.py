@@ -168,6 +168,31 @@ def test_a_further_disjunct_never_lowers(seed: int, one: Query, other: Query) ->
 
 
 @settings(max_examples=draws(40))
+@given(seed=st.integers(0, 5), one=nodes(ENTITIES, RELATIONS, 2), other=nodes(ENTITIES, RELATIONS, 1))
+def test_what_a_hop_starts_at_keeps_both_laws(seed: int, one: Node, other: Node) -> None:
+    engine = _engine(seed=seed)
+    both, own, either = (
+        _values(engine, Query(start, [Hop("r0")])) for start in (Intersection((one, other)), one, Union((one, other)))
+    )
+    for fewer, more in ((both, own), (own, either)):
+        assert all(value <= more.get(entity, 0.0) for entity, value in fewer.items())
+
+
+def test_a_condition_that_names_a_witness_does_not_raise_it() -> None:
+    """Who asks for the r1 of e2 says that it may have one; who asks for it if e2 is also the r0 of e1 does not."""
+    engine, doubtful = _engine(seed=1), 0
+    for source, relation, target in engine.graph.triples.tolist():
+        for way in range(2 * RELATIONS):
+            hops = [Hop(engine.graph.relations[relation]), Hop(*engine.graph.relation_name(way))]
+            start = Projection(Anchor(f"e{source}"), hops[0])
+            before = _values(engine, Query(start, hops[1:]))
+            after = _values(engine, Query(Intersection((start, Anchor(f"e{target}"))), hops[1:]))
+            assert all(value <= before[entity] for entity, value in after.items())
+            doubtful += engine.hops.leaving(way)[target] < 1
+    assert doubtful > 20
+
+
+@settings(max_examples=draws(40))
 @given(seed=st.integers(0, 5), query=trees(ENTITIES, RELATIONS))
 def test_equal_branches_are_one(seed: int, query: Query) -> None:
     engine = _engine(seed=seed, chains=True)

@@ -70,6 +70,14 @@ def test_known_answers_are_paged(blockhole: Command, run: Path) -> None:
     assert (page["answers"], page["known_count"]) == (every["answers"][2:4], every["known_count"])
     said = blockhole("ask", run, '"remainder/1"/^mod6', "--top", 2).err
     assert said == f"2 of {every['known_count']} known answers; --offset 2 shows more\n"
+    last = every["known_count"]
+    for offset, said in (
+        (1, f"2 to 3 of {last} known answers; --offset 3 shows more\n"),
+        (last - 2, f"{last - 1} to {last} of {last} known answers\n"),
+    ):
+        assert blockhole("ask", run, '"remainder/1"/^mod6', "--top", 2, "--offset", offset).err == said
+    behind = blockhole("ask", run, '"remainder/1"/^mod6', "--offset", 999)
+    assert (behind.out, behind.err) == ("no further answers behind 999 of each list\n", "")
 
 
 def test_ask_as_people_read_it(blockhole: Command, run: Path) -> None:
@@ -251,6 +259,11 @@ def test_new_facts_can_be_given(blockhole: Command, run: Path, tmp_path: Path) -
     result = blockhole("ask", run, '"number 60"/next/next', "--facts", facts, "--json").json()
     known = [answer["entity"] for answer in result["answers"] if answer["status"] == "known"]
     assert known == ["number 2"]
+    given = ("--facts", facts, "--json")
+    assert blockhole("check", run, '"number 59"/next', "number 60", *given).json()["status"] == "known"
+    explained = blockhole("explain", run, '"number 60"/next', "number 1", *given).json()
+    assert (explained["status"], explained["proofs"][0]["tree"]["parts"][0]["entity"]) == ("known", "number 60")
+    assert blockhole("paths", run, "number 60", "number 1", *given).json()["paths"][0]["path"] == "next"
 
 
 def test_index_says_its_recall(blockhole: Command, own_run: Path) -> None:

@@ -456,13 +456,18 @@ def test_an_unknown_name_is_pointed_at_and_its_neighbours_named() -> None:
         ),
         ("Charles/fatherOf/William", 17, "'William' is an entity; a relation follows /."),
         ("AC|DC/fatherOf", 0, "unknown entity 'AC'; did you mean \"AC|DC\"?"),
+        ("Charles/fatherOf | AC|DC/fatherOf", 19, "unknown entity 'AC'; did you mean \"AC|DC\"?"),
+        ("Rock & Roll/fatherOf", 0, "unknown entity 'Rock'; did you mean \"Rock & Roll\"?"),
+        ("R2/D2/fatherOf", 0, "unknown entity 'R2'; did you mean \"R2/D2\"?"),
         ("Charles/fatherOf & x|y", 19, "unknown entity 'x'."),
         # Wiliam is read first, and Charle comes first where queries are put in order.
         ("Wiliam/fatherOf & Charle/fatherOf", 0, "unknown entity 'Wiliam'; did you mean 'William'?"),
     ],
 )
 def test_an_unknown_name_is_pointed_at_in_any_branch(text: str, column: int, said: str) -> None:
-    family = graph(("Charles", "fatherOf", "William"), ("Charles", "brotherOf", "AC|DC"))
+    family = graph(
+        ("Charles", "fatherOf", "William"), ("Charles", "brotherOf", "AC|DC"), ("Rock & Roll", "brotherOf", "R2/D2")
+    )
     with pytest.raises(UnknownName) as caught:
         encode_tree(text, family)
     assert str(caught.value) == f"{said}\n  {text}\n  {' ' * column}^"

@@ -16,7 +16,7 @@ import blockhole
 from blockhole.answering.overview import entity_types, shared_facts
 from blockhole.answering.sparql.writing import as_sparql, from_sparql
 from blockhole.queries.language import parse
-from blockhole.queries.repairs import quoted_names, repairs
+from blockhole.queries.repairs import quoted_names, repairs, with_name
 from blockhole.runs.checkpoint import load_checkpoint, save_checkpoint, weights_id
 from blockhole.runs.run import Run
 from blockhole.saving import read_json
@@ -45,6 +45,10 @@ def result(response: httpx.Response) -> Any:
         ('"a b/c', None),
         ("a/b &", "a/b"),
         ("a/b)", "a/b"),
+        ("a/b&c/d", "a/b & c/d"),
+        ("a/b | !c/d", "a/b & !c/d"),
+        ("a/b or not c/d", "a/b & not c/d"),
+        ("a/!b", 'a/"!b"'),
         ("a/b", None),
         ("a", None),
         ("", None),
@@ -58,6 +62,26 @@ def test_texts_that_are_no_query_have_repairs(text: str, meant: str | None) -> N
         parse(each)
         assert each != text
     assert found or meant is None
+
+
+@pytest.mark.parametrize("text", ["!a/b", "(!a/b)/c", "!(a/b & c/d)"])
+def test_no_repair_asks_for_the_opposite(text: str) -> None:
+    assert repairs(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong", "name", "meant"),
+    [
+        ("a/next/b", "next", "nxt", "a/nxt/b"),
+        ("Rock & Roll/by", "Rock", "Rock & Roll", '"Rock & Roll"/by'),
+        ("rock & roll/by", "rock", "Rock & Roll", '"Rock & Roll"/by'),
+        ("a/boss/of", "boss", "boss/of", 'a/"boss/of"'),
+        ("a/b | x|y/r", "y", "x|y", 'a/b | "x|y"/r'),
+    ],
+)
+def test_a_name_takes_the_place_of_all_that_stands_there_of_it(text: str, wrong: str, name: str, meant: str) -> None:
+    column = text.index(wrong)
+    assert with_name(text, column, column + len(wrong), name) == meant
 
 
 def test_quotes_go_around_names_that_need_them() -> None:

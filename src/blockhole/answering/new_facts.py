@@ -42,7 +42,9 @@ def with_facts(engine: Engine, facts: KnowledgeGraph, *, seed: int = 0) -> Engin
             for entity in range(engine.graph.num_entities, graph.num_entities)
         ]
     vectors = engine.vectors.extended(np.stack(rows)) if rows else engine.vectors
-    return Engine(vectors, graph, engine.calibrated)
+    extended = Engine(vectors, graph, engine.calibrated)
+    extended.lacking = engine.lacking
+    return extended
 
 
 def _facts_about(entity: int, triples: NDArray[np.int32], known: KnowledgeGraph) -> NDArray[np.int64]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
-from blockhole.answering.answers import Answers, answers_frame
+from blockhole.answering.answers import Answers, AnswersReport, answers_frame
 from blockhole.answering.engine import Encoded, Engine
 from blockhole.errors import ConfigError, DataError, MalformedFile, QueryError, listed
 from blockhole.files.tables import ROW_FILES, write_rows
@@ -80,7 +82,12 @@ def write_answers(path: Path, answers: Sequence[Answers]) -> None:
         if path.suffix != ".jsonl":
             write_rows(answers_frame(answers), temporary, path.suffix)
         else:
-            lines = (
-                json.dumps({"query": each.query, "answers": each.to_dicts()}, ensure_ascii=False) for each in answers
-            )
+            lines = (json.dumps(_object(each), ensure_ascii=False) for each in answers)
             temporary.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def _object(answers: Answers) -> dict[str, Any]:
+    """What --json prints of the answers to one query, but for the time, which many took together."""
+    fields = asdict(AnswersReport.of(answers, 0.0))
+    del fields["milliseconds"]
+    return fields

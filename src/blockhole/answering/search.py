@@ -8,9 +8,10 @@ The value of a step at an entity follows from those of earlier steps and from th
     q1 & q2 & !q3            q1 · q2 · (1 - q3)
     q1 | q2                  1 - (1 - q1)(1 - q2)
 
-ω(h) doubts that r leaves h at all (`hops.Hops.leaving`); it is 1 where the query names h. A witness of less than
-`PLAUSIBLE`, ω counted, is none. The row of a hop, p(h, r, ·), is computed when h is opened, the
-most promising h first. A step keeps two numbers for every entity, a value that is certain and one that it cannot pass:
+ω(h) doubts that r leaves h at all (`hops.Hops.leaving`); it is 1 where the query names h, but not by a condition, which
+would raise what it is put on. A witness of less than `PLAUSIBLE`, ω counted, is none. The row of a hop, p(h, r, ·), is
+computed when h is opened, the most promising h first. A step keeps two numbers for every entity, a value that is
+certain and one that it cannot pass:
 an h that is not opened cannot add more than q(h) ω(h) times the most that a hop from it can have (`hops.Hops.limits`),
 which is known before its row, and much cheaper. The search ends when no entity can still enter the answers asked for,
 or change its value among them, and then these are exact.

@@ -14,6 +14,7 @@ import blockhole
 from blockhole.cli.options import (
     CandidatesOption,
     ColumnsOption,
+    FactsOption,
     LiteralsOption,
     NamesOption,
     QueryArgument,
@@ -64,9 +65,7 @@ def ask(
         Path | None, typer.Option(help="Write the answers here: .parquet, .csv, .tsv, .jsonl or .arrow.")
     ] = None,
     device: Annotated[str, typer.Option(help="Where --file is answered: cpu, cuda, cuda:N or auto.")] = "cpu",
-    facts: Annotated[
-        Path | None, typer.Option("--facts", help="File of additional facts, which may be about new entities.")
-    ] = None,
+    facts: FactsOption = None,
     columns: ColumnsOption = None,
     names: NamesOption = "full",
     reasons: Annotated[
@@ -144,7 +143,7 @@ def _answer(
             report["reasons"] = {entity: [asdict(rule) for rule in own] for entity, own in rules.items()}
         print_json(report)
     else:
-        print_answers(answers, shown_names(engine.graph, names))
+        print_answers(answers, shown_names(engine.graph, names), offset)
         for entity, own in rules.items():
             stdout().print(f"{entity}: " + ("; ".join(map(str, own)) or "no rule, the model alone"))
 
@@ -179,13 +178,15 @@ def check(
     run: RunArgument,
     query: QueryArgument,
     entity: Annotated[str, typer.Argument(help="The answer to check, such as Beatrice.")],
+    facts: FactsOption = None,
+    columns: ColumnsOption = None,
     json: JsonFlag = False,
 ) -> None:
     """Say yes if the entity is known to answer the query, or if the model finds that more likely than not.
 
     Any entity can be checked; the probability is that of `ask --candidates all`.
     """
-    verdict = blockhole.check(run, query, entity)
+    verdict = blockhole.check(engine_with(run, facts, columns, quietly=True), query, entity)
     if json:
         print_json(asdict(verdict))
         return
@@ -199,6 +200,8 @@ def explain(
     entity: Annotated[str, typer.Argument(help="The answer to explain, such as Beatrice.")],
     top: Annotated[int, typer.Option(help="How many proofs.")] = 5,
     dot: Annotated[bool, typer.Option("--dot", help="Print the proofs as a graph for Graphviz.")] = False,
+    facts: FactsOption = None,
+    columns: ColumnsOption = None,
     json: JsonFlag = False,
 ) -> None:
     """Print the best proofs of an answer: an entity for every step of the query, each hop known or predicted.
@@ -207,7 +210,7 @@ def explain(
     right and the facts that fire it. A proof is as probable as its hops together. The answer is at least as probable as
     its best proof: for a path, the model's composed vector may know more than any one way.
     """
-    explanation = blockhole.explain(run, query, entity, top=top)
+    explanation = blockhole.explain(engine_with(run, facts, columns, quietly=True), query, entity, top=top)
     if dot:
         from blockhole.answering.proofs import to_dot
 
@@ -236,10 +239,12 @@ def paths(
     target: Annotated[str, typer.Argument(help="Where the paths lead.")],
     max_length: Annotated[int, typer.Option(help="Hops of the longest path.")] = 3,
     top: Annotated[int, typer.Option(help="How many paths.")] = 20,
+    facts: FactsOption = None,
+    columns: ColumnsOption = None,
     json: JsonFlag = False,
 ) -> None:
     """Print the relation paths that lead from one entity to another: known ones first, then as the model ranks them."""
-    found = blockhole.paths(run, source, target, max_length=max_length, top=top)
+    found = blockhole.paths(engine_with(run, facts, columns), source, target, max_length=max_length, top=top)
     if json:
         print_json(asdict(found))
         return

@@ -31,6 +31,9 @@ LiteralsOption = Annotated[
         help="RDF literals: keep all, drop all, or keep the objects of these (default: keep).",
     ),
 ]
+FactsOption = Annotated[
+    Path | None, typer.Option("--facts", help="File of additional facts, which may be about new entities.")
+]
 NamesOption = Annotated[
     Literal["full", "short", "label"],
     typer.Option(help="How to print IRIs: as they are, with the file's prefixes, or by their rdfs:label."),
@@ -44,12 +47,12 @@ def refuse_idle(option: str, *, given: bool, use: str, used: bool) -> None:
         raise typer.BadParameter(f"it is for {use} alone; leave it out here", param_hint=option)
 
 
-def engine_with(run: Path, facts: Path | None, columns: str | None) -> Engine:
-    """The engine of a run, with the facts of a file added."""
+def engine_with(run: Path, facts: Path | None, columns: str | None, *, quietly: bool = False) -> Engine:
+    """The engine of a run, with the facts of a file added; `quietly` if the verb says later what it lacks."""
     import blockhole
 
     refuse_idle("--columns", given=columns is not None, use="a file of --facts", used=facts is not None)
-    engine = blockhole.Engine.open(run)
+    engine = blockhole.Engine.opened(run) if quietly else blockhole.Engine.open(run)
     if facts is None:
         return engine
     from blockhole.answering.new_facts import with_facts  # it loads torch, which most questions need not wait for

@@ -92,10 +92,10 @@ def shown_names(graph: KnowledgeGraph, how: Literal["full", "short", "label"]) -
     return lambda name: known.get(name) or graph.entities.shortened(name)
 
 
-def print_answers(answers: Answers, shown: Callable[[str], str] = str) -> None:
-    """Print ranked answers as people read them, each named as `shown` says."""
+def print_answers(answers: Answers, shown: Callable[[str], str] = str, offset: int = 0) -> None:
+    """Print ranked answers as people read them, each named as `shown` says; `offset` of each list come before them."""
     if not len(answers):
-        stdout().print("no answers")
+        stdout().print(f"no further answers behind {offset:,} of each list" if offset else "no answers")
         return
     certain = all(answer.probability is not None for answer in answers)
     value = "probability" if certain else "share"
@@ -105,6 +105,9 @@ def print_answers(answers: Answers, shown: Callable[[str], str] = str) -> None:
     print_whole(table)
     listed = sum(answer.status == "known" for answer in answers)
     if listed < answers.known_count and listed:
-        stderr().print(f"{listed:,} of {counted(answers.known_count, 'known answer')}; --offset {listed} shows more")
+        last = offset + listed
+        which = f"{offset + 1:,} to {last:,}" if offset else f"{listed:,}"
+        more = f"; --offset {last} shows more" if last < answers.known_count else ""
+        stderr().print(f"{which} of {counted(answers.known_count, 'known answer')}{more}")
     if answers.negation:
         stderr().print("negation is over known facts: a fact that is missing may exclude some of these")

@@ -18,8 +18,10 @@ from blockhole.errors import (
     DataError,
     Seed,
     UnknownDataSet,
+    UnknownName,
     checked,
     counted,
+    listed,
     nearest_or_all,
     quoted,
     shown,
@@ -300,7 +302,14 @@ def answers_from_facts(
 def graph_with_facts(graph: KnowledgeGraph, facts: KnowledgeGraph) -> KnowledgeGraph:
     """A graph and further facts behind its own, joined by names; relations must be the graph's, entities may be new."""
     entities = Vocabulary([*graph.entities.names, *(name for name in facts.entities if name not in graph.entities)])
-    relation_ids, entity_ids = graph.relations.ids(facts.relations.names), entities.ids(facts.entities.names)
+    entity_ids = entities.ids(facts.entities.names)
+    try:
+        relation_ids = graph.relations.ids(facts.relations.names)
+    except UnknownName as unknown:
+        alike = f", such as {listed([quoted(name) for name in unknown.nearest])}" if unknown.nearest else ""
+        owner = "in the further facts, which may have known ones alone"
+        problem = f"unknown relation {quoted(unknown.name)} {owner}{alike}"
+        raise UnknownName("relation", unknown.name, unknown.nearest, problem=problem) from None
     source, relation, target = facts.triples.T
     triples = np.column_stack([entity_ids[source], relation_ids[relation], entity_ids[target]])
     return KnowledgeGraph(entities, graph.relations, np.concatenate([graph.triples, triples]))

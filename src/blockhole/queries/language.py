@@ -249,8 +249,7 @@ def _pointed_at(
     # Looking for what is alike takes long where there are millions of names, and was done for one of them.
     nearest = unknown.nearest if (known.kind, name) == (unknown.kind, unknown.name) else tuple(known.nearest(name))
     problem = None
-    whole = glued(text, node.column)
-    if whole != name and whole in known:  # a name with marks in it that nobody has quoted
+    if (whole := _unquoted(text, node.column, known)) is not None:
         nearest = (whole,)
     elif isinstance(node, Anchor) and name in relations:
         problem = f"{quoted(name)} is a relation; a query and each side of & and | starts with an entity"
@@ -260,6 +259,19 @@ def _pointed_at(
         problem = f"{quoted(name)} is an entity; a relation follows /"
     suggested = [_suggested(near) for near in nearest]
     return UnknownName(known.kind, name, nearest, text, node.column, suggested, problem)
+
+
+def _unquoted(text: str, column: int, known: Vocabulary) -> str | None:
+    """The longest known name of several tokens around a column, which has marks or spaces in it that nobody quoted."""
+    tokens = lex(text)
+    at = next(place for place, token in enumerate(tokens) if token.column == column)
+    spans = [
+        text[first.column : last.end]
+        for first in tokens[max(0, at - _MOST_TOKENS) : at + 1]
+        for last in tokens[at : at + _MOST_TOKENS + 1]
+        if first is not last
+    ]
+    return max((span for span in spans if span in known), key=len, default=None)
 
 
 def _suggested(name: str) -> str:
@@ -308,6 +320,8 @@ def _follow(start: Node, step: _Named | _Ways) -> Node:
 
 
 _DEEPEST = 64
+_MOST_TOKENS = 8
+"""Tokens on either side of one that are looked at for a name which they make up together."""
 _LONGEST_OFFER = 60
 _QUOTE = "put a name with {} in double quotes: {}"
 _QUOTE_ANY = 'put a name with spaces or punctuation in double quotes: "a b"'

@@ -70,12 +70,18 @@ def chain_to(steps: Steps, place: int) -> list[int]:
 
 
 def named_slots(steps: Steps, place: int) -> list[int]:
-    """The slots of the entities that a query names where a step stands: itself, an alternative, or a condition."""
+    """The slots of the entities that a query names where a step stands: itself, an alternative, or in every condition.
+
+    One condition alone does not name, or it would raise what its entity counts as a witness.
+    """
     match steps[place]:
         case Start(slot):
             return [slot]
-        case Either(parts) | Both(parts, _):
+        case Either(parts):
             return [slot for part in parts for slot in named_slots(steps, part)]
+        case Both(keep, _):
+            first, *others = (named_slots(steps, part) for part in keep)
+            return [slot for slot in first if all(slot in each for each in others)]
         case Follow():
             return []
 

@@ -38,7 +38,7 @@ from blockhole.queries.language import (
     pieces,
     write_name,
 )
-from blockhole.queries.repairs import repairs
+from blockhole.queries.repairs import repairs, with_name
 from blockhole.serving.settings import MAX_ANSWERS, MAX_BODY, MAX_NAMED, MAX_PATHS, MAX_PROOFS, MAX_QUERIES, MAX_TEXT
 
 Result = TypeVar("Result")
@@ -530,7 +530,7 @@ class Refusal(Exception):
                 column, text = failure.column, failure.text
                 end = next(token.end for token in lex(text) if token.column == column)
                 place = _place(fields, text, column, end)
-                mended = tuple(text[:column] + write_name(name) + text[end:] for name in nearest)
+                mended = tuple(with_name(text, column, end, name) for name in nearest)
         message = str(failure).partition("\n")[0]  # the lines behind it draw the place for people
         problem = Problem(kind=kind, message=message, place=place, nearest=nearest, mended=mended if place else ())
         return cls(status, problem, RETRY if status == 503 else None)
