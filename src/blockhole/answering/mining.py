@@ -136,7 +136,8 @@ def mine(
         body for length in lengths for body in proposed(matrices, bodies, wanted, length, min_support, candidates)
     ]
     found, done = [_no_rules()], 0
-    facts = np.bincount(np.unique(graph.triples, axis=0)[:, 1], minlength=graph.num_relations)
+    two = np.unique(graph.triples[graph.triples[:, 0] != graph.triples[:, 2]], axis=0)  # bodies say no other facts
+    facts = np.bincount(two[:, 1], minlength=graph.num_relations)
     for counts in bodies.counted(listed, threads=threads):
         found.append(_supported(matrices, counts, wanted, min_support, facts))
         done += len(counts.bodies)

@@ -54,7 +54,10 @@ class Counts:
 
 @final
 class Bodies:
-    """The bodies of rules over a `graph`; `valid` are facts that were held out, [T, 3], in the graph's ids."""
+    """The bodies of rules over a `graph`; `valid` are facts that were held out, [T, 3], in the graph's ids.
+
+    Of these, facts that the graph has too are left out: what is known, a rule does not predict.
+    """
 
     def __init__(
         self,
@@ -66,7 +69,11 @@ class Bodies:
     ) -> None:
         self.graph = graph
         facts = np.zeros((0, 3), dtype=np.int32) if valid is None else valid
-        self.valid = KnowledgeGraph(graph.entities, graph.relations, facts[facts[:, 0] != facts[:, 2]])
+        if len(facts):
+            entities = graph.num_entities
+            new = ~np.isin(_keys(facts, entities), _keys(graph.triples, entities))
+            facts = facts[new & (facts[:, 0] != facts[:, 2])]
+        self.valid = KnowledgeGraph(graph.entities, graph.relations, facts)
         self._edges = edges
         self._most_work = most_work
 
@@ -260,6 +267,13 @@ class _Facts:
     def is_subject(self, facts: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which of other facts have a subject that is one of their relation here too: [T, 3] → [T]."""
         return np.isin(facts[:, 1] * self._entities + facts[:, 0], self._keys)
+
+
+def _keys(facts: NDArray[np.integer], entities: int) -> NDArray[np.int64]:
+    """One number for each fact: [T, 3] → [T]."""
+    source, relation, target = facts.astype(np.int64).T
+    keys: NDArray[np.int64] = (relation * entities + source) * entities + target
+    return keys
 
 
 def _contains(
