@@ -25,7 +25,7 @@ from blockhole.queries.paths import PathQueries
 from blockhole.runs.config import gather, validate
 from experiments.material import Material
 
-WEIGHTS = "0,0.01,0.1,1"
+WEIGHTS = "0,0.001,0.01,0.1,1"
 SETTINGS = {
     "model.blocks": 2, "model.block_size": 25, "loss.kind": "softmax", "penalty.dura": 0.02, "training.walks": "fresh",
     "training.walks_per_edge": 1, "optimizer.learning_rate": 0.2, "training.batch_size": 512, "training.epochs": 40,

@@ -31,7 +31,7 @@ MIN_SUPPORT = 10
 CANDIDATES = 5000
 """Bodies of each length that the model proposes for a head: a few heads of FB15k-237 have hundreds of perfect rules."""
 _AT_ONCE = 2**24
-"""Numbers of the products that are compared together."""
+"""Numbers of the products, or similarities, of bodies that are compared together."""
 _BYTES = 16
 """Memory that a body takes while it waits to be compared."""
 _ROWS = 2**14
@@ -152,7 +152,7 @@ def proposed(
     """The bodies of a length, with at least so many ways, that are among the `most` alike for one of the heads."""
     best = _Best(len(heads), most)
     for some in bodies.with_ways(length, least):
-        for part in np.array_split(some, max(1, -(-len(some) * matrices.width // _AT_ONCE))):
+        for part in np.array_split(some, max(1, -(-len(some) * max(matrices.width, len(heads)) // _AT_ONCE))):
             _propose(matrices, bodies, part, heads, best)
     return list(dict.fromkeys(best.bodies()))
 
@@ -182,7 +182,7 @@ def _propose(
     if not len(some):
         return
     first, last = some[:, 0], bodies.inverses[some[:, -1]]
-    fits = (bodies.shared[first][:, heads] > 0) & (bodies.shared[last][:, bodies.inverses[heads]] > 0)
+    fits = bodies.shared[np.ix_(first, heads)] & bodies.shared[np.ix_(last, bodies.inverses[heads])]
     if some.shape[1] == 1:
         fits &= some != heads
     similarity = np.where(fits, matrices.similarity(some, heads), -np.inf)

@@ -100,20 +100,22 @@ class Bodies:
         return np.roll(np.arange(2 * self.graph.num_relations), self.graph.num_relations)
 
     @cached_property
-    def shared(self) -> NDArray[np.int64]:
-        """How many entities both of two relations leave: [2R, 2R]."""
-        leaves = self.degrees.astype(bool).astype(np.int64)
+    def shared(self) -> NDArray[np.bool_]:
+        """Whether some entity has edges of both of two relations: [2R, 2R]."""
+        leaves = self.degrees.astype(bool)
         return np.asarray((leaves.T @ leaves).toarray())
 
     @cached_property
-    def ways(self) -> NDArray[np.float64]:
+    def ways(self) -> csr_array:
         """In how many ways a fact of one relation follows one of another, back to its beginning too: [2R, 2R]."""
-        return np.asarray((self.degrees.T @ self.degrees).toarray()[self.inverses])
+        ways = (self.degrees.T @ self.degrees).tocsr()[self.inverses]
+        ways.sort_indices()
+        return ways
 
     def most_bodies(self, length: int) -> int:
         """How many bodies of a length there are at most, by which relations follow which."""
-        follows = (self.ways > 0).astype(object)  # integers without end
-        reached = np.ones(len(follows), dtype=object)
+        follows = self.ways.astype(bool).astype(np.int64)  # which hold the number up to a million relations
+        reached = np.ones(follows.shape[0], dtype=np.int64)
         for _ in range(length - 1):
             reached = follows @ reached
         return int(reached.sum())
@@ -124,7 +126,8 @@ class Bodies:
         if length == 1:
             yield np.flatnonzero(np.asarray(self.degrees.sum(axis=0)) >= least).astype(np.int32)[:, None]
         elif length == 2:
-            yield np.argwhere(self.ways >= least).astype(np.int32)
+            ways = self.ways.tocoo()
+            yield np.stack((ways.row, ways.col), axis=1)[ways.data >= least].astype(np.int32)
         else:
             before = self.degrees[:, self.inverses].T.tocsr()
             for middle in range(relations):
