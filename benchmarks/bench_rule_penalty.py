@@ -1,6 +1,6 @@
 """What drawing heads towards the products of their bodies (penalty.rules) does, on dev facts and dev paths.
 
-    python -m benchmarks.bench_rule_penalty family umls [--seeds 3] [--weights 0,0.01] [--on base|paths] [--settings JSON]
+    python -m benchmarks.bench_rule_penalty family [--seeds 3] [--weights 0,0.01] [--on base|paths] [--settings JSON]
 
 Completion is MRR over validation facts. Paths are dev paths of two hops and more, ranked by composed vectors: MQ of
 all, of those that train facts do not answer (induction), and of relation sequences that no train walk has (unseen).

@@ -28,6 +28,7 @@ LONGEST = 3
 MOST_WORK = 2**24
 """Edges that a body is followed over; of one that has more, only a part of its sources is looked at."""
 _TOGETHER = 64
+"""Bodies that are counted, and relations whose followers are looked for, at a time."""
 
 Body = tuple[int, ...]
 
@@ -106,18 +107,23 @@ class Bodies:
         return np.asarray((leaves.T @ leaves).toarray())
 
     @cached_property
-    def ways(self) -> csr_array:
-        """In how many ways a fact of one relation follows one of another, back to its beginning too: [2R, 2R]."""
-        ways = (self.degrees.T @ self.degrees).tocsr()[self.inverses]
-        ways.sort_indices()
-        return ways
+    def _reach(self) -> csr_array:
+        """How many edges of each relation reach an entity: [2R, E]."""
+        return self.degrees[:, self.inverses].T.tocsr()
+
+    def _ways(self) -> Iterator[csr_array]:
+        """In how many ways a fact of one relation follows one of another, back to its beginning too: [some of 2R, 2R].
+
+        Of many relations most may follow most, so these are never all in memory.
+        """
+        for first in range(0, len(self.inverses), _TOGETHER):
+            yield self._reach[first : first + _TOGETHER] @ self.degrees
 
     def most_bodies(self, length: int) -> int:
         """How many bodies of a length there are at most, by which relations follow which."""
-        follows = self.ways.astype(bool).astype(np.int64)  # which hold the number up to a million relations
-        reached = np.ones(follows.shape[0], dtype=np.int64)
+        reached = np.ones(len(self.inverses), dtype=np.int64)  # enough for the number up to a million relations
         for _ in range(length - 1):
-            reached = follows @ reached
+            reached = np.concatenate([ways.astype(bool).astype(np.int64) @ reached for ways in self._ways()])
         return int(reached.sum())
 
     def with_ways(self, length: int, least: int) -> Iterator[NDArray[np.int32]]:
@@ -126,12 +132,12 @@ class Bodies:
         if length == 1:
             yield np.flatnonzero(np.asarray(self.degrees.sum(axis=0)) >= least).astype(np.int32)[:, None]
         elif length == 2:
-            ways = self.ways.tocoo()
-            yield np.stack((ways.row, ways.col), axis=1)[ways.data >= least].astype(np.int32)
+            for first, some in zip(range(0, relations, _TOGETHER), self._ways(), strict=True):
+                ways = some.tocoo()
+                yield np.stack((first + ways.row, ways.col), axis=1)[ways.data >= least].astype(np.int32)
         else:
-            before = self.degrees[:, self.inverses].T.tocsr()
             for middle in range(relations):
-                ways = (before @ (self.matrix(middle) @ self.degrees)).tocoo()
+                ways = (self._reach @ (self.matrix(middle) @ self.degrees)).tocoo()
                 enough = ways.data >= least
                 first, last = ways.row[enough], ways.col[enough]
                 yield np.stack((first, np.full_like(first, middle), last), axis=1).astype(np.int32)
@@ -139,15 +145,20 @@ class Bodies:
     # What they say
 
     def counted(
-        self, bodies: Sequence[Body], *, compiled: bool | None = None, threads: int | None = None
+        self, bodies: Sequence[Body] | NDArray[np.int32], *, compiled: bool | None = None, threads: int | None = None
     ) -> Iterator[Counts]:
-        """Count all bodies, some at a time, in order; by `compiled` loops where there is Numba, in so many threads."""
-        if any(not 1 <= len(body) <= LONGEST for body in bodies):
+        """Count all bodies, some at a time, in order; by `compiled` loops where there is Numba, in so many threads.
+
+        Those of one length may come as an array [B, length].
+        """
+        lengths = {bodies.shape[1]} if isinstance(bodies, np.ndarray) else set(map(len, bodies))
+        if not lengths <= set(range(1, LONGEST + 1)):
             raise ValueError(f"bodies have 1 to {LONGEST} hops")
         count = self._by_loops if (numba_installed() if compiled is None else compiled) else self._by_products
 
         def part(first: int, last: int) -> Counts:
-            return count(tuple(bodies[first:last]))
+            some = bodies[first:last]
+            return count(tuple(map(tuple, some.tolist() if isinstance(some, np.ndarray) else some)))
 
         return over_rows(part, len(bodies), _TOGETHER, threads) if len(bodies) else iter(())
 
