@@ -1,6 +1,6 @@
 """What drawing heads towards the products of their bodies (penalty.rules) does, on dev facts and dev paths.
 
-    python -m benchmarks.bench_rule_penalty family umls [--seeds 3] [--on base|paths]
+    python -m benchmarks.bench_rule_penalty family [--seeds 3] [--weights 0,0.01] [--on base|paths] [--settings JSON]
 
 Completion is MRR over validation facts. Paths are dev paths of two hops and more, ranked by composed vectors: MQ of
 all, of those that train facts do not answer (induction), and of relation sequences that no train walk has (unseen).
@@ -9,6 +9,7 @@ all, of those that train facts do not answer (induction), and of relation sequen
 from __future__ import annotations
 
 import argparse
+import json
 
 import numpy as np
 import torch
@@ -24,7 +25,7 @@ from blockhole.queries.paths import PathQueries
 from blockhole.runs.config import gather, validate
 from experiments.material import Material
 
-WEIGHTS = (0.0, 0.01, 0.1, 1.0)
+WEIGHTS = "0,0.001,0.01,0.1,1"
 SETTINGS = {
     "model.blocks": 2, "model.block_size": 25, "loss.kind": "softmax", "penalty.dura": 0.02, "training.walks": "fresh",
     "training.walks_per_edge": 1, "optimizer.learning_rate": 0.2, "training.batch_size": 512, "training.epochs": 40,
@@ -36,15 +37,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", nargs="+")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--weights", default=WEIGHTS)
     parser.add_argument("--on", choices=("base", "paths"), default="base")
+    parser.add_argument("--settings", default="{}", help="Further settings of the training, as JSON.")
     options = parser.parse_args()
+    further = json.loads(options.settings)
     for name in options.data:
         data = Material().open(name, paths=True)
-        for weight in WEIGHTS:
+        for weight in map(float, options.weights.split(",")):
             chosen = {"penalty.rules": weight, "training.on": options.on}
             found = []
             for seed in range(options.seeds):
-                settings = gather(overrides={**SETTINGS, **chosen, "training.seed": seed})
+                settings = gather(overrides={**SETTINGS, **further, **chosen, "training.seed": seed})
                 found.append(_figures(fit(data, validate(settings)).model, data))
             shown = ", ".join(
                 f"{figure} {np.mean(values):.3f} ± {np.std(values, ddof=1) if len(values) > 1 else 0:.3f}"

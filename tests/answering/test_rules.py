@@ -100,6 +100,13 @@ def test_figures_are_those_of_the_graph(family_run: Path) -> None:
     assert rule.head_coverage == rule.support / np.sum(graph.triples[:, 1] == head)
 
 
+def test_facts_of_an_entity_with_itself_are_none_that_a_rule_could_cover() -> None:
+    graph = make_graph([*((s, relation, (s + 1) % 6) for s in range(6) for relation in (0, 1)), (2, 1, 2)], 6, 2)
+    matrices = Matrices.of(Vectors.of_model(build_model(MODELS["blockhole"], 6, 2, seed=0)))
+    mined = mine(matrices, Bodies(graph), heads=[1], min_support=6)
+    assert mined.head_coverage[mined.body.index((0,))] == 1.0
+
+
 def test_longer_bodies_that_are_no_better_than_a_part_are_redundant() -> None:
     bodies = ((0,), (0, 1), (0, 1, 1), (2, 1), (1, 2))
     right = np.array([5.0, 5.0, 8.0, 2.0, 3.0])

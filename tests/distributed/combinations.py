@@ -69,6 +69,12 @@ def _options() -> dict[str, dict[str, Any]]:
         "members, sampled": {"training__members": 2, "model__block_size": 4, **sampled},
         "penalties": {"penalty__l2": 0.01, "penalty__n3": 0.01, "penalty__dura": 0.01, **sampled},
         "penalty of moving back": {"penalty__dura": 0.01, "penalty__dura_back": 0.01, **full},
+        "penalties of relations": {
+            "penalty__l1_product": 0.01,
+            "penalty__l1_blocks": 0.01,
+            "penalty__rules": 0.01,
+            **full,
+        },
         "row-wise Adagrad": {"optimizer__kind": "rowwise_adagrad", **sampled},
         "Adam": {"optimizer__kind": "adam", **sampled},
         "Adam, softmax": {"optimizer__kind": "adam", **full},
@@ -96,10 +102,17 @@ COMBINATIONS = {
 
 
 def split(combination: Combination) -> SplitGraph:
-    """A random graph whose facts leave the unseen entities out."""
+    """A random graph whose facts leave the unseen entities out, or where rules are needed, one that follows some."""
     known = random_split(ENTITIES - combination.unseen, RELATIONS, facts=60)
     names = Vocabulary([f"e{i}" for i in range(ENTITIES)])
-    return SplitGraph(names, known.relations, train=known.train, valid=known.valid)
+    train = _steps() if "penalty__rules" in combination.settings else known.train
+    return SplitGraph(names, known.relations, train=train, valid=known.valid)
+
+
+def _steps() -> NDArray[np.int32]:
+    """A ring of entities; each relation goes one step further than the one before: [T, 3]."""
+    facts = [(s, r, (s + r + 1) % ENTITIES) for s in range(ENTITIES) for r in range(RELATIONS)]
+    return np.array(facts, dtype=np.int32)
 
 
 def batches(combination: Combination) -> list[Batch]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.queries import bodies as module
 from blockhole.queries.bodies import Bodies, Body, Counts
 from tests.queries.graphs import graphs, make_graph
 
@@ -44,10 +46,10 @@ def test_bodies_say_what_a_walk_over_distinct_entities_finds(compiled: bool, gra
     known = set(map(tuple, graph.triples.tolist()))
     limits = graph.num_entities, graph.num_relations, graph.num_entities
     other = {tuple(int(draw.integers(limit)) for limit in limits) for _ in range(6)} - known
-    valid = np.array(sorted(other), dtype=np.int32).reshape(-1, 3)
+    valid = np.array(sorted(other | set(sorted(known)[::2])), dtype=np.int32).reshape(-1, 3)  # known ones ask nothing
     relations = range(2 * graph.num_relations)
     bodies = [body for length in (1, 2, 3) for body in product(relations, repeat=length)][:: 1 + seed % 3]
-    held_out = make_graph(valid, graph.num_entities, graph.num_relations)
+    held_out = make_graph(sorted(other), graph.num_entities, graph.num_relations)
     rows = [
         (counts, i)
         for counts in Bodies(graph, valid).counted(bodies, compiled=compiled)
@@ -83,11 +85,21 @@ def test_of_a_body_with_many_edges_a_part_of_the_sources_is_looked_at(compiled: 
     assert part.right[0, 0] / part.share[0] == pytest.approx(whole.right[0, 0], rel=0.05)
 
 
-@given(graph=graphs(max_entities=6, max_relations=2))
-def test_bodies_with_ways_are_all_that_say_something(graph: KnowledgeGraph) -> None:
+def test_bodies_may_come_as_an_array() -> None:
+    bodies = Bodies(make_graph([(0, 0, 1), (1, 1, 2), (0, 1, 2)], 3, 2))
+    (listed,), (array,) = bodies.counted([(0, 1), (1, 0)]), bodies.counted(np.array([(0, 1), (1, 0)], dtype=np.int32))
+    assert listed.bodies == array.bodies
+    assert listed.said.tolist() == array.said.tolist() == [1, 0]
+    assert np.array_equal(listed.right, array.right)
+
+
+@given(graph=graphs(max_entities=6, max_relations=2), together=st.integers(1, 5))
+def test_bodies_with_ways_are_all_that_say_something(graph: KnowledgeGraph, together: int) -> None:
+    """However few relations are looked at together."""
     bodies = Bodies(graph)
     for length in (1, 2, 3):
-        listed = {tuple(body) for some in bodies.with_ways(length, 1) for body in some.tolist()}
-        assert len(listed) <= bodies.most_bodies(length) or length == 1
+        with patch.object(module, "_TOGETHER", together):
+            listed = {tuple(body) for some in bodies.with_ways(length, 1) for body in some.tolist()}
+            assert len(listed) <= bodies.most_bodies(length) or length == 1
         for body in product(range(2 * graph.num_relations), repeat=length):
             assert body in listed or not said(graph, body)

@@ -62,6 +62,14 @@ def test_a_compressed_run_answers_as_its_model(family_run: Path, tmp_path: Path)
         blockhole.train("family", out=tmp_path / "half", resume=True)
 
 
+def test_the_run_that_is_compressed_stays_as_it_is(family_run: Path, tmp_path: Path) -> None:
+    run = blockhole.Run.open(family_run)
+    before = run.model.relation.detach().clone()
+    made = blockhole.compress(run, tmp_path / "half", 0.5)
+    assert torch.equal(run.model.relation, before)
+    assert not torch.equal(made.model.relation, before)
+
+
 @pytest.mark.parametrize("keep", [0.0, 1.5])
 def test_a_share_is_above_0_and_at_most_1(family_run: Path, tmp_path: Path, keep: float) -> None:
     with pytest.raises(ConfigError, match="keep must be a share above 0, at most 1"):

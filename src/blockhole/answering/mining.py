@@ -12,7 +12,7 @@ by G, as if frequencies were independent. The graph decides: every body that is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import chain, combinations
 from typing import NamedTuple, final
 
 import numpy as np
@@ -31,7 +31,7 @@ MIN_SUPPORT = 10
 CANDIDATES = 5000
 """Bodies of each length that the model proposes for a head: a few heads of FB15k-237 have hundreds of perfect rules."""
 _AT_ONCE = 2**24
-"""Numbers of the products that are compared together."""
+"""Numbers of the products, or similarities, of bodies that are compared together."""
 _BYTES = 16
 """Memory that a body takes while it waits to be compared."""
 _ROWS = 2**14
@@ -132,28 +132,32 @@ def mine(
     wanted = np.arange(graph.num_relations) if heads is None else np.array(heads)
     _check_length(bodies, max_length)
     lengths = range(1, max_length + 1)
-    listed = [
-        body for length in lengths for body in proposed(matrices, bodies, wanted, length, min_support, candidates)
-    ]
-    found, done = [_no_rules()], 0
-    facts = np.bincount(np.unique(graph.triples, axis=0)[:, 1], minlength=graph.num_relations)
-    for counts in bodies.counted(listed, threads=threads):
+    listed = [proposed(matrices, bodies, wanted, length, min_support, candidates) for length in lengths]
+    found, done, of = [_no_rules()], 0, sum(map(len, listed))
+    two = np.unique(graph.triples[graph.triples[:, 0] != graph.triples[:, 2]], axis=0)  # bodies say no other facts
+    facts = np.bincount(two[:, 1], minlength=graph.num_relations)
+    for counts in chain.from_iterable(bodies.counted(some, threads=threads) for some in listed):
         found.append(_supported(matrices, counts, wanted, min_support, facts))
         done += len(counts.bodies)
         if progress is not None:
-            progress(done, len(listed))
+            progress(done, of)
     return Mined.together(found)
 
 
 def proposed(
     matrices: Matrices, bodies: Bodies, heads: NDArray[np.integer], length: int, least: int, most: int
-) -> list[Body]:
-    """The bodies of a length, with at least so many ways, that are among the `most` alike for one of the heads."""
+) -> NDArray[np.int32]:
+    """The bodies of a length, with at least so many ways, that are among the `most` alike for one of the heads.
+
+    Shape [N, length], each body once.
+    """
     best = _Best(len(heads), most)
     for some in bodies.with_ways(length, least):
-        for part in np.array_split(some, max(1, -(-len(some) * matrices.width // _AT_ONCE))):
+        for part in np.array_split(some, max(1, -(-len(some) * max(matrices.width, len(heads)) // _AT_ONCE))):
             _propose(matrices, bodies, part, heads, best)
-    return list(dict.fromkeys(best.bodies()))
+    rows = best.bodies(length)
+    place = len(bodies.inverses) ** np.arange(length)  # one number says a body
+    return rows[np.unique(rows @ place, return_index=True)[1]]
 
 
 def _no_rules() -> Mined:
@@ -181,7 +185,7 @@ def _propose(
     if not len(some):
         return
     first, last = some[:, 0], bodies.inverses[some[:, -1]]
-    fits = (bodies.shared[first][:, heads] > 0) & (bodies.shared[last][:, bodies.inverses[heads]] > 0)
+    fits = bodies.shared[np.ix_(first, heads)] & bodies.shared[np.ix_(last, bodies.inverses[heads])]
     if some.shape[1] == 1:
         fits &= some != heads
     similarity = np.where(fits, matrices.similarity(some, heads), -np.inf)
@@ -211,10 +215,9 @@ class _Best:
                 both, all_bodies = both[place], all_bodies[place]
             self._kept[head] = all_bodies, both
 
-    def bodies(self) -> Iterator[Body]:
-        """All that are kept, for any head."""
-        for kept, _ in self._kept:
-            yield from map(tuple, kept.tolist())
+    def bodies(self, length: int) -> NDArray[np.int32]:
+        """All that are kept, for any head: [N, length]."""
+        return np.concatenate([kept.reshape(-1, length) for kept, _ in self._kept])
 
 
 def _supported(

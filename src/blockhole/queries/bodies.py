@@ -28,6 +28,7 @@ LONGEST = 3
 MOST_WORK = 2**24
 """Edges that a body is followed over; of one that has more, only a part of its sources is looked at."""
 _TOGETHER = 64
+"""Bodies that are counted, and relations whose followers are looked for, at a time."""
 
 Body = tuple[int, ...]
 
@@ -54,7 +55,10 @@ class Counts:
 
 @final
 class Bodies:
-    """The bodies of rules over a `graph`; `valid` are facts that were held out, [T, 3], in the graph's ids."""
+    """The bodies of rules over a `graph`; `valid` are facts that were held out, [T, 3], in the graph's ids.
+
+    Of these, facts that the graph has too are left out: what is known, a rule does not predict.
+    """
 
     def __init__(
         self,
@@ -66,7 +70,11 @@ class Bodies:
     ) -> None:
         self.graph = graph
         facts = np.zeros((0, 3), dtype=np.int32) if valid is None else valid
-        self.valid = KnowledgeGraph(graph.entities, graph.relations, facts[facts[:, 0] != facts[:, 2]])
+        if len(facts):
+            entities = graph.num_entities
+            new = ~np.isin(_keys(facts, entities), _keys(graph.triples, entities))
+            facts = facts[new & (facts[:, 0] != facts[:, 2])]
+        self.valid = KnowledgeGraph(graph.entities, graph.relations, facts)
         self._edges = edges
         self._most_work = most_work
 
@@ -93,22 +101,29 @@ class Bodies:
         return np.roll(np.arange(2 * self.graph.num_relations), self.graph.num_relations)
 
     @cached_property
-    def shared(self) -> NDArray[np.int64]:
-        """How many entities both of two relations leave: [2R, 2R]."""
-        leaves = self.degrees.astype(bool).astype(np.int64)
+    def shared(self) -> NDArray[np.bool_]:
+        """Whether some entity has edges of both of two relations: [2R, 2R]."""
+        leaves = self.degrees.astype(bool)
         return np.asarray((leaves.T @ leaves).toarray())
 
     @cached_property
-    def ways(self) -> NDArray[np.float64]:
-        """In how many ways a fact of one relation follows one of another, back to its beginning too: [2R, 2R]."""
-        return np.asarray((self.degrees.T @ self.degrees).toarray()[self.inverses])
+    def _reach(self) -> csr_array:
+        """How many edges of each relation reach an entity: [2R, E]."""
+        return self.degrees[:, self.inverses].T.tocsr()
+
+    def _ways(self) -> Iterator[csr_array]:
+        """In how many ways a fact of one relation follows one of another, back to its beginning too: [some of 2R, 2R].
+
+        Of many relations most may follow most, so these are never all in memory.
+        """
+        for first in range(0, len(self.inverses), _TOGETHER):
+            yield self._reach[first : first + _TOGETHER] @ self.degrees
 
     def most_bodies(self, length: int) -> int:
         """How many bodies of a length there are at most, by which relations follow which."""
-        follows = (self.ways > 0).astype(object)  # integers without end
-        reached = np.ones(len(follows), dtype=object)
+        reached = np.ones(len(self.inverses), dtype=np.int64)  # enough for the number up to a million relations
         for _ in range(length - 1):
-            reached = follows @ reached
+            reached = np.concatenate([ways.astype(bool).astype(np.int64) @ reached for ways in self._ways()])
         return int(reached.sum())
 
     def with_ways(self, length: int, least: int) -> Iterator[NDArray[np.int32]]:
@@ -117,11 +132,12 @@ class Bodies:
         if length == 1:
             yield np.flatnonzero(np.asarray(self.degrees.sum(axis=0)) >= least).astype(np.int32)[:, None]
         elif length == 2:
-            yield np.argwhere(self.ways >= least).astype(np.int32)
+            for first, some in zip(range(0, relations, _TOGETHER), self._ways(), strict=True):
+                ways = some.tocoo()
+                yield np.stack((first + ways.row, ways.col), axis=1)[ways.data >= least].astype(np.int32)
         else:
-            before = self.degrees[:, self.inverses].T.tocsr()
             for middle in range(relations):
-                ways = (before @ (self.matrix(middle) @ self.degrees)).tocoo()
+                ways = (self._reach @ (self.matrix(middle) @ self.degrees)).tocoo()
                 enough = ways.data >= least
                 first, last = ways.row[enough], ways.col[enough]
                 yield np.stack((first, np.full_like(first, middle), last), axis=1).astype(np.int32)
@@ -129,15 +145,20 @@ class Bodies:
     # What they say
 
     def counted(
-        self, bodies: Sequence[Body], *, compiled: bool | None = None, threads: int | None = None
+        self, bodies: Sequence[Body] | NDArray[np.int32], *, compiled: bool | None = None, threads: int | None = None
     ) -> Iterator[Counts]:
-        """Count all bodies, some at a time, in order; by `compiled` loops where there is Numba, in so many threads."""
-        if any(not 1 <= len(body) <= LONGEST for body in bodies):
+        """Count all bodies, some at a time, in order; by `compiled` loops where there is Numba, in so many threads.
+
+        Those of one length may come as an array [B, length].
+        """
+        lengths = {bodies.shape[1]} if isinstance(bodies, np.ndarray) else set(map(len, bodies))
+        if not lengths <= set(range(1, LONGEST + 1)):
             raise ValueError(f"bodies have 1 to {LONGEST} hops")
         count = self._by_loops if (numba_installed() if compiled is None else compiled) else self._by_products
 
         def part(first: int, last: int) -> Counts:
-            return count(tuple(bodies[first:last]))
+            some = bodies[first:last]
+            return count(tuple(map(tuple, some.tolist() if isinstance(some, np.ndarray) else some)))
 
         return over_rows(part, len(bodies), _TOGETHER, threads) if len(bodies) else iter(())
 
@@ -260,6 +281,13 @@ class _Facts:
     def is_subject(self, facts: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which of other facts have a subject that is one of their relation here too: [T, 3] → [T]."""
         return np.isin(facts[:, 1] * self._entities + facts[:, 0], self._keys)
+
+
+def _keys(facts: NDArray[np.integer], entities: int) -> NDArray[np.int64]:
+    """One number for each fact: [T, 3] → [T]."""
+    source, relation, target = facts.astype(np.int64).T
+    keys: NDArray[np.int64] = (relation * entities + source) * entities + target
+    return keys
 
 
 def _contains(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +37,7 @@ def compress_run(run: Run | Path | str, out: Path | str, keep: float = 0.5) -> R
     if run.folder is None:
         raise RunError("a run that is only in memory cannot be compressed; train it into a folder (out=…).")
     check_free(out, resumable=False)
-    model = run.model
+    model = copy.deepcopy(run.model)  # whoever opened the run goes on with it
     with torch.no_grad():
         model.relation.masked_fill_(~most_important(model, keep), 0.0)
     tables = {name: value.detach() for name, value in model.state_dict().items()}
