@@ -190,7 +190,7 @@ def read_ntriples(path: Path, file_format: FileFormat, reading: Reading) -> Iter
     quads = file_format.layout is Layout.N_QUADS
     literals = _Literals(reading)
     for block in text_blocks(path, file_format.compression):
-        terms = literals.kept(_terms_of_block(path, block, quads), {})
+        terms = literals.kept(_terms_of_block(path, block, quads), reading.prefixes)
         if len(terms):
             yield name_terms(terms)
     literals.tell(path)
