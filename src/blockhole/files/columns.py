@@ -100,7 +100,10 @@ def _predicates(literals: Literals | None) -> Literal["keep", "drop"] | tuple[st
     if literals == "drop":
         return "drop"
     parts = literals.split(",") if isinstance(literals, str) else literals
-    return tuple(part.strip().removeprefix("<").removesuffix(">") for part in parts if part.strip())
+    found = tuple(part.strip().removeprefix("<").removesuffix(">") for part in parts if part.strip())
+    if not found:
+        raise ConfigError("literals must be keep, drop, or the predicates whose literals are kept, such as rdfs:label.")
+    return found
 
 
 class Choice(NamedTuple):
