@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 import numpy as np
+import pytest
 from hypothesis import strategies as st
 
 from blockhole.graph.knowledge_graph import KnowledgeGraph
@@ -18,7 +19,9 @@ if sys.version_info >= (3, 14):
 else:
     from backports.zstd import compress as compress_zstd
 
-__all__ = ["Fact", "any_name", "compress_zstd", "fact_lists", "facts_of", "graph_of", "line_name", "small_blocks"]
+__all__ = [
+    "Fact", "any_name", "compress_zstd", "fact_lists", "facts_of", "graph_of", "line_name", "odd_names", "small_blocks",
+]  # fmt: skip
 
 Fact = tuple[str, str, str]
 
@@ -28,6 +31,9 @@ PECULIAR = (
     "\ufeff", "NULL", "NaN", "null", "1", "-1", "source", "relation", "target", "\x00", "\x85", "\u2028",
     "x:y z", "**r", "^r",
 )  # fmt: skip
+
+odd_names = pytest.mark.filterwarnings("ignore::blockhole.files.tables.OddNames")
+"""For tests of names of all kinds, some of which are warned about."""
 
 any_name = st.one_of(st.text(st.characters(codec="utf-8"), min_size=1, max_size=8), st.sampled_from(PECULIAR))
 line_name = any_name.filter(lambda name: {"\t", "\n", "\r"}.isdisjoint(name))

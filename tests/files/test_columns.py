@@ -6,6 +6,7 @@ import csv
 import io
 import logging
 from collections.abc import Callable, Sequence
+from datetime import date
 from pathlib import Path
 
 import polars as pl
@@ -13,18 +14,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from blockhole.data.dataset import load
 from blockhole.data.packing import pack
 from blockhole.errors import NOTES, ConfigError, DataError, MalformedFile
 from blockhole.files.columns import Reading
 from blockhole.files.readers import Unconnected, read_graph, read_split
+from blockhole.files.tables import OddNames
 from blockhole.files.writers import convert
-from tests.files.facts import Fact, any_name, fact_lists, facts_of, graph_of, line_name, small_blocks
+from tests.files.facts import Fact, any_name, fact_lists, facts_of, graph_of, line_name, odd_names, small_blocks
+
+pytestmark = odd_names
 
 NAMINGS = [
     ("source", "relation", "target"), ("subject", "predicate", "object"), ("head", "relation", "tail"), ("s", "p", "o"),
     ("from", "edge", "to"), ("h", "r", "t"), ("node1", "label", "node2"), ("start", "type", "end"),
     ("Source_ID", "Relation_Type", "Target_ID"), (":START_ID", ":TYPE", ":END_ID"), ("?s", "?p", "?o"),
     ("source", "edge label", "target"), ("src", "rel", "dst"), ("subjectId", "predicateId", "objectId"),
+    ("u", "label", "v"), ("id1", "rel", "id2"),
+    (":START_ID(Person)", ":TYPE", ":END_ID(Person)"), ("source", "rel", "dest"), ("origin", "link", "destination"),
 ]  # fmt: skip
 ORDERS = [(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)]
 SMALL = [("Anna", "bornIn", "Delft"), ("Bram", "bornIn", "Delft"), ("Anna", "knows", "Bram")]
@@ -128,6 +135,19 @@ NOTED = {
     "words": (
         "f.txt", "Anna bornIn Delft\nBram  bornIn Delft\n  Anna knows Bram \r\n", ["fields are separated by spaces."],
     ),
+    "columns that a program numbered": (
+        "f.csv", "V1,V2,V3\n" + PEOPLE, ["source, relation and target are columns 1 (V1), 2 (V2) and 3 (V3)."],
+    ),
+    "columns that pandas numbered": (
+        "f.tsv",
+        "0\t1\t2\n" + PEOPLE.replace(",", "\t"),
+        ["source, relation and target are columns 1 (0), 2 (1) and 3 (2)."],
+    ),
+    "quotes in TSV below a bare header": (
+        "f.tsv",
+        "source\trelation\ttarget\n" + "".join("\t".join(f'"{name}"' for name in fact) + "\n" for fact in SMALL),
+        [],
+    ),
     "bars": ("f.tsv", "Anna|bornIn|Delft\nBram|bornIn|Delft\nAnna|knows|Bram\n", ["fields are separated by bars."]),
 }  # fmt: skip
 
@@ -187,7 +207,7 @@ def test_numbers_say_that_the_first_line_is_a_fact(tmp_path: Path) -> None:
 
 
 WHICH = "say which are source, relation and target with --columns {} (columns= in Python) or the like"
-FACT = ", or --columns 1,2,3 if it is a fact."
+FACT = ", or say --columns 1,2,3 if it is a fact."
 REFUSED = {
     "unknown names": (
         "f.csv",
@@ -228,6 +248,33 @@ REFUSED = {
         "f.csv",
         "s,p,o,t,to\na,r,b,c,d\n",
         ", line 1: each of 'o', 't' and 'to' could be the target; " + WHICH.format("s,p,o") + ".",
+    ),
+    "unknown names, two of them the same": (
+        "f.csv",
+        "Person,meets,Person\nAnna,knows,Delft\nBram,knows,Delft\nCarl,knows,Anna\nDirk,knows,Bram\n",
+        ", line 1: the first line (Person, meets, Person) looks like names of columns; give the columns different names"
+        + FACT,
+    ),
+    "unknown names, the relation last": (
+        "f.csv",
+        "a,b,c\nAnna,Delft,bornIn\nBram,Ede,bornIn\nCarl,Anna,knows\nDirk,Bram,knows\n",
+        ", line 1: the first line (a, b, c) looks like names of columns; " + WHICH.format("a,b,c") + FACT,
+    ),
+    "columns without names": (
+        "f.csv",
+        ",0,1,2\n0,Anna,bornIn,Delft\n",
+        ", line 1: 4 columns (, 0, 1, 2), which do not say what they are; " + WHICH.format("0,1,2") + FACT,
+    ),
+    "dates": (
+        "f.csv",
+        "person,relation,place,from,to\nAnna,bornIn,Delft,1999-12-01,\nBram,bornIn,Delft,2001,2002\n",
+        ", line 1: from holds dates; " + WHICH.format("person,relation,place")
+        + ", or say --columns from,relation,to if they are entities.",
+    ),
+    "probabilities": (
+        "f.csv",
+        "source,target,type,p\nAnna,Delft,bornIn,0.5\nBram,Delft,bornIn,1.0\n",
+        ", line 1: p holds probabilities or weights, not relations; " + WHICH.format("source,target,type") + ".",
     ),
     "two columns": (
         "f.csv",
@@ -338,3 +385,52 @@ def test_a_graph_without_paths_is_warned_about(tmp_path: Path) -> None:
         f"{path}: every entity occurs in one fact only, so that there is nothing to learn from; "
         "if the columns are mixed up, say which are source, relation and target with --columns."
     )
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize(("content", "expected"), [
+    ("Anna\tbornIn\tnan\nBram\tbornIn\tnan\n",
+     "'nan' is a name here; drop these rows if a missing entity was written so."),
+    ("Anna\tNone\tDelft\nBram\tnull\tDelft\n",
+     "'None' and 'null' are names here; drop these rows if a missing relation was written so."),
+    ("Jose\u0301\tknows\tAnna\nJos\u00e9\tknows\tBram\n",
+     "'Jos\u00e9' is the name of more than one entity, with accents encoded differently; "
+     "write names in one Unicode form (NFC)."),
+])  # fmt: skip
+def test_odd_names_are_warned_about(tmp_path: Path, content: str, expected: str) -> None:
+    path = tmp_path / "f.tsv"
+    path.write_text(content)
+    with pytest.warns(OddNames) as warned:
+        assert len(read_graph(path)) == 2
+    assert [str(each.message) for each in warned] == [f"{path}: {expected}"]
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_header_in_the_middle_is_warned_about(tmp_path: Path) -> None:
+    path = tmp_path / "f.csv"
+    path.write_text("source,target,relation\na,b,r\n\nsource,target,relation\nb,a,r\n")
+    with pytest.warns(OddNames) as warned:
+        assert len(read_graph(path)) == 3
+    assert [str(each.message) for each in warned] == [
+        f"{path}, line 4: the header stands here again and is read as a fact; delete the line if files were put "
+        "together."
+    ]
+
+
+def test_names_in_quotes_keep_them_in_tsv_without_a_header(tmp_path: Path, noted: Noted) -> None:
+    path = tmp_path / "f.tsv"
+    path.write_text('"Anna"\t"bornIn"\t"Delft"\n')
+    assert facts_of(read_graph(path)) == [('"Anna"', '"bornIn"', '"Delft"')]
+    assert noted() == [
+        f"{path}: all names are in quotes and keep them; if they only enclose names, call the file .csv."
+    ]
+
+
+def test_parquet_and_frames_are_looked_into_like_text(tmp_path: Path) -> None:
+    labelled = pl.DataFrame({"head": ["a", "b"], "relation": ["r", "r"], "tail": ["b", "a"], "y": [1.0, -1.0]})
+    dated = pl.DataFrame({"who": ["a"], "relation": ["r"], "whom": ["b"], "from": [date(1999, 1, 1)], "to": [None]})
+    for table, problem in ((labelled, "y holds 1 and -1, as the labels of true"), (dated, "from holds dates; say")):
+        table.write_parquet(tmp_path / "f.parquet")
+        for source in (tmp_path / "f.parquet", table, table.to_pandas()):
+            with pytest.raises(DataError, match=problem):
+                load(source)

@@ -14,7 +14,19 @@ from hypothesis import strategies as st
 from blockhole.errors import DataError
 from blockhole.files.readers import NegativesLeftOut, read_graph
 from blockhole.files.tables import reads_as_facts
-from tests.files.facts import Fact, any_name, compress_zstd, fact_lists, facts_of, graph_of, line_name, small_blocks
+from tests.files.facts import (
+    Fact,
+    any_name,
+    compress_zstd,
+    fact_lists,
+    facts_of,
+    graph_of,
+    line_name,
+    odd_names,
+    small_blocks,
+)
+
+pytestmark = odd_names
 
 block_sizes = st.sampled_from([1, 2, 7, 40, 1 << 20])
 not_a_header = fact_lists(line_name).filter(lambda facts: reads_as_facts("\t".join(facts[0]).encode() + b"\n"))

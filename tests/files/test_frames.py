@@ -14,10 +14,14 @@ import polars as pl
 import pytest
 from hypothesis import given
 
-from blockhole.errors import ConfigError, DataError, MissingExtra
+from blockhole.errors import NOTES, ConfigError, DataError, MissingExtra
 from blockhole.files.frames import to_graph, to_networkx, to_pandas, to_polars
+from blockhole.files.readers import Unconnected
+from blockhole.files.tables import OddNames
 from blockhole.graph.knowledge_graph import KnowledgeGraph
-from tests.files.facts import Fact, any_name, fact_lists, facts_of, graph_of
+from tests.files.facts import Fact, any_name, fact_lists, facts_of, graph_of, odd_names
+
+pytestmark = odd_names
 
 
 @given(facts=fact_lists(any_name))
@@ -51,6 +55,21 @@ def test_columns_are_found_or_told_and_may_hold_numbers() -> None:
     assert to_graph(record) == expected
 
 
+def test_arrays_and_lists_are_told_by_numbers() -> None:
+    facts = [("a", "b", "r"), ("b", "c", "r")]
+    expected = graph_of([("a", "r", "b"), ("b", "r", "c")])
+    assert to_graph(facts, columns=(1, 3, 2)) == to_graph(np.array(facts), columns="1,3,2") == expected
+    with pytest.raises(DataError, match="the list: no column is called 'a'; there are 1, 2, 3; name these"):
+        to_graph(facts, columns="a,b,c")
+
+
+def test_facts_in_memory_are_warned_about_like_files() -> None:
+    with pytest.warns(Unconnected, match="^the list: every entity occurs in one fact only"):
+        to_graph([(f"a{i}", "r", f"b{i}") for i in range(6)])
+    with pytest.warns(OddNames, match="^the array: 'nan' is a name here"):
+        to_graph(np.array([["a", "r", float("nan")]]))
+
+
 def test_whole_numbers_beside_holes_stay_whole() -> None:
     """pandas makes floats of a column of ids with a hole: 2.0 in one column is 2 in the other."""
     ids = {"s": [1, 2, 3], "p": ["r", "r", "r"], "o": [2, 3, None]}
@@ -60,17 +79,35 @@ def test_whole_numbers_beside_holes_stay_whole() -> None:
     assert to_graph([(1.0, "r", 2), (2, "r", 3.0)]) == expected
 
 
-def test_an_rdflib_graph_is_what_it_writes() -> None:
+def test_an_rdflib_graph_is_what_it_writes(caplog: pytest.LogCaptureFixture) -> None:
     """rdflib itself is not needed here: what has its class and writes N-Triples is read."""
 
     class Graph:
         __module__ = "rdflib.graph"
 
+        def namespaces(self) -> list[tuple[str, str]]:
+            return [("x", "x:")]
+
         def serialize(self, destination: str, format: str, encoding: str) -> None:
             assert format == "nt"
             Path(destination).write_text('<x:a> <x:r> <x:b> .\n<x:b> <x:name> "B" .\n', encoding=encoding)
 
-    assert facts_of(to_graph(Graph())) == [("x:a", "x:r", "x:b"), ("x:b", "x:name", '"B"')]
+    graph = to_graph(Graph())
+    assert facts_of(graph) == [("x:a", "x:r", "x:b"), ("x:b", "x:name", '"B"')]
+    assert graph.entities.prefixes == {"x": "x:"}
+    caplog.set_level("INFO", logger=NOTES)
+    assert facts_of(to_graph(Graph(), literals="drop")) == [("x:a", "x:r", "x:b")]
+    assert [record.getMessage() for record in caplog.records] == ["the rdflib graph: 1 triple with literals left out."]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:rdflib")
+def test_all_graphs_of_an_rdflib_data_set_are_read() -> None:
+    rdflib = pytest.importorskip("rdflib")
+    data = rdflib.Dataset()
+    a, r, b = (rdflib.URIRef(f"http://example.org/{name}") for name in "arb")
+    data.graph(rdflib.URIRef("http://example.org/g")).add((a, r, b))
+    data.default_graph.add((b, r, a))
+    assert sorted(facts_of(to_graph(data))) == [tuple(map(str, (a, r, b))), tuple(map(str, (b, r, a)))]
 
 
 def test_networkx_relations_are_attributes_or_keys() -> None:
@@ -90,6 +127,13 @@ def test_networkx_graphs_that_are_no_knowledge_graphs() -> None:
         to_graph(nx.Graph([("a", "b")]))
     with pytest.raises(DataError, match="the edge from 'a' to 'b' has no relation; set its attribute 'relation'"):
         to_graph(nx.MultiDiGraph([("a", "b")]))
+    nameless: nx.DiGraph[object] = nx.DiGraph()
+    nameless.add_edge("a", "b", relation=float("nan"))
+    with pytest.raises(DataError, match="the edge from 'a' to 'b' has no relation"):
+        to_graph(nameless)
+    nameless = nx.DiGraph([("a", float("nan"), {"relation": "r"})])
+    with pytest.raises(DataError, match="a node of the networkx graph has no name, such as NaN; give it one or remove"):
+        to_graph(nameless)
     same: nx.DiGraph[object] = nx.DiGraph()
     same.add_edge(1, "1", relation="r")
     with pytest.raises(
@@ -144,6 +188,16 @@ def test_frames_that_are_no_graphs(
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
+        (
+            [("a", "r", pd.NA)],
+            "the target of row 0 of the list (counted from 0) is empty; give it a name or drop the row.",
+        ),
+        ([("a", "r", ["b"])], "the list: ['b'] is no name; make it text."),
+        ([("a", b"r", "b")], "the list: b'r' is no name; make it text."),
+        (
+            pd.DataFrame({"s": [["a"]], "p": ["r"], "o": ["b"]}),
+            "the frame: a column of names holds lists or the like; make them text.",
+        ),
         ([("a", "r")], "row 0 of the list (counted from 0) is 2 items, not a source, a relation and a target."),
         (
             [("a", "r", "b"), "arb"],

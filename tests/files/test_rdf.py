@@ -10,7 +10,7 @@ import pytest
 
 from blockhole.cli.main import main
 from blockhole.data.dataset import answers_from_facts, load, store
-from blockhole.errors import NOTES, MalformedFile
+from blockhole.errors import NOTES, ConfigError, MalformedFile, UnknownName
 from blockhole.files import rdf
 from blockhole.files.readers import read_graph, read_split
 from blockhole.files.writers import convert
@@ -171,6 +171,26 @@ def test_literals_are_kept_dropped_or_chosen(
     assert set(read_graph(path, literals=literals).relations) == relations
     said = [] if dropped is None else [f"{path}: {dropped} triples with literals left out."]
     assert [record.getMessage() for record in caplog.records] == said
+
+
+def test_predicates_without_literals_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "geo.ttl"
+    path.write_text(GEO)
+    caplog.set_level(logging.INFO, logger=NOTES)
+    read_graph(path, literals="rdfs:label,rdfs:labl,x:none")
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{path}: 2 triples with literals left out; none has the predicate rdfs:labl or x:none."
+    ]
+    with pytest.raises(ConfigError, match="literals must be keep, drop, or the predicates whose literals are kept"):
+        read_graph(path, literals=" , ")
+
+
+def test_a_misspelt_name_with_a_prefix_finds_what_is_like_it(tmp_path: Path) -> None:
+    path = tmp_path / "geo.ttl"
+    path.write_text(GEO)
+    with pytest.raises(UnknownName) as failure:
+        read_graph(path).relations.id(":bordrs")
+    assert failure.value.nearest == ("http://x/borders",)
 
 
 def test_a_name_in_quotes_is_no_literal(tmp_path: Path) -> None:

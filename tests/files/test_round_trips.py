@@ -16,7 +16,9 @@ from blockhole.files.readers import read_graph, read_split
 from blockhole.files.writers import convert, write_graph, write_split
 from blockhole.graph.knowledge_graph import SplitGraph
 from blockhole.graph.vocabulary import Vocabulary
-from tests.files.facts import Fact, any_name, fact_lists, graph_of, line_name
+from tests.files.facts import Fact, any_name, fact_lists, graph_of, line_name, odd_names
+
+pytestmark = odd_names
 
 ANY_NAME = [".csv", ".csv.gz", ".parquet", ".nt", ".nt.gz", ".nt.zst"]
 LINE_NAME = [".tsv", ".txt", ".tsv.gz", ".tsv.zst"]

@@ -14,7 +14,9 @@ from blockhole.files.readers import Encoder
 from blockhole.graph import knowledge_graph
 from blockhole.graph.knowledge_graph import KnowledgeGraph, SplitGraph
 from blockhole.graph.vocabulary import Vocabulary
-from tests.files.facts import Fact, any_name, fact_lists, graph_of
+from tests.files.facts import Fact, any_name, fact_lists, graph_of, odd_names
+
+pytestmark = odd_names
 
 KIN = Vocabulary(["William", "William IV", "Harry", "Elizabeth", "http://example.org/Alice", "fatherOf", "motherOf"])
 

@@ -276,7 +276,7 @@ def test_11_a_header_that_names_no_column_we_know(blockhole: Blockhole, folder: 
     assert _failure(blockhole, "train", "--data", "maison.csv", "--out", "x") == (
         "maison.csv, line 1: 4 columns (qui, quoi, lien, depuis), which do not say what they are; "
         "say which are source, relation and target with --columns qui,quoi,lien (columns= in Python) or the like, "
-        "or --columns 1,2,3 if it is a fact."
+        "or say --columns 1,2,3 if it is a fact."
     )
     assert _failure(blockhole, "data", "stats", "maison.csv", "--columns", "qui,lien,ou") == (
         "maison.csv, line 1: no column is called 'ou'; there are qui, quoi, lien, depuis; name these."
@@ -287,5 +287,5 @@ def test_12_a_table_of_pairs(blockhole: Blockhole, folder: Path) -> None:
     (folder / "paires.csv").write_text("source,target,weight\nZoë,José,0.5\nJosé,Łukasz,1\n", encoding="utf-8")
     assert _failure(blockhole, "train", "--data", "paires.csv", "--out", "x") == (
         "paires.csv, line 1: the first line (source, target, weight) names no relation; "
-        "add a column that names the relation of each row, or --columns 1,2,3 if it is a fact."
+        "add a column that names the relation of each row, or say --columns 1,2,3 if it is a fact."
     )

@@ -6,6 +6,7 @@ A table that does not say is refused, for a wrong guess makes a wrong graph. Wha
 from __future__ import annotations
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,11 +20,17 @@ COLUMNS = ("source", "relation", "target")
 _ENDS = ("", "id", "name", "uri", "iri", "key", "node", "entity")
 _SUFFIXES = {"source": _ENDS, "relation": ("", "id", "name", "uri", "iri", "type", "label"), "target": _ENDS}
 _CLEAR = {
-    "source": ("source", "subject", "head", "src", "subj", "node1", "entity1", "e1", "arg1", "lhs"),
+    "source": ("source", "subject", "head", "src", "subj", "sub", "node1", "n1", "entity1", "ent1", "e1", "id1", "arg1",
+               "lhs"),
     "relation": ("relation", "relationship", "predicate", "edge", "rel", "pred", "property", "link", "verb"),
-    "target": ("target", "object", "tail", "dst", "destination", "obj", "node2", "entity2", "e2", "arg2", "rhs"),
+    "target": ("target", "object", "tail", "dst", "dest", "destination", "obj", "node2", "n2", "entity2", "ent2", "e2",
+               "id2", "arg2", "rhs"),
 }  # fmt: skip
-_VAGUE = {"source": ("s", "h", "from", "start"), "relation": ("r", "p"), "target": ("o", "t", "to", "end")}
+_VAGUE = {
+    "source": ("s", "h", "from", "start", "u", "origin"),
+    "relation": ("r", "p"),
+    "target": ("o", "t", "to", "end", "v"),
+}
 """Names that mean this only where no clear name does: `from` and `to` may be dates, `p` a probability."""
 _VAGUER: dict[str, tuple[str, ...]] = {"relation": ("label", "type", "kind", "path")}
 _ROLES = [
@@ -51,13 +58,14 @@ class Reading:
 
     `columns` are names or numbers from 1 of source, relation and target, and of the label where there is a fourth.
     `literals` of RDF are kept, dropped, or kept where they are objects of these predicates. `first` is False for a file
-    beside another one, whose first line has told whether such files have headers. `said` holds what was noted already,
-    and `prefixes` those that RDF files have declared.
+    beside another one, whose first line has told whether such files have headers. Notes are about the file, or about
+    what it is `called`. `said` holds what was noted already, and `prefixes` those that RDF files have declared.
     """
 
     columns: tuple[str, ...] | None = None
     literals: Literal["keep", "drop"] | tuple[str, ...] = "keep"
     first: bool = True
+    called: str | None = None
     said: set[str] = field(default_factory=set, compare=False)
     prefixes: dict[str, str] = field(default_factory=dict, compare=False)
 
@@ -70,7 +78,7 @@ class Reading:
         """Say something about a file, once for all the files that are read together."""
         if text and text not in self.said:
             self.said.add(text)
-            note(f"{path}: {text}.")
+            note(f"{self.called or path}: {text}.")
 
 
 def _told(columns: ColumnNames | None) -> tuple[str, ...] | None:
@@ -92,7 +100,10 @@ def _predicates(literals: Literals | None) -> Literal["keep", "drop"] | tuple[st
     if literals == "drop":
         return "drop"
     parts = literals.split(",") if isinstance(literals, str) else literals
-    return tuple(part.strip().removeprefix("<").removesuffix(">") for part in parts if part.strip())
+    found = tuple(part.strip().removeprefix("<").removesuffix(">") for part in parts if part.strip())
+    if not found:
+        raise ConfigError("literals must be keep, drop, or the predicates whose literals are kept, such as rdfs:label.")
+    return found
 
 
 class Choice(NamedTuple):
@@ -144,7 +155,11 @@ def _left_out(names: Sequence[str]) -> str:
 
 
 def _plain(name: str) -> str:
-    """A column's name without case, marks, and what parts its words: `:START_ID`, `?s` and `sourceId` are known too."""
+    """A column's name without case, marks, brackets behind it, and what parts its words.
+
+    So `:START_ID(Person)`, `?s` and `sourceId` are known too.
+    """
+    name = re.sub(r"(?<=\w)\s*\([^()]*\)$", "", name.strip())
     return "".join(character for character in name.casefold() if character.isalnum())
 
 
@@ -234,9 +249,11 @@ def _told_places(where: Path | str, names: Sequence[str], told: Sequence[str], l
 
 def _say_which(names: Sequence[str]) -> str:
     """Advice whose example has columns of this table; weights and times are not what is meant."""
-    example = [name for name in _shown_names(names) if _kind(name) is None][:3]
+    example = [name.strip() for name in names if name.strip() and _kind(name) is None][:3]
     if len(example) < len(COLUMNS):
         return "add a column that names the relation of each row"
+    if len(set(example)) < len(COLUMNS):
+        return "give the columns different names"
     return (
         f"say which are source, relation and target with --columns {_joined(example)} (columns= in Python) or the like"
     )
@@ -247,7 +264,7 @@ def _joined(names: Sequence[str]) -> str:
     return ",".join(f'"{name}"' if "," in name else name for name in names)
 
 
-_OR_A_FACT = ", or --columns 1,2,3 if it is a fact"
+_OR_A_FACT = ", or say --columns 1,2,3 if it is a fact"
 
 
 # First lines of text files: a header, or the first fact.
@@ -266,10 +283,12 @@ def choose_in_text(path: Path, rows: Sequence[Sequence[str]], reading: Reading) 
     if width == len(COLUMNS) + 1 and first[-1] in ("1", "-1"):
         return Choice((0, 1, 2), 3, None)
     if roles == len(COLUMNS):
-        return _without_hidden_labels(path, choose(path, first, None, 1), rows)
+        return check_values(path, choose(path, first, None, 1), rows[1:], 1)
     if width > len(COLUMNS) and not (width == len(COLUMNS) + 1 and first[-1] in ("", "0")):  # a wrong label
         problem = f"{counted(width, 'column')} ({', '.join(first[:_SHOWN])}), which do not say what they are"
         raise MalformedFile(path, problem, _say_which(first) + _OR_A_FACT, 1)
+    if _only_numbered(rows):
+        return choose(path, first, ("1", "2", "3"), 1)
     doubt = _doubt(path, rows, roles) if width == len(COLUMNS) and reading.first else ""
     return Choice((0, 1, 2), 3 if width > len(COLUMNS) else None, None, doubt)
 
@@ -277,32 +296,65 @@ def choose_in_text(path: Path, rows: Sequence[Sequence[str]], reading: Reading) 
 def _doubt(path: Path, rows: Sequence[Sequence[str]], roles: int) -> str:
     """Refuse, or doubt, a first line that shares no name with the others: it may be a header with names of its own."""
     first, others = rows[0], [tuple(row) for row in rows[1:] if len(row) == len(COLUMNS)]
-    if not {name for row in others for name in row}.isdisjoint(first) or len(set(first)) < len(COLUMNS):
+    if not {name for row in others for name in row}.isdisjoint(first):
         return ""
-    shown = _joined(first)
-    repeated = Counter(relation for _, relation, _ in others)
-    certain = len(set(others)) >= _ENOUGH and min(repeated.values(), default=0) > 1
+    recurs = any(min(Counter(column).values()) > 1 for column in zip(*others, strict=True))
+    certain = len(set(others)) >= _ENOUGH and recurs
     if roles > 1 or certain:
         missing = [role for role, places in _found(first).items() if not places]
         looks = f"names no {listed(missing)}" if roles > 1 else "looks like names of columns"
         raise MalformedFile(path, f"the first line ({', '.join(first)}) {looks}", _say_which(first) + _OR_A_FACT, 1)
-    said = f"the first line ({', '.join(first)}) is read as a fact; if it names the columns, say --columns {shown}"
-    return said if others else ""
+    if not others:
+        return ""
+    said = f"the first line ({', '.join(first)}) is read as a fact; if it names the columns, "
+    return said + ("delete it" if len(set(first)) < len(COLUMNS) else f"say --columns {_joined(first)}")
 
 
 _ENOUGH = 4
-"""Different facts that tell what a fact looks like, where each of their relations occurs at least twice."""
+"""Different facts that tell what a fact looks like, where all they have in one of the columns occurs at least twice."""
 
 
-def _without_hidden_labels(path: Path, choice: Choice, rows: Sequence[Sequence[str]]) -> Choice:
-    """Refuse to leave out a column that marks false facts: they would become true ones."""
-    width = len(rows[0])
-    for place in range(width):
-        values = {row[place] for row in rows[1:] if len(row) == width}
-        if place not in choice.roles().values() and "-1" in values and values <= {"1", "-1"}:
-            name = _shown_names(rows[0])[place]
-            problem = f"{name} holds 1 and -1, as the labels of true and false facts do"
-            chosen = _joined([rows[0][each] for each in choice.places])
-            remedy = f"say --columns {chosen},{name} if they are labels, or --columns {chosen} if not"
-            raise MalformedFile(path, problem, remedy, 1)
+def _only_numbered(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the first line numbers three columns, as programs do where these have no names: V1, V2 and V3."""
+    first, names = rows[0], {name for row in rows[1:] for name in row}
+    if list(first) not in _NUMBERS or not names.isdisjoint(first):
+        return False
+    return bool(names) and not (first[0].isdecimal() and any(name.isdecimal() for name in names))
+
+
+# What the columns hold, where their names alone may mislead.
+
+_DATE = re.compile(r"(1[0-9]|20|21)\d\d|\d{4}-\d\d(-\d\d.*)?|\d{1,2}([./-])\d{1,2}\3(\d\d){1,2}")
+_SHARE = re.compile(r"[01](\.\d*)?|\.\d+|\d\.?\d*[eE]-\d+")
+_LABELS = {"1", "-1", "1.0", "-1.0"}
+
+
+def check_values(
+    where: Path | str, choice: Choice, rows: Sequence[Sequence[str | None]], line: int | None = None
+) -> Choice:
+    """The choice of columns for a table that begins with `rows`, refused where these are not what names promise.
+
+    A column of labels that was left out would make facts of what is false; `from` and `to` may be dates, and `p` a
+    probability.
+    """
+    names = choice.names
+    if names is None:
+        return choice
+    shown = _shown_names(names)
+    chosen = _joined([shown[place] for place in choice.places])
+    for place, values in enumerate(zip(*(row for row in rows if len(row) == len(names)), strict=True)):
+        held = {value for value in values if value}
+        if place not in choice.roles().values() and not held.isdisjoint({"-1", "-1.0"}) and held <= _LABELS:
+            problem = f"{shown[place]} holds 1 and -1, as the labels of true and false facts do"
+            remedy = f"say --columns {chosen},{shown[place]} if they are labels, or --columns {chosen} if not"
+            raise MalformedFile(where, problem, remedy, line)
+        name = _plain(names[place])
+        dated = place in (choice.places[0], choice.places[2]) and name in ("from", "to", "start", "end")
+        if held and dated and len(names) > len(COLUMNS) and all(map(_DATE.fullmatch, held)):
+            remedy = f"{_say_which(names)}, or say --columns {chosen} if they are entities"
+            raise MalformedFile(where, f"{shown[place]} holds dates", remedy, line)
+        shares = not held <= {"0", "1"} and all(map(_SHARE.fullmatch, held))
+        if held and place == choice.places[1] and name in ("p", "r") and shares:
+            problem = f"{shown[place]} holds probabilities or weights, not relations"
+            raise MalformedFile(where, problem, _say_which([n for i, n in enumerate(names) if i != place]), line)
     return choice

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockhole.errors import ConfigError, DataError, MissingExtra, counted, quoted
-from blockhole.files.columns import COLUMNS, ColumnNames, Literals, Reading, choose
-from blockhole.files.readers import Encoder
-from blockhole.files.tables import as_names, empty_name, name_facts
+from blockhole.files.columns import COLUMNS, ColumnNames, Literals, Reading, check_values, choose
+from blockhole.files.readers import Encoder, read_named_files, warn_of_oddities
+from blockhole.files.tables import as_names, empty_name, first_rows, name_facts
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 
 if TYPE_CHECKING:
@@ -33,9 +34,10 @@ def is_table(data: object) -> bool:
 def to_graph(data: Any, *, columns: ColumnNames | None = None, literals: Literals | None = None) -> KnowledgeGraph:
     """The graph of facts in memory: a frame, an array [T, 3], a list of triples, a networkx or rdflib graph.
 
-    Columns of a frame are found by their names, as in a file, or told by `columns`; others are left out. Names may be
-    numbers. The relation of a networkx edge is its attribute `relation`, else `label` or `type`, else its key in a
-    multigraph; nodes without edges are entities too. `literals` are those of an rdflib graph.
+    Columns of a frame are found by their names, as in a file, or told by `columns`; others are left out. Those of an
+    array or a list are source, relation and target, or told by their numbers from 1. Names may be numbers. The relation
+    of a networkx edge is its attribute `relation`, else `label` or `type`, else its key in a multigraph; nodes without
+    edges are entities too. `literals` are those of an rdflib graph.
     """
     reading = Reading.of(columns, literals)
     match _kind(data):
@@ -50,7 +52,7 @@ def to_graph(data: Any, *, columns: ColumnNames | None = None, literals: Literal
         case "numpy":
             return _from_array(data, reading)
     if isinstance(data, Sequence) and not isinstance(data, str | bytes):
-        return _from_triples(data)
+        return _from_triples(data, reading)
     raise ConfigError(f"facts in memory must be {FORMS}, not {type(data).__name__}.")
 
 
@@ -80,6 +82,8 @@ def _from_frame(frame: pl.DataFrame | pl.LazyFrame, reading: Reading, what: str 
     schema = frame.collect_schema()
     names = schema.names()
     choice = choose(what, names, reading.columns)
+    if reading.columns is None:
+        check_values(what, choice, first_rows(frame))
     reading.note(what, choice.in_words(guessed=reading.columns is None))
     chosen = {role: names[place] for role, place in choice.roles().items() if role != "label"}
     try:
@@ -106,13 +110,30 @@ def _as_polars(frame: pd.DataFrame) -> pl.DataFrame:
     for place, name in enumerate(names):
         column = frame.iloc[:, place]
         values = column.astype(object).where(column.notna(), None).tolist()
-        columns[name] = pl.Series([None if value is None else _name(value) for value in values], dtype=pl.String)
+        # A column of lists stays one, so that it is refused as names.
+        listed = any(map(_is_no_name, values))
+        kind = pl.List(pl.String) if listed else pl.String
+        columns[name] = pl.Series([[str(value)] if listed else _text(value) for value in values], dtype=kind)
     return pl.DataFrame(columns)
 
 
-def _name(value: object) -> str:
-    """A value as a name; whole numbers that are stored as floats, as pandas does beside a hole, stay whole."""
+def _text(value: object) -> str | None:
+    """A value as a name, or None for a hole; whole numbers that pandas stores as floats beside a hole stay whole."""
+    if value is None or type(value).__name__ == "NAType" or value != value:
+        return None
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _is_no_name(value: object) -> bool:
+    """Whether a value is a list, bytes or the like."""
+    return isinstance(value, Iterable) and not isinstance(value, str)
+
+
+def _name(value: object, what: str) -> str | None:
+    """A value that is the name of something, as text."""
+    if _is_no_name(value):
+        raise DataError(f"{what}: {value!r:.60} is no name; make it text.")
+    return _text(value)
 
 
 def _from_array(array: NDArray[Any], reading: Reading) -> KnowledgeGraph:
@@ -126,12 +147,13 @@ def _from_array(array: NDArray[Any], reading: Reading) -> KnowledgeGraph:
         raise DataError(
             f"the array has the shape {list(array.shape)}; give three columns: source, relation and target."
         )
-    return _from_triples(array.tolist(), "the array")
+    return _from_triples(array.tolist(), reading, "the array")
 
 
-def _from_triples(rows: Sequence[Any], what: str = "the list") -> KnowledgeGraph:
+def _from_triples(rows: Sequence[Any], reading: Reading, what: str = "the list") -> KnowledgeGraph:
     import polars as pl
 
+    places = choose(what, ("1", "2", "3"), reading.columns or ("1", "2", "3")).places
     names: list[tuple[str | None, ...]] = []
     for place, row in enumerate(rows):
         if isinstance(row, str | bytes | Mapping) or not isinstance(row, Iterable) or len(fields := list(row)) != 3:
@@ -139,7 +161,7 @@ def _from_triples(rows: Sequence[Any], what: str = "the list") -> KnowledgeGraph
             raise DataError(
                 f"row {place} of {what} (counted from 0) is {shown}, not a source, a relation and a target."
             )
-        names.append(tuple(None if value is None or value != value else _name(value) for value in fields))
+        names.append(tuple(_name(fields[place], what) for place in places))
     return _graph(pl.DataFrame(names, schema=dict.fromkeys(COLUMNS, pl.String), orient="row"), what)
 
 
@@ -153,6 +175,8 @@ def _from_networkx(graph: nx.Graph[Any]) -> KnowledgeGraph:
         (str(source), _relation(source, target, key, attributes), str(target))
         for source, target, key, attributes in _edges(graph)
     ]
+    if any(_text(node) is None for node in graph):
+        raise DataError("a node of the networkx graph has no name, such as NaN; give it one or remove it.")
     nodes = [str(node) for node in graph]
     if len(set(nodes)) != len(nodes):
         raise DataError("two nodes of the networkx graph have the same name as text; rename one of them.")
@@ -164,12 +188,14 @@ def _from_rdflib(graph: Any, reading: Reading) -> KnowledgeGraph:
     """The graph of an rdflib graph, by way of N-Triples: names are those that a file of it has."""
     from tempfile import TemporaryDirectory
 
-    from blockhole.files.readers import read_graph
-
+    quads = hasattr(graph, "quads")  # all graphs of a data set, of which N-Triples would have one
+    reading.prefixes.update((str(prefix), str(iri)) for prefix, iri in graph.namespaces())
     with TemporaryDirectory() as folder:
-        path = Path(folder) / "graph.nt"
-        graph.serialize(destination=str(path), format="nt", encoding="utf-8")
-        return read_graph(path, literals=reading.literals)
+        path = Path(folder) / ("graph.nq" if quads else "graph.nt")
+        graph.serialize(destination=str(path), format="nquads" if quads else "nt", encoding="utf-8")
+        made = read_named_files({"train": path}, replace(reading, called="the rdflib graph")).graph("train")
+    warn_of_oddities("the rdflib graph", made.entities, made.relations, made.triples)
+    return made
 
 
 def to_polars(graph: KnowledgeGraph) -> pl.DataFrame:
@@ -213,8 +239,8 @@ def _edges(graph: nx.Graph[Any]) -> Any:
 
 def _relation(source: object, target: object, key: object, attributes: dict[str, object]) -> str:
     for name in ("relation", "label", "type"):
-        if name in attributes:
-            return str(attributes[name])
+        if (relation := _text(attributes.get(name))) is not None:
+            return relation
     if isinstance(key, str):
         return key
     raise DataError(
@@ -232,4 +258,6 @@ def _graph(facts: pl.DataFrame, what: str, entities: Sequence[str] = ()) -> Know
         raise DataError(f"{what} holds no facts; give it rows of source, relation and target.")
     encoder = Encoder(entities)
     triples, _ = encoder.encode([facts])
-    return KnowledgeGraph(*encoder.vocabularies(), triples)
+    graph = KnowledgeGraph(*encoder.vocabularies(), triples)
+    warn_of_oddities(what, graph.entities, graph.relations, graph.triples)
+    return graph

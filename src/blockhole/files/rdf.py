@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, final
 from urllib.parse import quote, unquote
 
-from blockhole.errors import MalformedFile, counted, quoted
+from blockhole.errors import MalformedFile, counted, listed, quoted
 from blockhole.files.columns import Reading
 from blockhole.files.formats import (
     BYTE_ORDER_MARK,
@@ -190,7 +190,7 @@ def read_ntriples(path: Path, file_format: FileFormat, reading: Reading) -> Iter
     quads = file_format.layout is Layout.N_QUADS
     literals = _Literals(reading)
     for block in text_blocks(path, file_format.compression):
-        terms = literals.kept(_terms_of_block(path, block, quads), {})
+        terms = literals.kept(_terms_of_block(path, block, quads), reading.prefixes)
         if len(terms):
             yield name_terms(terms)
     literals.tell(path)
@@ -203,6 +203,7 @@ class _Literals:
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
         self._dropped = 0
+        self._unmet = set() if isinstance(reading.literals, str) else set(reading.literals)
 
     def kept(self, terms: pl.DataFrame, prefixes: Mapping[str, str]) -> pl.DataFrame:
         """The rows whose object is no literal, or one that is wanted; predicates may be written with `prefixes`."""
@@ -211,15 +212,19 @@ class _Literals:
         wanted = terms["target"].str.starts_with('"').not_()
         if self._reading.literals != "drop":
             known = Vocabulary((), "relation", {**_USUAL_PREFIXES, **prefixes})
-            iris = [f"<{known.expanded(name) or name}>" for name in self._reading.literals]
+            iris = {f"<{known.expanded(name) or name}>": name for name in self._reading.literals}
+            if self._unmet:
+                met = terms["relation"].filter(~wanted & terms["relation"].is_in(iris)).unique()
+                self._unmet.difference_update(iris[iri] for iri in met)
             wanted |= terms["relation"].is_in(iris)
         self._dropped += len(terms) - int(wanted.sum())
         return terms.filter(wanted)
 
     def tell(self, path: Path) -> None:
-        """Note how many were left out."""
+        """Note how many were left out, and which predicates have none."""
         if self._dropped:
-            self._reading.note(path, f"{counted(self._dropped, 'triple')} with literals left out")
+            none = f"; none has the predicate {listed(sorted(self._unmet))}" if self._unmet else ""
+            self._reading.note(path, f"{counted(self._dropped, 'triple')} with literals left out{none}")
 
 
 _USUAL_PREFIXES = {

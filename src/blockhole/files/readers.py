@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, final
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
 
-from blockhole.errors import BlockholeWarning, DataError, MalformedFile, checked, counted
+from blockhole.errors import BlockholeWarning, DataError, MalformedFile, checked, counted, listed, quoted
 from blockhole.files.columns import ColumnNames, Literals, Reading
 from blockhole.files.formats import Layout, format_of, listed_names, openke_files, read_prefixes, split_files
 from blockhole.files.id_folders import PublishedFolder, has_id_facts, is_published, read_id_facts
 from blockhole.files.rdf import read_ntriples, read_rdf
-from blockhole.files.tables import ENTITIES, RELATIONS, read_delimited, read_ids, read_names, read_parquet
+from blockhole.files.tables import ENTITIES, RELATIONS, OddNames, read_delimited, read_ids, read_names, read_parquet
 from blockhole.graph.knowledge_graph import KnowledgeGraph, SplitGraph, SplitName
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.packed.folder import is_packed, read_packed
@@ -74,9 +76,9 @@ def read_split(path: Path | str, *, columns: ColumnNames | None = None, literals
     elif path.name.endswith("2id.txt"):
         split = _read_openke(path.parent, {"train": path})
     else:
-        split = _read_names({"train": path}, reading)
+        split = read_named_files({"train": path}, reading)
     _warn_of_unseen(path, split)
-    _warn_of_unconnected(path, split)
+    warn_of_oddities(path, split.entities, split.relations, split.train)
     return split
 
 
@@ -85,7 +87,7 @@ def _read_folder(folder: Path, reading: Reading) -> SplitGraph:
         return _read_openke(folder, ids)
     if is_published(folder):
         return PublishedFolder(folder).split()
-    return read_id_facts(folder) if has_id_facts(folder) else _read_names(split_files(folder), reading, folder)
+    return read_id_facts(folder) if has_id_facts(folder) else read_named_files(split_files(folder), reading, folder)
 
 
 def read_facts(path: Path, reading: Reading | None = None) -> Iterator[pl.DataFrame]:
@@ -105,7 +107,8 @@ def read_facts(path: Path, reading: Reading | None = None) -> Iterator[pl.DataFr
             return read_rdf(path, file_format, reading)
 
 
-def _read_names(files: Mapping[SplitName, Path], reading: Reading, folder: Path | None = None) -> SplitGraph:
+def read_named_files(files: Mapping[SplitName, Path], reading: Reading, folder: Path | None = None) -> SplitGraph:
+    """The facts of files that name them; a `folder` may list names and prefixes beside them."""
     listed = (listed_names(folder / name) for name in ("entities.txt", "relations.txt")) if folder else ((), ())
     encoder = Encoder(*listed)
     arrays: dict[str, Any] = {}
@@ -171,19 +174,41 @@ def _warn_of_unseen(path: Path, split: SplitGraph) -> None:
 
 _FEW = 5
 """Facts up to which a graph may well be a handful of pairs."""
+_MISSING = frozenset({"nan", "NaN", "NaT", "None", "null", "NULL", "<NA>"})
+"""What programs write where there is no value."""
 
 
-def _warn_of_unconnected(path: Path, split: SplitGraph) -> None:
+def warn_of_oddities(
+    where: Path | str, entities: Vocabulary, relations: Vocabulary, triples: NDArray[np.int32]
+) -> None:
+    """Say what may have gone wrong before a graph came here: holes that became names, one name spelled in two ways."""
+    _warn_of_unconnected(where, len(entities), triples)
+    for vocabulary in (entities, relations):
+        names, kind = vocabulary.names, vocabulary.kind
+        missing = _MISSING.intersection(names)
+        if missing:
+            shown = listed(sorted(map(quoted, missing)), "and")
+            are = "is a name" if len(missing) == 1 else "are names"
+            problem = f"{shown} {are} here; drop these rows if a missing {kind} was written so."
+            warnings.warn(f"{where}: {problem}", OddNames, stacklevel=5)
+        composed = Counter(normalize("NFC", name) for name in names if not name.isascii())
+        if twins := [name for name, count in composed.items() if count > 1]:
+            problem = f"{quoted(twins[0])} is the name of more than one {kind}, with accents encoded differently"
+            more = f", and {len(twins) - 1:,} more are" if len(twins) > 1 else ""
+            warnings.warn(f"{where}: {problem}{more}; write names in one Unicode form (NFC).", OddNames, stacklevel=5)
+
+
+def _warn_of_unconnected(where: Path | str, entities: int, triples: NDArray[np.int32]) -> None:
     """Say that no two facts have an entity in common, which paths need."""
-    if len(split.train) <= _FEW or len(split.train) > len(split.entities):
+    if len(triples) <= _FEW or len(triples) > entities:
         return
-    ends = np.sort(np.concatenate([split.train[:, 0], split.train[split.train[:, 0] != split.train[:, 2], 2]]))
+    ends = np.sort(np.concatenate([triples[:, 0], triples[triples[:, 0] != triples[:, 2], 2]]))
     if np.all(np.diff(ends)):
         warnings.warn(
-            f"{path}: every entity occurs in one fact only, so that there is nothing to learn from; "
+            f"{where}: every entity occurs in one fact only, so that there is nothing to learn from; "
             "if the columns are mixed up, say which are source, relation and target with --columns.",
             Unconnected,
-            stacklevel=4,
+            stacklevel=5,
         )
 
 

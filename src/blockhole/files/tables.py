@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,8 +19,8 @@ from typing import IO, TYPE_CHECKING, Any, ClassVar, Self, TypeVar, final, overl
 import numpy as np
 from numpy.typing import NDArray
 
-from blockhole.errors import MalformedFile, counted, quoted, why
-from blockhole.files.columns import COLUMNS, Choice, Reading, choose, choose_in_text, named_roles
+from blockhole.errors import BlockholeWarning, MalformedFile, counted, quoted, why
+from blockhole.files.columns import COLUMNS, Choice, Reading, check_values, choose, choose_in_text, named_roles
 from blockhole.files.formats import (
     BYTE_ORDER_MARK,
     Block,
@@ -36,6 +37,10 @@ from blockhole.graph.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     import polars as pl
+
+
+class OddNames(BlockholeWarning):
+    """Names that may stand for missing values, that encode accents in two ways, or that are a header; they are kept."""
 
 
 LABEL_REMEDY = "write 1 for a fact and -1 for a false one"
@@ -169,7 +174,8 @@ def read_delimited(path: Path, file_format: FileFormat, reading: Reading) -> Ite
         path,
         "; ".join(filter(None, (dialect.choice.in_words(guessed=reading.columns is None), dialect.in_words(usual)))),
     )
-    header = dialect.choice.names is not None
+    names = dialect.choice.names
+    header = names is not None
     for raw in text_blocks(path, file_format.compression, _whole_rows if dialect.quoting else whole_lines):
         block = Block(dialect.prepared(raw.data), raw.first_line)
         rows = _find_rows(path, block, dialect)
@@ -179,6 +185,8 @@ def read_delimited(path: Path, file_format: FileFormat, reading: Reading) -> Ite
         if header:
             table, rows, header = table.slice(1), Rows(block, rows.start[1:], rows.data), False
         _refuse_bad_cells(path, rows, table)
+        if names is not None:
+            _warn_of_headers(path, rows, table, [names[place] for place in dialect.choice.places])
         yield with_positive(table)
 
 
@@ -189,12 +197,25 @@ def find_dialect(path: Path, text: str, usual: str, reading: Reading) -> Dialect
     rows = _split_sample(text, separator, quoting)
     if not rows:
         return None
-    bare = [field[1:-1] for field in rows[0] if len(field) > 1 and field[0] == field[-1] == '"']
-    if not quoting and len(bare) == len(rows[0]) and (named_roles(bare) == 3 or reading.columns):
+    if not quoting and _quotes_enclose(rows, told=reading.columns is not None):
         quoting, rows = True, _split_sample(text, separator, quoting=True)
     choice = choose_in_text(path, rows, reading)
+    if not quoting and all(map(_in_quotes, rows)):
+        reading.note(path, "all names are in quotes and keep them; if they only enclose names, call the file .csv")
     width = len(rows[0]) if len(rows[0]) >= 3 else 3
     return Dialect(separator, quoting, quoting or choice.names is not None, width, choice)
+
+
+def _quotes_enclose(rows: Sequence[Sequence[str]], *, told: bool) -> bool:
+    """Whether quotes of TSV only enclose names: those of its header, or those of all rows below one."""
+    first, *others = rows
+    if _in_quotes(first):
+        return told or named_roles([field[1:-1] for field in first]) == 3
+    return named_roles(first) == 3 and all(map(_in_quotes, others))
+
+
+def _in_quotes(row: Sequence[str]) -> bool:
+    return all(len(field) > 1 and field[0] == field[-1] == '"' for field in row)
 
 
 def reads_as_facts(data: bytes) -> bool:
@@ -370,6 +391,20 @@ def _refuse_bad_cells(path: Path, rows: Rows, table: pl.DataFrame) -> None:
         raise MalformedFile(path, f"the decision {quoted(text)} is not known", DECISION_REMEDY, rows.line(row))
 
 
+def _warn_of_headers(path: Path, rows: Rows, table: pl.DataFrame, names: Sequence[str]) -> None:
+    """Say that a header stands in the middle, as where files were put together."""
+    import polars as pl
+
+    again = table.select(pl.all_horizontal(pl.col(role) == name for role, name in zip(COLUMNS, names, strict=True)))
+    if (places := again.to_series().arg_true()).len():
+        warnings.warn(
+            f"{path}, line {rows.line(places[0])}: the header stands here again and is read as a fact; delete the line "
+            "if files were put together.",
+            OddNames,
+            stacklevel=5,
+        )
+
+
 # Parquet files as columns of names.
 
 
@@ -387,13 +422,29 @@ def read_parquet(path: Path, reading: Reading) -> Iterator[pl.DataFrame]:
     rows = pl.scan_parquet(path, glob=False)
     with _parquet_of_names(path), reading_parquet(path):
         schema = rows.collect_schema()
-        names = _column_names(path, schema, reading)
+        names = _column_names(path, schema, reading, rows)
         table = rows.select(**{role: as_names(pl.col(name), schema[name]) for role, name in names.items()})
         count = rows.select(pl.len()).collect().item()
     for first in range(0, count, ROWS):
         with _parquet_of_names(path), panics_as_errors():  # what it tells of itself is believed by now
             block = check_table(path, table.slice(first, ROWS).collect(), first)
         yield block
+
+
+def first_rows(table: pl.LazyFrame) -> list[tuple[str | None, ...]]:
+    """The beginning of a table as text, without what is no text, number, date or truth value."""
+    import polars as pl
+
+    plain = (pl.String, pl.Boolean, pl.Categorical, pl.Enum, pl.Date, pl.Datetime)
+    columns = [
+        as_names(pl.col(name), kind) if kind.is_numeric() or kind.base_type() in plain else pl.lit(None).alias(name)
+        for name, kind in table.collect_schema().items()
+    ]
+    return table.head(_LOOKED_AT).select(columns).collect().rows()
+
+
+_LOOKED_AT = 1000
+"""Rows that tell what the columns of a table hold."""
 
 
 def as_names(column: pl.Expr, kind: pl.DataType) -> pl.Expr:
@@ -421,12 +472,14 @@ def _parquet_of_names(path: Path) -> Iterator[None]:
         ) from None
 
 
-def _column_names(path: Path, schema: pl.Schema, reading: Reading) -> dict[str, str]:
+def _column_names(path: Path, schema: pl.Schema, reading: Reading, rows: pl.LazyFrame) -> dict[str, str]:
     """Which column of the file holds what."""
     names = schema.names()
     if reading.columns is None and {"split", "subject", "object"} <= set(names):
         raise MalformedFile(path, "facts by id, whose names are in the files beside it", "name the folder instead")
     choice = choose(path, names, reading.columns)
+    if reading.columns is None:
+        check_values(path, choice, first_rows(rows))
     reading.note(path, choice.in_words(guessed=reading.columns is None))
     return {role: names[place] for role, place in choice.roles().items()}
 

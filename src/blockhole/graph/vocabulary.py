@@ -146,8 +146,8 @@ class Vocabulary:
         return name
 
     def nearest(self, name: str, count: int = 3) -> list[str]:
-        """The known names that look most like `name`, best first; empty when none is close."""
-        return nearest_names(name, self._names, count)
+        """The known names that look most like `name`, its prefix written out, best first; empty when none is close."""
+        return nearest_names(self.expanded(name) or name, self._names, count)
 
 
 _TOGETHER = 1 << 16

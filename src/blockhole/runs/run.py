@@ -8,7 +8,8 @@ A run merged from others has parts.json, which names them.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from shlex import quote
@@ -178,7 +179,7 @@ class Run:
         return f"Run({self.config.model.name} in {place}, {self.state})"
 
     def _repr_html_(self) -> str:
-        """A small table, for notebooks."""
+        """A small table and, of a run in a folder, the loss by epoch, for notebooks."""
         state = self.state
         words = {
             "model": self.config.model.name,
@@ -191,7 +192,26 @@ class Run:
         }
         if state.best_figure is not None:
             words["best"] = f"{self.config.early_stop.metric} {state.best_figure:.2f} after epoch {state.best_epoch}"
+        with suppress(DamagedRun):  # what is damaged is told where it is needed
+            losses = [loss for row in self.metrics() if isinstance(loss := row.get("loss"), float)]
+            return html_table("Run", words) + _curve("loss by epoch", losses)
         return html_table("Run", words)
+
+
+def _curve(title: str, values: Sequence[float]) -> str:
+    """Numbers in order as a line, from their lowest to their highest; nothing for fewer than two."""
+    if len(values) < 2:
+        return ""
+    low, high, width, height = min(values), max(values), 300, 80
+    points = " ".join(
+        f"{place * width / (len(values) - 1):.1f},{(high - value) / ((high - low) or 1) * height:.1f}"
+        for place, value in enumerate(values)
+    )
+    line = f'<polyline points="{points}" fill="none" stroke="currentColor"/>'
+    box = f'width="{width}" height="{height}" viewBox="-2 -2 {width + 4} {height + 4}" role="img"'
+    return (
+        f"<figure><svg {box}>{line}</svg><figcaption>{title}: {values[0]:.4f} to {values[-1]:.4f}</figcaption></figure>"
+    )
 
 
 def is_run(folder: Path) -> bool:
