@@ -48,6 +48,8 @@ DATA: Final = ("nell",)
 WIDTH: Final = 128
 """Numbers an entity has in every model."""
 SEED: Final = 0
+_MEMORY: Final = 4 * 10**9
+"""Bytes that a row may take: a calibration leaves some behind."""
 
 _COMMON: Final[Settings] = {
     "loss": {"kind": "sampled_softmax", "negatives": 1024, "relation_weight": 0.0},
@@ -275,7 +277,8 @@ def measure_row(row: Row, models: Models, data: DataSet, queries: QuerySet) -> d
     is that of types.
     """
     engine = engine_of(row.stage, *models.calibrated(row.models), data)
-    report = judge_queries(engine, data.split, queries, torch.device("cpu"), name=data.name, seed=SEED)
+    cpu = torch.device("cpu")
+    report = judge_queries(engine, data.split, queries, cpu, name=data.name, memory=_MEMORY, seed=SEED)
     mean = report.means["without negation"]
     lacking = {
         str(number): {"mrr": each.means["mrr"], "answers": each.answers} for number, each in mean.lacking.items()
@@ -301,7 +304,8 @@ def _values(answers: Mapping[str, RankedAnswers], least: int) -> list[float]:
     own = [each.take(each.lacking >= least).by_query("half")[:, 0] for each in parts if (each.lacking >= least).any()]
     total = sum(map(len, own))
     values = [each * (total / (len(own) * len(each))) for each in own]
-    return np.concatenate([np.zeros(0), *values]).round(4).tolist()
+    joined: list[float] = np.concatenate([np.zeros(0), *values]).round(4).tolist()
+    return joined
 
 
 def record_parts(

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import experiments.parts as parts
 from blockhole.answering.engine import Engine
-from blockhole.answering.vectors import Vectors
+from blockhole.answering.vectors import Floats, Vectors
 from blockhole.data.dataset import DataSet, load
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.queries.exact import plan_answers
@@ -37,15 +36,12 @@ def vectors(data: DataSet) -> Vectors:
     return Vectors.of_weights(SIZES["blockhole"], dict(model.state_dict()), len(split.relations))
 
 
-def _by_hand(engine: Engine, source: int, relation: int, scale: float) -> np.ndarray[Any, Any]:
+def _by_hand(engine: Engine, source: int, relation: int, scale: float) -> Floats:
     """n_f f of every entity: a softmax of its scores, times the number of known objects."""
-    score = (
-        scale
-        * engine.vectors.candidates(np.arange(engine.graph.num_entities))
-        @ engine.vectors.query(source, [relation])[0]
-    )
-    share = np.exp(score) / np.exp(score).sum()
-    return share * max(len(engine.known.answers(source, [relation])), 1)
+    everyone = engine.vectors.candidates(np.arange(engine.graph.num_entities))
+    power = np.exp(scale * everyone @ engine.vectors.query(source, [relation])[0])
+    share: Floats = power / power.sum() * max(len(engine.known.answers(source, [relation])), 1)
+    return share
 
 
 def test_forward_shares_are_a_softmax_of_scores_as_they_are(data: DataSet, vectors: Vectors) -> None:
@@ -134,7 +130,7 @@ def test_rows_are_measured_once_kept_and_shown(laboratory: Command, queried_town
     (table,) = parts_tables(RECORDS)
     assert len(table.rows) == len(ROWS)
     first, second = (rows[row.name]["mrr"] for row in ROWS[:2])
-    assert table.rows[1][2].startswith(f"{second - first:+.3f} (")
+    assert str(table.rows[1][2]).startswith(f"{second - first:+.3f} (")
     assert table.rows[0][2] == table.rows[0][-1] == ""
     assert table.rows[1][-1] == "1"
 
