@@ -172,6 +172,34 @@ def reproduce_families(
         print_tables([families_table(out, seeds)])
 
 
+@tables.command("parts")
+def reproduce_parts(
+    data: Annotated[str, typer.Option(metavar="NAME", help="Data set.")] = "nell",
+    queries: Annotated[str, typer.Option(metavar="NAME|FILE", help="A set of its queries.")] = "query2box",
+    split: Annotated[Literal["valid", "test"], typer.Option(help="The split of the queries.")] = "valid",
+    limit: Annotated[int, typer.Option(min=1, help="Queries of each type.")] = 100,
+    runs: Annotated[Path, typer.Option(metavar="FOLDER", help="Where trained models are.")] = Path("runs") / "parts",
+    out: OutOption = RECORDS,
+    device: Annotated[str, typer.Option(help="Where models are trained: auto, cpu, cuda or cuda:N.")] = "cpu",
+    json: JsonFlag = False,
+) -> None:
+    """What each part of the engine adds to complex queries: small models, one seed, one core.
+
+    Calibration, kinds and limits, both directions of a hop, walks and composed evidence come one after the other;
+    beside BlockHolE stand ComplEx, RESCAL and DistMult.
+    """
+    import blockhole
+    from experiments.parts import parts_table, record_parts
+
+    loaded = blockhole.load(data)
+    with _resumable():
+        record = record_parts(loaded, loaded.queries(queries, split), limit, out, runs, device, _say)
+    if json:
+        print_json(record["rows"])
+    else:
+        print_tables([parts_table(record)])
+
+
 @tables.command("grid")
 def reproduce_grid(
     data: Annotated[str, typer.Option(metavar="NAME", help="Data set.")] = "wn11",
@@ -282,8 +310,9 @@ def show_results(
     summary = summarise(records)
     if write:
         from experiments.document import write_document
+        from experiments.parts import parts_tables
 
-        for file in write_document(records, docs):
+        for file in write_document(records, docs, parts_tables(folder)):
             typer.echo(f"wrote {file}", err=True)
     if json:
         print_json(summary)

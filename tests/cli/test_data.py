@@ -236,6 +236,20 @@ def test_sampling_takes_types_a_split_and_a_cap(run: Command, tmp_path: Path) ->
     assert all(found["hard_answers"] <= 6 for found in made["query_sets"]["sampled-valid"].values())
 
 
+def test_sets_of_a_split_without_facts_are_counted_without_answers(run: Command, tmp_path: Path) -> None:
+    out = tmp_path / "sampled"
+    made = run("queries", "family", "--types", "1p,pni", "--count", 3, "--out", out, "--json").json()
+    (out / "valid.txt").unlink()
+    found = run("stats", out, "--json").json()["query_sets"]
+    assert found["sampled-valid"] == {type_: {"queries": 3, "hard_answers": None} for type_ in ("1p", "pni")}
+    assert found["sampled-test"].keys() == made["query_sets"]["sampled-test"].keys()
+    assert all(counts["hard_answers"] >= 3 for counts in found["sampled-test"].values())
+    assert [line.split()[2:] for line in run("stats", out).out.splitlines() if "sampled-valid" in line] == [
+        ["3", "–", "–"],
+        ["3", "–", "–"],
+    ]
+
+
 def test_sampling_refuses_unknown_types_and_splits_without_facts(run: Command, folder: Path, tmp_path: Path) -> None:
     out, whole = tmp_path / "out", folder / "train.tsv"
     assert run("queries", folder, "--types", "2p,4p", "--out", out).failure() == (

@@ -36,7 +36,7 @@ def test_the_python_examples_run(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_commands_have_the_options_they_use() -> None:
     lines = [command.text for each in examples(README) if each.language == "console" for command in commands(each.text)]
     ours = [shlex.split(line, comments=True)[3:] for line in lines if line.startswith("python -m experiments ")]
-    assert len(ours) == 15
+    assert len(ours) == 16
     for words in ours:
         command: Any = get_command(app)
         while words and words[0] in getattr(command, "commands", {}):

@@ -209,7 +209,7 @@ def sample_query_sets(
             )
             for which in splits
         ]
-        counts = {each.name: count_answers(data.split, each, data.name) for each in sets}
+        counts = {each.name: count_answers(data.split, each) for each in sets}
         tell(f"writing {out}")
         settings = {"types": wanted, "count": count, "max_answers": max_answers, "seed": seed}
         store(data.split, out, queries=sets, origin={"sampled_from": source, **settings})
@@ -365,7 +365,7 @@ def _describe(data: DataSet, tell: Callable[[str], None]) -> dict[str, Any]:
         described["query_sets"] = {}
         for name in data.query_sets:
             tell(f"answering {name}")
-            described["query_sets"][name] = count_answers(data.split, data.queries(name), data.name)
+            described["query_sets"][name] = count_answers(data.split, data.queries(name))
     return described
 
 
@@ -400,11 +400,12 @@ def _path_table(paths: dict[str, int], lengths: dict[str, dict[int, int]]) -> Ta
     return table
 
 
-def _query_table(sets: dict[str, dict[str, dict[str, int]]]) -> Table:
+def _query_table(sets: dict[str, dict[str, dict[str, int | None]]]) -> Table:
     counts = ["queries", "hard answers", "a query"]
     table = plain_table("query set", "type", *counts, right=counts)
     for name, types in sets.items():
         for type_, found in types.items():
-            hard = found["hard_answers"]
-            table.add_row(name, type_, f"{found['queries']:,}", f"{hard:,}", f"{hard / found['queries']:.1f}")
+            queries, hard = found["queries"] or 0, found["hard_answers"]
+            answers = ("–", "–") if hard is None else (f"{hard:,}", f"{hard / queries:.1f}")
+            table.add_row(name, type_, f"{queries:,}", *answers)
     return table

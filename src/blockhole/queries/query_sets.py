@@ -158,6 +158,11 @@ def _drawn(type_: str, rows: NDArray[np.int32], limit: int, seed: int) -> NDArra
 # Answers
 
 
+def facts_of_split(split: SplitGraph, which: QuerySplit) -> NDArray[np.int32]:
+    """The facts that make answers hard: [T, 3]."""
+    return {"train": split.train, "valid": split.valid, "test": split.test}[which]
+
+
 def graphs_of_split(
     split: SplitGraph, which: QuerySplit, name: str = "the data set"
 ) -> tuple[KnowledgeGraph, KnowledgeGraph]:
@@ -166,7 +171,7 @@ def graphs_of_split(
     For test they are train + valid and all facts, for valid train and train + valid, for train nothing and train.
     """
     before = SPLITS[: SPLITS.index(which)]
-    if not len({"train": split.train, "valid": split.valid, "test": split.test}[which]):
+    if not len(facts_of_split(split, which)):
         kind = {"train": "train", "valid": "validation", "test": "test"}[which]
         raise DataError(
             f"{name} has no {kind} facts, so that its {which} queries have no hard answers; set some aside with "
@@ -206,9 +211,11 @@ def answers_beyond(sets: AnswerSets, others: AnswerSets, num_entities: int) -> A
     return AnswerSets(sets.first, indptr, sets.entities[kept])
 
 
-def count_answers(split: SplitGraph, queries: QuerySet, name: str = "the data set") -> dict[str, dict[str, int]]:
-    """How many queries of each type there are, and hard answers of all of them together."""
-    known, truth = graphs_of_split(split, queries.split, name)
+def count_answers(split: SplitGraph, queries: QuerySet) -> dict[str, dict[str, int | None]]:
+    """How many queries of each type there are, and hard answers of all of them together; None without facts for any."""
+    if not len(facts_of_split(split, queries.split)):
+        return {type_: {"queries": len(rows), "hard_answers": None} for type_, rows in queries.ids.items()}
+    known, truth = graphs_of_split(split, queries.split)
     return {
         type_: {
             "queries": len(rows),
