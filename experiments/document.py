@@ -111,7 +111,8 @@ queries, it is *edges*. All settings were chosen on the valid queries of Query2b
 *edges* was measured on 1,000 test queries of each type before. Most published queries need a single missing fact
 (Gregucci et al. 2025), so MRR is also shown by the number of facts that the easiest proof of an answer lacks.
 
-*merged* was measured before L and ν were part of [the probability of a hop](explanation/probabilities.md).
+All were measured before τ was part of [the probability of a hop](explanation/probabilities.md) and before unions kept
+the evidence of their paths, *merged* also before L and ν.
 
 Figures of other systems are as printed, with ties left to the sort. Those of CQD-Beam on the sets of Query2box are
 computed from its published result files, and their mean is taken here.
@@ -142,7 +143,7 @@ Rows 1 to 6 each add a part to the row before: from what the field does, the bes
 products, to the whole engine. The models are small, 128 numbers an entity, and all trained alike on one core: 30 epochs
 on edges against 1,024 entities at a time, 20 on edges and walks, one seed. So the rows compare with each other, and not
 with the tables above, whose models are sixteen times as wide. *Forward shares* are n_f f alone; *kinds and limits* are
-κ, ω, η, L and σ of [the probability of a hop](explanation/probabilities.md); *composed evidence* is a curve for paths.
+κ, ω, η, L, σ and τ of [the probability of a hop](explanation/probabilities.md); *composed evidence* is a curve for paths.
 
 **The queries are valid ones** where the heading says so, the same in all rows, and test stays untouched. No setting was
 chosen for this table; but the engine was made by looking at valid queries, and curves are fitted on valid facts, whose

@@ -135,7 +135,9 @@ class Shares:
         """All entities, as if the relation took all of them."""
         assert targets is None, "a share is one among all entities"
         zero = self._zero
-        return Columns(relation, self._graph.inverse(relation), None, self._candidates, zero, zero, zero, None)
+        return Columns(
+            relation, self._graph.inverse(relation), None, self._candidates, zero, zero, zero, None, np.float32(0)
+        )
 
     def leaving(self, relation: int, named: Sequence[int] = ()) -> Floats:
         """1 for every entity."""

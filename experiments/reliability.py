@@ -29,7 +29,7 @@ from blockhole.evaluation.plots import plot_reliability_by_type, save_figure
 from blockhole.evaluation.report import Table
 from blockhole.graph.knowledge_graph import KnowledgeGraph, SplitGraph
 from blockhole.queries.paths import PathQueries
-from blockhole.queries.plans import Plan, chain_to
+from blockhole.queries.plans import Both, Either, Plan, chains_to
 from blockhole.queries.query_sets import QuerySet
 from blockhole.runs.run import Run
 
@@ -91,7 +91,7 @@ def measure_reliability(
     for type_, own in plans.items():
         say(f"{type_}: {counted(len(own), 'query', 'queries')}")
         now[type_] = judge_answers(engine, own, truth)
-        if own and chain_to(own[0].steps, len(own[0].steps) - 1):
+        if own and not any(isinstance(step, Both | Either) for step in own[0].steps):
             before[type_] = _judge_first_version(engine, own, truth, curves)
     return Reliabilities({NOW: measured_by_type(now), BEFORE: measured_by_type(before)})
 
@@ -133,7 +133,8 @@ def _judge_first_version(
     """The ten best predicted answers by composed vectors; a length without a curve takes that of the next shorter."""
     facts, judged = KnownFacts(truth), []
     for plan in plans:
-        source, *path = (plan.ids[slot] for slot in chain_to(plan.steps, len(plan.steps) - 1))
+        (chain,) = chains_to(plan.steps, len(plan.steps) - 1)
+        source, *path = (plan.ids[slot] for slot in chain)
         entities, value = _evidence(engine, source, path)
         best = np.argsort(-value, kind="stable")[:SHOWN]
         curve = curves[max((length for length in curves if length <= len(path)), default=min(curves))]

@@ -103,6 +103,29 @@ def test_a_composed_vector_raises_the_best_witness(seed: int, source: int, path:
         assert found.get(f"e{e}", 0.0) == pytest.approx(value[e], rel=1e-3, abs=1e-6)
 
 
+@settings(max_examples=draws(20))
+@given(seed=st.integers(0, 20), sources=st.tuples(*[st.integers(0, 11)] * 2), path=st.tuples(*[st.integers(0, 5)] * 3))
+def test_each_path_of_alternatives_raises_their_best_witness(
+    seed: int, sources: tuple[int, int], path: tuple[int, int, int]
+) -> None:
+    engine, model = make_engine(E=ENTITIES, R=RELATIONS, facts=18, seed=seed, chains=True)
+    assert engine.calibration is not None
+    weights = engine.calibration.chains[2]
+    given_ = (weights.witness, weights.share, weights.intercept)
+    first, second, last = (Hop(*engine.graph.relation_name(relation)) for relation in path)
+    sides = [Query(f"e{source}", [hop]).root for source, hop in zip(sources, (first, second), strict=True)]
+    root = Projection(Union(tuple(sides)), last)
+    witness = Oracle(engine, model, "all").value(root)
+    value = witness
+    for source, relation in zip(sources, path, strict=False):
+        shares = engine.composed_shares(source, [relation, path[2]])
+        said = [raised(float(w), float(x), given_) for w, x in zip(witness, shares, strict=True)]
+        value = np.maximum(value, said)
+    found = _values(engine, root)
+    for e in range(ENTITIES):
+        assert found.get(f"e{e}", 0.0) == pytest.approx(value[e], rel=1e-3, abs=1e-6)
+
+
 @pytest.mark.parametrize("facts", [100, 1500])
 def test_limits_of_hops_change_no_answer(facts: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With many facts few objects are left to predict, and each question looks at these alone."""
@@ -170,9 +193,9 @@ def test_a_further_disjunct_never_lowers(seed: int, one: Query, other: Query) ->
 @settings(max_examples=draws(40))
 @given(seed=st.integers(0, 5), one=nodes(ENTITIES, RELATIONS, 2), other=nodes(ENTITIES, RELATIONS, 1))
 def test_what_a_hop_starts_at_keeps_both_laws(seed: int, one: Node, other: Node) -> None:
-    engine = _engine(seed=seed)
+    engine, hops = _engine(seed=seed, chains=True), [Hop("r0"), Hop("r1", True)]
     both, own, either = (
-        _values(engine, Query(start, [Hop("r0")])) for start in (Intersection((one, other)), one, Union((one, other)))
+        _values(engine, Query(start, hops)) for start in (Intersection((one, other)), one, Union((one, other)))
     )
     for fewer, more in ((both, own), (own, either)):
         assert all(value <= more.get(entity, 0.0) for entity, value in fewer.items())

@@ -83,6 +83,7 @@ def test_one_way_is_the_engines_hop_without_its_backward_half(data: DataSet, vec
         room = np.exp(hops.log_room(relation)[sources][:, None] + hops.log_room(engine.graph.inverse(relation)))
         expected = 0.5 * np.stack([_by_hand(engine, source, relation, 0.9) for source in sources.tolist()]) * room
         expected[sources, sources] *= np.exp(hops.log_self(relation))
+        expected *= np.exp(hops.log_doubt(relation))
         np.testing.assert_allclose(forward, expected + 0.1 / engine.graph.num_entities, rtol=1e-3)
 
 

@@ -27,7 +27,7 @@ from blockhole.evaluation.ranking import Ranks
 from blockhole.models.contract import full_float32
 from blockhole.queries.answer_masks import EdgesOnDevice
 from blockhole.queries.missing import NO_PROOF
-from blockhole.queries.plans import Both, Either, Follow, Start, Steps, chain_to, named_slots
+from blockhole.queries.plans import Both, Either, Follow, Plan, Start, Steps, chains_to, named_slots
 from blockhole.queries.query_sets import steps_of_type
 
 if TYPE_CHECKING:
@@ -75,7 +75,6 @@ class DeviceSweep:
     @torch.no_grad()
     def values(self, steps: Steps, ids: Ids) -> Tensor:
         """The value of every entity for each query of a shape: ids [N, slots] → [N, E], on the device."""
-        known = self._facts.least(steps, ids) if self._composes(steps) else None
         found: list[Tensor] = []
         for place, step in enumerate(steps):
             match step:
@@ -87,11 +86,11 @@ class DeviceSweep:
                     witnesses = found[of]
                     if not isinstance(steps[of], Start):
                         witnesses = witnesses * self._leaving(relation, self._ids(ids[:, named_slots(steps, of)]))
-                    own = self._follow(witnesses, relation)
-                    path = chain_to(steps, place)
-                    curve = self._chain_curve(len(path) - 1)
-                    if curve is not None and known is not None:
-                        own = self._raised(own, ids[:, path], known[place], curve)
+                    witness = own = self._follow(witnesses, relation)
+                    for path in chains_to(steps, place):
+                        curve = self._chain_curve(len(path) - 1)
+                        if curve is not None:
+                            own = torch.maximum(own, self._raised(witness, ids[:, path], curve))
                 case Both(keep, drop):
                     own = reduce(torch.mul, [found[each] for each in keep] + [1 - found[each] for each in drop])
                 case Either(of):
@@ -266,22 +265,19 @@ class DeviceSweep:
             asked = operators.finish_query(operators.hop(targets.double(), columns.inverse[:1].expand(len(targets))))
             return forward, (scale * self._table[sources]) @ asked.float().T
 
-    def _composes(self, steps: Steps) -> bool:
-        paths = (len(chain_to(steps, place)) - 1 for place in range(len(steps)))
-        return any(self._chain_curve(hops) is not None for hops in paths)
-
     def _chain_curve(self, hops: int) -> ChainCurve | None:
         calibration = self._engine.calibration
         return None if calibration is None or hops < 2 else calibration.chain(hops)
 
-    def _raised(self, witness: Tensor, ids: Ids, known: Tensor, curve: ChainCurve) -> Tensor:
+    def _raised(self, witness: Tensor, ids: Ids, curve: ChainCurve) -> Tensor:
         """The probabilities of paths' best witnesses, raised where composed vectors know better: [N, E] → [N, E].
 
         ids [N, 1 + hops] are those of a source and of the relations from it.
         """
         odds = curve.witness * torch.logit(witness.clamp(CLOSEST, 1 - CLOSEST)) + curve.intercept
         if curve.share:
-            odds += curve.share * self.composed_shares(ids, (known < NO_PROOF).sum(dim=1), curve.parts)
+            known = self._facts.least(Plan.of_chain(0, range(ids.shape[1] - 1)).steps, ids)[-1] < NO_PROOF
+            odds += curve.share * self.composed_shares(ids, known.sum(dim=1), curve.parts)
         said = torch.sigmoid(odds)
         allowed = witness >= PLAUSIBLE
         if self._candidates == "typed":

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockhole.answering.answers import Answer, Answers, Spread, Status
-from blockhole.answering.calibration import ONE_PART, Calibrated, Calibration, Parts, load_calibration
+from blockhole.answering.calibration import ONE_PART, Calibrated, Calibration, ChainCurve, Parts, load_calibration
 from blockhole.answering.hops import LANES, NEW_OBJECTS, NO_DOUBTS, Columns, Hops, Ids
 from blockhole.answering.index import MANY, LoadedIndex, load_index
 from blockhole.answering.known import KnownFacts
@@ -36,7 +36,7 @@ from blockhole.files.formats import STEMS, bare_name
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.queries.language import Query, encode_chain, encode_entity, encode_tree, find_plan, parse
-from blockhole.queries.plans import Plan, chain_to
+from blockhole.queries.plans import Plan, chains_to
 from blockhole.runs.run import Run
 
 if TYPE_CHECKING:
@@ -457,15 +457,15 @@ class Engine:
         return None if plan is None else Encoded(query, plan)
 
     def evidence(self, plan: Plan, place: int, columns: Ids | None) -> Evidence | None:
-        """What the composed vector says of a step, where the step is a path of several hops and vectors compose."""
-        if self.calibration is None:
-            return None
-        path = [plan.ids[slot] for slot in chain_to(plan.steps, place)]
-        curve = self.calibration.chain(len(path) - 1) if len(path) > 2 else None
-        if curve is None:
-            return None
-        share = self.composed_shares(path[0], path[1:], curve.parts) if curve.share else None
-        return Evidence(share if share is None or columns is None else share[columns], curve, columns)
+        """What composed vectors say of a step, by each path of several hops that leads there, where vectors compose."""
+        said: list[tuple[Floats | None, ChainCurve]] = []
+        for chain in chains_to(plan.steps, place) if self.calibration is not None else ():
+            source, *path = (plan.ids[slot] for slot in chain)
+            curve = self.calibration.chain(len(path)) if self.calibration is not None and len(path) > 1 else None
+            if curve is not None:
+                share = self.composed_shares(source, path, curve.parts) if curve.share else None
+                said.append((share if share is None or columns is None else share[columns], curve))
+        return Evidence(said, columns) if said else None
 
     def _is_proposed(self, relation: int, question: Question) -> bool:
         """Whether an index proposes what a hop leads to."""

@@ -451,14 +451,13 @@ class _Kept:
 
 @final
 class Evidence:
-    """What the composed vector of a path says of its answers, as `ChainCurve` weighs it."""
+    """What the composed vectors of paths say of their answers, as `ChainCurve` weighs it."""
 
-    def __init__(self, share: Floats | None, curve: ChainCurve, allowed: Ids | None) -> None:
-        """The vector gives each of those that are `allowed`, or of all entities, a `share`; none where it counts for
-        nothing: that would be a look at every entity.
+    def __init__(self, said: Sequence[tuple[Floats | None, ChainCurve]], allowed: Ids | None) -> None:
+        """Each vector gives those that are `allowed`, or all entities, a share; none where it counts for nothing: that
+        would be a look at every entity.
         """
-        self._share = share
-        self._curve = curve
+        self._said = said
         self._allowed = allowed
 
     def raised(self, witness: Floats) -> Floats:
@@ -469,8 +468,10 @@ class Evidence:
         raised = witness.copy()
         own = witness if self._allowed is None else witness[self._allowed]
         there = np.flatnonzero(own >= PLAUSIBLE)
-        said = self._curve.probability(own[there], 0.0 if self._share is None else self._share[there])
-        raised[there if self._allowed is None else self._allowed[there]] = np.maximum(own[there], said)
+        most = own[there]
+        for share, curve in self._said:
+            most = np.maximum(most, curve.probability(own[there], 0.0 if share is None else share[there]))
+        raised[there if self._allowed is None else self._allowed[there]] = most
         return raised
 
     def most(self, witness: float) -> Floats | float:
@@ -479,8 +480,10 @@ class Evidence:
         """
         if witness < PLAUSIBLE:
             return witness
-        said = self._curve.probability(np.array([witness]), 0.0 if self._share is None else self._share)
-        return np.maximum(witness, said)
+        most: Floats = np.array([witness])
+        for share, curve in self._said:
+            most = np.maximum(most, curve.probability(np.array([witness]), 0.0 if share is None else share))
+        return most
 
 
 def leaving_of(engine: Engine, plan: Plan, step: Follow) -> Floats | None:

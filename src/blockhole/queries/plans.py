@@ -59,14 +59,25 @@ class Plan:
         return cls((Start(0), *(Follow(hop, hop + 1) for hop in range(len(path)))), (source, *path))
 
 
-def chain_to(steps: Steps, place: int) -> list[int]:
-    """The slots of the path s/r1/…/rk that a step is, in order; none where it is something else."""
-    slots: list[int] = []
-    step = steps[place]
-    while isinstance(step, Follow):
-        slots.append(step.slot)
-        step = steps[step.of]
-    return [step.slot, *slots[::-1]] if isinstance(step, Start) else []
+def chains_to(steps: Steps, place: int) -> list[list[int]]:
+    """The slots of each path s/r1/…/rk that alone leads to all that it leads to in a step, in order.
+
+    That is the path that a step is, or those that are its alternatives. Of more than `_MOST_CHAINS` there are none.
+    """
+    match steps[place]:
+        case Start(slot):
+            return [[slot]]
+        case Follow(of, slot):
+            return [[*chain, slot] for chain in chains_to(steps, of)]
+        case Either(parts):
+            chains = [chain for part in parts for chain in chains_to(steps, part)]
+            return chains if len(chains) <= _MOST_CHAINS else []
+        case Both():
+            return []
+
+
+_MOST_CHAINS = 32
+"""Alternatives may follow alternatives, and there would be no end of paths."""
 
 
 def named_slots(steps: Steps, place: int) -> list[int]:
