@@ -142,8 +142,8 @@ _PARTS = """\
 Rows 1 to 6 each add a part to the row before: from what the field does, the best witness by shares of a softmax and
 products, to the whole engine. The models are small, 128 numbers an entity, and all trained alike on one core: 30 epochs
 on edges against 1,024 entities at a time, 20 on edges and walks, one seed. So the rows compare with each other, and not
-with the tables above, whose models are sixteen times as wide. *Forward shares* are n_f f alone; *kinds and limits* are
-κ, ω, η, L, σ and τ of [the probability of a hop](explanation/probabilities.md); *composed evidence* is a curve for paths.
+with the tables above, whose models are sixteen times as wide. *Forward shares* are n_f f alone, *kinds and limits* κ,
+ω, η, L, σ and τ of [the probability of a hop](explanation/probabilities.md), *composed evidence* is a curve for paths.
 
 **The queries are valid ones** where the heading says so, the same in all rows, and test stays untouched. No setting was
 chosen for this table; but the engine was made by looking at valid queries, and curves are fitted on valid facts, whose

@@ -71,7 +71,7 @@ def test_a_run_shows_itself_in_a_notebook(tmp_path: Path) -> None:
     assert shown.startswith("<table><caption>Run</caption><tr><th>model</th><td>blockhole</td></tr>")
     assert "<th>trained</th><td>epoch 2</td>" in shown
     assert "&lt;run&gt;</td></tr></table>" in shown
-    first, last = (row["loss"] for row in run.metrics() if "loss" in row)
+    first, last = (float(loss) for row in run.metrics() if (loss := row.get("loss")) is not None)
     assert shown.count('<polyline points="0.0,0.0 300.0,80.0"') == (first > last)
     assert shown.endswith(f"<figcaption>loss by epoch: {first:.4f} to {last:.4f}</figcaption></figure>")
     assert "<svg" not in blockhole.train([("a", "r", "b")], epochs=2, threads=1)._repr_html_()

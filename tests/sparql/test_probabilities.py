@@ -18,7 +18,7 @@ from blockhole.answering.vectors import Vectors
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.queries.language import Anchor, Intersection, Negation, Node, Projection, Query, Union
-from tests.answering.toys import SIZES, calibration_by_hand, make_engine, make_model
+from tests.answering.toys import SIZES, calibration_by_hand, make_engine, make_model, of_both_directions
 from tests.queries.trees import trees
 
 E, R = 7, 3
@@ -26,7 +26,7 @@ ENGINES = {chains: make_engine(E=12, R=R, facts=25, seed=4, chains=chains)[0] fo
 
 
 def everyone(seed: int) -> Engine:
-    """An engine in whose graph every relation takes every entity, so that all hops are possible both ways."""
+    """An engine in whose graph every relation takes every entity, so that all hops are as probable both ways."""
     rng = np.random.default_rng(seed)
     around = [(e, r, (e + r + 1) % E) for e in range(E) for r in range(R)]
     more = [tuple(row) for row in np.column_stack([rng.integers(high, size=12) for high in (E, R, E)]).tolist()]
@@ -37,7 +37,7 @@ def everyone(seed: int) -> Engine:
     )
     model = make_model("blockhole", E, R, seed)
     vectors = Vectors.of_weights(SIZES["blockhole"], dict(model.state_dict()), R)
-    return Engine(vectors, graph, calibration_by_hand(intercept=2.5))
+    return of_both_directions(Engine(vectors, graph, calibration_by_hand(intercept=2.5)))
 
 
 def select(engine: Engine, query: str, **options: float) -> Solutions:
