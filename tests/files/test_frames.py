@@ -192,8 +192,8 @@ def test_frames_that_are_no_graphs(
             [("a", "r", pd.NA)],
             "the target of row 0 of the list (counted from 0) is empty; give it a name or drop the row.",
         ),
-        ([("a", "r", ["b"])], "the list: ['b'] is no name; make it text."),
-        ([("a", b"r", "b")], "the list: b'r' is no name; make it text."),
+        ([("a", "r", ["b"])], "the list: ['b'] cannot be a name; make it text."),
+        ([("a", b"r", "b")], "the list: b'r' cannot be a name; make it text."),
         (
             pd.DataFrame({"s": [["a"]], "p": ["r"], "o": ["b"]}),
             "the frame: a column of names holds lists or the like; make them text.",

@@ -132,7 +132,7 @@ def _is_no_name(value: object) -> bool:
 def _name(value: object, what: str) -> str | None:
     """A value that is the name of something, as text."""
     if _is_no_name(value):
-        raise DataError(f"{what}: {value!r:.60} is no name; make it text.")
+        raise DataError(f"{what}: {value!r:.60} cannot be a name; make it text.")
     return _text(value)
 
 
