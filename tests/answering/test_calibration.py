@@ -87,8 +87,8 @@ def test_a_relation_of_whose_likely_objects_hardly_any_is_true_is_doubted() -> N
     share = np.exp(rng.uniform(-6, 0, size=len(relation))).astype(np.float32)
     said = curve.probability(share, np.zeros(len(relation), dtype=np.float32))
     label = rng.random(len(relation)) < said * np.array([1.0, 0.02, 0.0])[relation]
-    count = np.ones(len(relation))
-    pairs = Pairs(np.arange(len(relation)) // 20, relation, share, 0 * share, label, count > 0, count)
+    count, free = np.ones(len(relation)), np.full(len(relation), np.inf, dtype=np.float32)
+    pairs = Pairs(np.arange(len(relation)) // 20, relation, free, share, 0 * share, label, count > 0, count)
     doubts, left = calibrating._fit_doubts(pairs)
     hits, expected = label[relation == 1].sum(), said[relation == 1].sum()
     assert doubts == {1: pytest.approx((hits + 0.5) / (expected + 0.5), rel=0.1)}
@@ -96,6 +96,8 @@ def test_a_relation_of_whose_likely_objects_hardly_any_is_true_is_doubted() -> N
     found = calibrating._fit_curve(left)
     assert (found.slope, found.top_slope, found.intercept) == pytest.approx((1.0, 0.5, 1.0), abs=0.3)
     assert calibrating._fit_doubts(pairs.take(relation != 1))[0] == {}
+    limited = replace(pairs, limit=np.where(relation == 1, 0.05, np.inf).astype(np.float32))
+    assert calibrating._fit_doubts(limited)[0] == {}  # more than that was not expected
 
 
 def test_paths_take_the_curve_of_their_length_or_of_the_longest() -> None:

@@ -309,11 +309,12 @@ _ON_GPU = 4096
 class Pairs:
     """Objects that (s, r) does not have in train: the `best` twenty of each, and some others, each for `weight` many.
 
-    `share` is x, `kind` is log κ. Shapes [N].
+    `share` is x, `kind` is log κ, `limit` L_s. Shapes [N].
     """
 
     question: NDArray[np.int64]
     relation: NDArray[np.int64]
+    limit: NDArray[np.float32]
     share: NDArray[np.float32]
     kind: NDArray[np.float32]
     label: NDArray[np.bool_]
@@ -363,11 +364,13 @@ def _pairs(
                 row, target = facts.facts_of(source, relation)
                 row, target = row[place[target] >= 0], place[target][place[target] >= 0]
                 of[row, target] = facts is true
-            for question, own, is_true in zip(rows, share, label, strict=True):
+            spare = engine.hops.spare(relation)
+            limit = np.full(len(rows), np.float32(np.inf)) if spare is None else spare[source]
+            for question, most, own, is_true in zip(rows, limit, share, label, strict=True):
                 chosen, best, weight = _drawn(own * np.exp(kind), is_true, rng)
-                parts = own[chosen], kind[chosen], is_true[chosen], best, weight
-                found.append((np.full(len(chosen), question), np.full(len(chosen), relation), *parts))
-    empty = *[np.zeros(0, np.int64)] * 2, *[np.zeros(0, np.float32)] * 2, *[np.zeros(0, bool)] * 2, np.zeros(0)
+                asked_of = (np.full(len(chosen), each) for each in (question, relation, most))
+                found.append((*asked_of, own[chosen], kind[chosen], is_true[chosen], best, weight))
+    empty = *[np.zeros(0, np.int64)] * 2, *[np.zeros(0, np.float32)] * 3, *[np.zeros(0, bool)] * 2, np.zeros(0)
     return Pairs(*map(np.concatenate, zip(empty, *found, strict=True)))
 
 
@@ -490,14 +493,16 @@ def _fit_doubts(pairs: Pairs) -> tuple[dict[int, float], Pairs]:
     """τ of each relation that has one but 1, and the pairs with the shares that follow.
 
     Where many objects of (s, r) are known, as many others look as likely, and hardly any of these may be missing. Of
-    the best objects of a relation e are expected by the curve of all relations and h are true; where (h + 2) / (e + 2)
-    is below 1/5, τ is (h + ½) / (e + ½).
+    the best objects of a relation e are expected by the curve of all relations, of each (s, r) L_s at most, and h are
+    true; where (h + 2) / (e + 2) is below 1/5, τ is (h + ½) / (e + ½).
     """
-    tau, own = np.ones(pairs.relation.max(initial=0) + 1), pairs
-    hits = np.bincount(pairs.relation[pairs.best], pairs.label[pairs.best], len(tau))
+    tau, own, best = np.ones(pairs.relation.max(initial=0) + 1), pairs, pairs.take(pairs.best)
+    hits = np.bincount(best.relation, best.label, len(tau))
+    _, first, question = np.unique(best.question, return_index=True, return_inverse=True)
     for _ in range(_ROUNDS):
-        said = _fit_curve(own).probability(pairs.share[pairs.best], pairs.kind[pairs.best])
-        expected = np.bincount(pairs.relation[pairs.best], said, len(tau))
+        said = _fit_curve(own).probability(best.share, best.kind)
+        of_each = np.minimum(np.bincount(question, said), best.limit[first])
+        expected = np.bincount(best.relation[first], of_each, len(tau))
         doubtful = hits + 2 < _DOUBTFUL * (expected + 2)
         tau = np.where(doubtful, (hits + 0.5) / (expected + 0.5), 1.0)
         own = replace(pairs, share=pairs.share * tau[pairs.relation].astype(np.float32))
