@@ -54,7 +54,7 @@ def test_ask_prints_one_object(blockhole: Command, run: Path) -> None:
 
 
 def test_ask_takes_queries_of_every_kind(blockhole: Command, run: Path) -> None:
-    both = '("number 3"/next | "number 4"/next)/next & not "number 6"'
+    both = '("number 3"/next | "number 4"/next)/next & not "number 5"/next'
     outcome = blockhole("ask", run, both, "--only", "known")
     assert outcome.out.splitlines()[1].split()[:2] == ["number", "5"]
     assert outcome.err == "negation is over known facts: a fact that is missing may exclude some of these\n"
@@ -251,6 +251,25 @@ def test_paths_connects_two_entities(blockhole: Command, run: Path) -> None:
     assert "…" not in blockhole("paths", run, "number 3", "number 5").out
     refused = blockhole("paths", run, "number 3", "number 5", "--max-length", 9)
     assert refused.failure() == "the longest path may have 1 to 4 hops, not 9."
+
+
+def test_a_search_ends_at_its_deadline(blockhole: Command, run: Path) -> None:
+    """With an error, not with what it has found; one that has time enough says what it says without."""
+    questions = [
+        ("ask", QUERY),
+        ("check", QUERY, "number 8"),
+        ("explain", QUERY, "number 8"),
+        ("paths", "number 3", "number 8"),
+    ]
+    for verb, *asked in [*questions, ("sparql", "SELECT ?x { <urn:blockhole:number%203> :next/:double ?x }")]:
+        outcome = blockhole(verb, run, *asked, "--deadline", 1e-9)
+        assert outcome.status == 1
+        assert "the search did not end within 1e-09 s" in outcome.err
+        assert outcome.out == ""
+        assert blockhole(verb, run, *asked, "--deadline", 600).out == blockhole(verb, run, *asked).out
+        assert "above 0, not -1" in blockhole(verb, run, *asked, "--deadline", -1).err
+    refused = blockhole("ask", run, "--deadline", 5)
+    assert "it is for one QUERY alone" in refused.err
 
 
 def test_new_facts_can_be_given(blockhole: Command, run: Path, tmp_path: Path) -> None:

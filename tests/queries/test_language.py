@@ -224,6 +224,10 @@ def test_any_text_parses_or_says_where_it_does_not(text: str) -> None:
         ("a/r | ", 4, "nothing stands after this |"),
         ("a/r & !", 6, "nothing stands after this !"),
         ("a/r & & b/s", 4, "nothing stands after this &"),
+        ("a/r && b/s", 4, "& is written once: a/r & b/s"),
+        ("a/r || b/s", 4, "| is written once: a/r | b/s"),
+        ("a/r AND b/s", 4, "write and in small letters"),
+        ("a/r Or b/s", 4, "write or in small letters"),
         ("(a/r & )", 5, "nothing stands after this &"),
         ("a/r and or b/s", 8, 'this or joins nothing; put a name in double quotes: "or"'),
         ("a/r and ", 4, "nothing stands after this and"),
@@ -338,7 +342,8 @@ def test_a_tree_of_every_operator() -> None:
     query = parse("(a/r & !b) | c/s")
     a, b, c = Projection(Anchor("a"), Hop("r")), Negation(Anchor("b")), Projection(Anchor("c"), Hop("s"))
     assert query.root == Union((Intersection((a, b)), c))
-    assert query.has_negation
+    assert not query.has_negation  # no fact can make b another entity
+    assert parse("a/r & !(b | c/s)").has_negation
     assert not parse("a/r & !(!b | !c/s)").has_negation
     assert not query.is_chain
     assert [node.column for node in query.nodes() if isinstance(node, Negation)] == [7]

@@ -84,11 +84,9 @@ def test_what_the_command_line_refuses_gets_the_same_sentence(
         assert error["place"] == {"field": field, "text": body[field], "column": column, "end": end}
 
 
-@pytest.mark.parametrize("route", ["check", "explain", "paths"])
+@pytest.mark.parametrize("route", ["check", "explain", "spread"])
 def test_a_run_without_calibration_says_so(client: httpx.Client, route: str) -> None:
-    body = {"query": QUERY, "entity": "number 8"}
-    if route == "paths":
-        body = {"source": "number 3", "target": "number 8"}
+    body = {"query": QUERY} | ({} if route == "spread" else {"entity": "number 9"})
     response = client.post(f"/api/v1/{route}", json={**body, "run": "bare"})
     assert response.status_code == 422
     error = _failure(response)
@@ -97,6 +95,17 @@ def test_a_run_without_calibration_says_so(client: httpx.Client, route: str) -> 
         "bare has no calibration for its weights, which turns scores into probabilities; "
         "make it with `blockhole calibrate bare`.",
     )
+
+
+def test_what_is_known_needs_no_calibration(client: httpx.Client) -> None:
+    """As on the command line: known answers, their proofs and known paths."""
+    known = {"query": '"number 3"/next', "entity": "number 4", "run": "bare"}
+    verdict = client.post("/api/v1/check", json=known).json()["result"]
+    assert verdict == {"holds": True, "probability": 1.0, "status": "known"}
+    proof = client.post("/api/v1/explain", json=known).json()["result"]
+    assert (proof["status"], proof["proofs"][0]["probability"]) == ("known", 1.0)
+    found = client.post("/api/v1/paths", json={"source": "number 3", "target": "number 4", "run": "bare"}).json()
+    assert {path["status"] for path in found["result"]["paths"]} == {"known"}
 
 
 @pytest.mark.parametrize(

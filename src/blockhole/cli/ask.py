@@ -14,6 +14,7 @@ import blockhole
 from blockhole.cli.options import (
     CandidatesOption,
     ColumnsOption,
+    DeadlineOption,
     FactsOption,
     LiteralsOption,
     NamesOption,
@@ -21,6 +22,7 @@ from blockhole.cli.options import (
     RunArgument,
     TableOption,
     TopOption,
+    deadline_in,
     engine_with,
     refuse_idle,
 )
@@ -39,11 +41,11 @@ from blockhole.errors import counted
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from blockhole.answering.answers import Answers, Status
-    from blockhole.answering.engine import Engine
+    from blockhole.answering.answers import Answers
+    from blockhole.answering.engine import Engine, Question
     from blockhole.answering.proofs import Explanation
     from blockhole.answering.rules import RuleReason
-    from blockhole.answering.search import Candidates
+    from blockhole.answering.search import Deadline
     from blockhole.answering.sparql.results import Solutions
 
 app = typer.Typer(add_completion=False)
@@ -72,6 +74,7 @@ def ask(
         Literal["rules"] | None,
         typer.Option(help="rules: why each predicted answer is one, by the rules behind its best proof."),
     ] = None,
+    deadline: DeadlineOption = None,
     json: JsonFlag = False,
 ) -> None:
     """Print the answers to a query: those that follow from facts, then the best that the model predicts.
@@ -91,10 +94,11 @@ def ask(
         raise typer.BadParameter("--json needs a query or a file of queries", param_hint="--json")
     refuse_idle("--device", given=device != "cpu", use="a file of queries (--file)", used=file is not None)
     refuse_idle("--offset", given=offset > 0, use="one QUERY", used=query is not None)
+    refuse_idle("--deadline", given=deadline is not None, use="one QUERY", used=query is not None)
     printed = query is not None and out is None
     refuse_idle("--names", given=names != "full", use="printed answers to one QUERY", used=printed)
     refuse_idle("--reasons", given=reasons is not None, use="printed answers to one QUERY", used=printed)
-    from blockhole.answering.engine import check_top
+    from blockhole.answering.engine import Question, check_top
     from blockhole.answering.query_files import check_answers_file, read_queries
 
     check_top(top)
@@ -110,10 +114,11 @@ def ask(
             json,
         )
     elif query is not None and out is not None:
-        alone = partial(engine.ask, query, top=top, candidates=candidates, only=only, offset=offset)
-        _write_answers(lambda: [alone()], out, json)
+        question = Question(query, top, candidates, only, offset, deadline_in(deadline))
+        _write_answers(lambda: engine.ask_together([question]), out, json)
     elif query is not None:
-        _answer(engine, query, top, candidates, only, offset, names, reasons is not None, json)
+        question = Question(query, top, candidates, only, offset, deadline_in(deadline))
+        _answer(engine, question, names, reasons is not None, json)
     else:
         from blockhole.cli.prompt import open_prompt
 
@@ -121,21 +126,13 @@ def ask(
 
 
 def _answer(
-    engine: Engine,
-    query: str,
-    top: int,
-    candidates: Candidates,
-    only: Status | None,
-    offset: int,
-    names: Literal["full", "short", "label"],
-    reasons: bool,
-    json: bool,
+    engine: Engine, question: Question, names: Literal["full", "short", "label"], reasons: bool, json: bool
 ) -> None:
     from blockhole.answering.answers import AnswersReport
 
     began = perf_counter()
-    answers = engine.ask(query, top=top, candidates=candidates, only=only, offset=offset)
-    rules = _rules_of(engine, answers) if reasons else {}
+    (answers,) = engine.ask_together([question])
+    rules = _rules_of(engine, answers, question.deadline) if reasons else {}
     seconds = perf_counter() - began
     if json:
         report = asdict(AnswersReport.of(answers, seconds))
@@ -143,17 +140,17 @@ def _answer(
             report["reasons"] = {entity: [asdict(rule) for rule in own] for entity, own in rules.items()}
         print_json(report)
     else:
-        print_answers(answers, shown_names(engine.graph, names), offset)
+        print_answers(answers, shown_names(engine.graph, names), question.offset)
         for entity, own in rules.items():
             stdout().print(f"{entity}: " + ("; ".join(map(str, own)) or "no rule, the model alone"))
 
 
-def _rules_of(engine: Engine, answers: Answers) -> dict[str, list[RuleReason]]:
+def _rules_of(engine: Engine, answers: Answers, deadline: Deadline) -> dict[str, list[RuleReason]]:
     """The rules behind the best proof of each predicted answer."""
     from blockhole.answering.proofs import explain, rules_behind
 
     predicted = [answer.entity for answer in answers if answer.status == "predicted"]
-    found = {entity: explain(engine, answers.query, entity, top=1).proofs for entity in predicted}
+    found = {entity: explain(engine, answers.query, entity, top=1, deadline=deadline).proofs for entity in predicted}
     return {entity: [rule for proof in proofs for rule in rules_behind(proof.tree)] for entity, proofs in found.items()}
 
 
@@ -180,13 +177,14 @@ def check(
     entity: Annotated[str, typer.Argument(help="The answer to check, such as Beatrice.")],
     facts: FactsOption = None,
     columns: ColumnsOption = None,
+    deadline: DeadlineOption = None,
     json: JsonFlag = False,
 ) -> None:
     """Say yes if the entity is known to answer the query, or if the model finds that more likely than not.
 
     Any entity can be checked; the probability is that of `ask --candidates all`.
     """
-    verdict = blockhole.check(engine_with(run, facts, columns, quietly=True), query, entity)
+    verdict = engine_with(run, facts, columns, quietly=True).check(query, entity, deadline=deadline_in(deadline))
     if json:
         print_json(asdict(verdict))
         return
@@ -202,6 +200,7 @@ def explain(
     dot: Annotated[bool, typer.Option("--dot", help="Print the proofs as a graph for Graphviz.")] = False,
     facts: FactsOption = None,
     columns: ColumnsOption = None,
+    deadline: DeadlineOption = None,
     json: JsonFlag = False,
 ) -> None:
     """Print the best proofs of an answer: an entity for every step of the query, each hop known or predicted.
@@ -210,7 +209,8 @@ def explain(
     right and the facts that fire it. A proof is as probable as its hops together. The answer is at least as probable as
     its best proof: for a path, the model's composed vector may know more than any one way.
     """
-    explanation = blockhole.explain(engine_with(run, facts, columns, quietly=True), query, entity, top=top)
+    engine = engine_with(run, facts, columns, quietly=True)
+    explanation = blockhole.explain(engine, query, entity, top=top, deadline=deadline_in(deadline))
     if dot:
         from blockhole.answering.proofs import to_dot
 
@@ -241,10 +241,12 @@ def paths(
     top: Annotated[int, typer.Option(help="How many paths.")] = 20,
     facts: FactsOption = None,
     columns: ColumnsOption = None,
+    deadline: DeadlineOption = None,
     json: JsonFlag = False,
 ) -> None:
     """Print the relation paths that lead from one entity to another: known ones first, then as the model ranks them."""
-    found = blockhole.paths(engine_with(run, facts, columns), source, target, max_length=max_length, top=top)
+    engine = engine_with(run, facts, columns)
+    found = blockhole.paths(engine, source, target, max_length=max_length, top=top, deadline=deadline_in(deadline))
     if json:
         print_json(asdict(found))
         return
@@ -317,6 +319,7 @@ def sparql(
     ] = None,
     candidates: CandidatesOption = "typed",
     names: NamesOption = "full",
+    deadline: DeadlineOption = None,
     json: JsonFlag = False,
 ) -> None:
     """Print the rows of a SELECT, the truth of an ASK, or the triples of a CONSTRUCT, over known and predicted edges.
@@ -327,7 +330,9 @@ def sparql(
     from blockhole.answering.sparql.results import Solutions, written
 
     engine = blockhole.Engine.opened(run)
-    result = engine.sparql(_query_text(query), known=known, threshold=threshold, candidates=candidates)
+    result = engine.sparql(
+        _query_text(query), known=known, threshold=threshold, candidates=candidates, deadline=deadline_in(deadline)
+    )
     if format in (None, "table") and not json and isinstance(result, Solutions):
         _print_solutions(result, shown_names(engine.graph, names))
     else:

@@ -9,6 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from blockhole.answering.engine import Engine
+    from blockhole.answering.search import Deadline
 
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")]
 QueryArgument = Annotated[str, typer.Argument(help="Such as William/^fatherOf/brotherOf/fatherOf.")]
@@ -34,11 +35,27 @@ LiteralsOption = Annotated[
 FactsOption = Annotated[
     Path | None, typer.Option("--facts", help="File of additional facts, which may be about new entities.")
 ]
+DeadlineOption = Annotated[
+    float | None,
+    typer.Option(metavar="SECONDS", help="End a search that takes longer, with an error (default: none does)."),
+]
 NamesOption = Annotated[
     Literal["full", "short", "label"],
     typer.Option(help="How to print IRIs: as they are, with the file's prefixes, or by their rdfs:label."),
 ]
 TableOption = Annotated[str, typer.Option(help="Table of the database.")]
+
+
+def deadline_in(seconds: float | None) -> Deadline:
+    """So many seconds from now, or none."""
+    from blockhole.answering.search import UNLIMITED
+    from blockhole.answering.search import Deadline as Moment
+
+    if seconds is None:
+        return UNLIMITED
+    if not seconds > 0:
+        raise typer.BadParameter(f"must be a number of seconds above 0, not {seconds:g}", param_hint="--deadline")
+    return Moment(seconds)
 
 
 def refuse_idle(option: str, *, given: bool, use: str, used: bool) -> None:

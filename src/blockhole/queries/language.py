@@ -509,6 +509,8 @@ class _Parser:
             and (here is None or here.kind in (")", "&", "|", "/"))
         ):
             column, problem = before.column, f"nothing stands after this {before.inside}"
+            if here is not None and here.kind == before.kind and here.column == before.end:
+                return QuerySyntaxError(self.text, column, f"{before.kind} is written once: a/r {before.kind} b/s")
             return QuerySyntaxError(self.text, column, problem + self._offer(column))
         if here is None:
             return self._error(f"a {what} is missing at the end")
@@ -532,6 +534,8 @@ class _Parser:
         if token.kind == "bare" and token.inside in WORDS:
             problem = "write & !, or: and not" if token.inside == "not" else f"nothing stands after this {token.inside}"
             raise self._error(problem)
+        if token.kind == "bare" and token.inside.casefold() in WORDS:
+            raise self._error(f"write {token.inside.casefold()} in small letters")
         raise self._error(self._unknown_mark("expected / & or | here") + f"; {_QUOTE_ANY}")
 
     def _offer(self, column: int) -> str:

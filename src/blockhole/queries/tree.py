@@ -151,8 +151,9 @@ class Query:
 
     @property
     def has_negation(self) -> bool:
-        """Whether its normal form excludes something, so that a fact that is missing may take an answer away."""
-        return any(isinstance(node, Negation) for node in nodes_of(self.normal))
+        """Whether its normal form excludes what a hop leads to, so that a missing fact may take an answer away."""
+        excluded = (node for node in nodes_of(self.normal) if isinstance(node, Negation))
+        return any(isinstance(inside, Projection) for node in excluded for inside in nodes_of(node.of))
 
     @cached_property
     def normal(self) -> Node:

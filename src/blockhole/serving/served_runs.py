@@ -12,7 +12,7 @@ from threading import Event, Lock, Thread
 from time import perf_counter
 from typing import final
 
-from blockhole.answering.engine import Engine, Question
+from blockhole.answering.engine import Engine, Question, not_calibrated
 from blockhole.answering.known import NextRelations
 from blockhole.errors import BlockholeError, ConfigError, quoted
 from blockhole.graph.knowledge_graph import KnowledgeGraph
@@ -50,6 +50,7 @@ class ServedRun:
         """The run in `folder`, in memory, whatever becomes of its files; its first question is as fast as others."""
         run, weights = Run.open(folder), weights_id(folder)
         engine = Engine.open(run, in_memory=True)
+        engine.lacking = not_calibrated(name)  # where it lies is nobody's business
         following = NextRelations(engine.known)
         following.anywhere()
         example = _example(engine.graph)

@@ -14,14 +14,14 @@ from pydantic_core import to_json
 
 from blockhole.answering.answers import Answers, AnswersReport, Spread, answers_frame
 from blockhole.answering.connections import PathsReport, paths
-from blockhole.answering.engine import Question, Verdict, check_top, not_calibrated
+from blockhole.answering.engine import Question, Verdict, check_top
 from blockhole.answering.known import Neighbourhood, neighbourhood
 from blockhole.answering.overview import RelationOverview, relation_overview, shared_facts
 from blockhole.answering.proofs import Explanation, explain
 from blockhole.answering.search import Deadline
 from blockhole.answering.sparql.results import Solutions, Statements, Truth
 from blockhole.answering.sparql.writing import as_sparql, from_sparql
-from blockhole.errors import ConfigError, QueryError, RunError, grouped
+from blockhole.errors import ConfigError, QueryError, grouped
 from blockhole.files.tables import write_rows
 from blockhole.queries.language import Intersection, Query, encode_entity, encode_hop, parse, pieces
 from blockhole.queries.tree import write_node
@@ -197,7 +197,7 @@ class Service:
     async def spread(self, run: ServedRun, body: SpreadBody, request: str | None = None) -> Spread:
         """How probable the predicted answers to a query are."""
         with refusing({"query": body.query}), self._searching(request) as deadline:
-            _require_calibration(run)
+            run.engine.require_calibration()
             query = self._parse(body.query)
 
             def work() -> Spread:
@@ -208,7 +208,6 @@ class Service:
     async def check(self, run: ServedRun, body: CheckBody) -> Verdict:
         """Whether an entity answers a query."""
         with refusing({"query": body.query, "entity": body.entity}):
-            _require_calibration(run)
             query = self._parse(body.query)
             deadline = Deadline(self._settings.timeout)
             return await self._lanes["short"].run(partial(run.engine.check, query, body.entity, deadline=deadline))
@@ -217,7 +216,6 @@ class Service:
         """Proofs of an answer."""
         _check_top(body.top, MAX_PROOFS)
         with refusing({"query": body.query, "entity": body.entity}), self._searching(request) as deadline:
-            _require_calibration(run)
             query = self._parse(body.query)
             find = partial(explain, run.engine, query, body.entity, top=body.top, deadline=deadline)
             return await self._lanes["long"].run(find)
@@ -227,7 +225,6 @@ class Service:
         _check_top(body.top, MAX_PATHS)
         names = {"source": body.source, "target": body.target}
         with refusing(names, setting="max_length"), self._searching(request) as deadline:
-            _require_calibration(run)
             find = partial(paths, max_length=body.max_length, top=body.top, deadline=deadline)
             return await self._lanes["long"].run(partial(find, run.engine, body.source, body.target))
 
@@ -367,12 +364,6 @@ def _finished(form: Callable[[Asked], Form], began: float, answers: Answers) -> 
 
 def _typed_hops(text: str) -> int:
     return sum(piece.kind == "relation" for piece in pieces(text))
-
-
-def _require_calibration(run: ServedRun) -> None:
-    """Refuse a run whose scores cannot become probabilities, as the command line does, with its name for its folder."""
-    if run.engine.calibration is None:
-        raise RunError(not_calibrated(run.name) + ".")
 
 
 def _check_top(top: int, most: int) -> None:
