@@ -96,3 +96,16 @@ def test_a_review_changes_the_data(tmp_path: Path) -> None:
     (tmp_path / "four.csv").write_text(header + "a,q,b,accept\n")
     with pytest.raises(UnknownName, match="unknown relation 'q'"):
         with_decisions(split, [tmp_path / "four.csv"])
+
+
+def test_a_notebook_shows_the_first_rows() -> None:
+    rows = tuple(ListedFact(f"<{i}>", "knows", "b", i / 100, None, "") for i in range(23))
+    shown = FactList(rows)._repr_html_()
+    assert shown.startswith(
+        "<table><caption>FactList: 23</caption>"
+        "<tr><th>source</th><th>relation</th><th>target</th><th>score</th></tr>"
+        "<tr><td>&lt;0&gt;</td><td>knows</td><td>b</td><td>0.000</td></tr>"
+    )
+    assert shown.count("<tr>") == 1 + 20 + 1
+    assert shown.endswith('<tr><td colspan="4">and 3 more</td></tr></table>')
+    assert FactList(())._repr_html_() == "<table><caption>FactList: 0</caption><tr></tr></table>"

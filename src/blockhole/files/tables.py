@@ -12,7 +12,8 @@ import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, ClassVar, Self, TypeVar, final, overload
 
@@ -591,6 +592,35 @@ class Listed(Sequence[Row]):
         whole: Any = self  # a data class, as all lists of rows are
         part: Self = replace(whole, **{self._rows: found})
         return part
+
+    def _repr_html_(self) -> str:
+        """The first rows as a table, for notebooks; columns that say nothing are left out."""
+        from html import escape
+
+        first: Iterator[Any] = islice(self, _SHOWN_ROWS)
+        rows = [{name: _cell(value) for name, value in asdict(row).items()} for row in first]
+        names = [name for name in (rows[0] if rows else ()) if any(row[name] for row in rows)]
+        lines = [[f"<th>{escape(name)}</th>" for name in names]]
+        lines += [[f"<td>{escape(row[name])}</td>" for name in names] for row in rows]
+        if len(self) > len(rows):
+            lines.append([f'<td colspan="{len(names)}">and {len(self) - len(rows):,} more</td>'])
+        body = "".join(f"<tr>{''.join(line)}</tr>" for line in lines)
+        return f"<table><caption>{type(self).__name__}: {len(self):,}</caption>{body}</table>"
+
+
+_SHOWN_ROWS = 20
+
+
+def _cell(value: object) -> str:
+    """A value as a notebook shows it."""
+    match value:
+        case None:
+            return ""
+        case float():
+            return f"{value:.3f}"
+        case tuple() | list():
+            return ", ".join(map(_cell, value))
+    return str(value)
 
 
 ROW_FILES = (".parquet", ".csv", ".tsv", ".jsonl", ".arrow")
