@@ -63,6 +63,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     ),
     "answering/known.py": ("tests/answering/test_next_relations.py", "tests/answering/test_new_entities.py"),
     "answering/new_facts.py": ("tests/answering/test_new_entities.py",),
+    "answering/normalisers.py": ("tests/answering/test_hops.py", "tests/answering/test_calibration.py"),
     "answering/predicting.py": ("tests/answering/test_predicting.py",),
     "answering/proofs.py": ("tests/answering/test_proofs.py",),
     "answering/query_files.py": ("tests/answering/test_query_files.py",),

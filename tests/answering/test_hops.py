@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from blockhole.answering.device import DeviceSweep
 from blockhole.answering.engine import Engine
-from blockhole.answering.hops import Columns, Hops, Normalisers, limit_of, log_room_of, log_self_of
+from blockhole.answering.hops import Columns, Hops, limit_of, log_room_of, log_self_of
+from blockhole.answering.normalisers import Normalisers
 from blockhole.answering.predicting import predict
 from blockhole.errors import RunError
 from blockhole.graph.knowledge_graph import KnowledgeGraph
@@ -173,9 +174,10 @@ def test_hops_to_oneself_are_rare_where_fewer_than_a_twentieth_are(loops: int, f
 def test_how_much_is_computed_at_once_does_not_matter(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many parts as there can be, of which the last is a smaller one; a row alone may be too much."""
     found: list[NDArray[np.floating]] = []
-    for sizes in ({}, {"_CACHED": 9, "_SMALL": 9, "_TOGETHER": -1, "_WALKED": 4, "_AT_ONCE": 29, "_LOOKED": 40}):
+    small = {"_CACHED": 9, "_SMALL": 9, "_TOGETHER": -1, "_WALKED": 4, "_LOOKED": 40}
+    for sizes in ({}, {f"hops.{constant}": size for constant, size in small.items()} | {"normalisers._AT_ONCE": 29}):
         for constant, size in sizes.items():
-            monkeypatch.setattr(f"blockhole.answering.hops.{constant}", size)
+            monkeypatch.setattr(f"blockhole.answering.{constant}", size)
         engine, _ = make_engine(name, E=30, facts=90)
         hops, sources = engine.hops, np.arange(11)
         for relation in range(6):
