@@ -11,7 +11,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from blockhole.data.dataset import load
@@ -93,6 +93,8 @@ def test_any_header_in_any_order(
 def test_tab_separated_with_a_header_in_plain_text(
     facts: list[Fact], naming: tuple[str, str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
+    # Quotes around every name below a header enclose it.
+    assume(not all(len(name) > 1 and name[0] == name[-1] == '"' for fact in facts for name in fact))
     path = tmp_path_factory.mktemp("columns") / "f.tsv"
     path.write_bytes(_written([naming, *facts], "\t", quoting=False))
     assert read_graph(path) == graph_of(facts)
