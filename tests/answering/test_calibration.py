@@ -30,6 +30,7 @@ from blockhole.answering.calibration import (
     save_calibration,
 )
 from blockhole.answering.engine import Engine
+from blockhole.answering.search import Candidates
 from blockhole.answering.vectors import Vectors
 from blockhole.data.dataset import DataSet, load
 from blockhole.errors import BlockholeWarning, DataError, RunError
@@ -264,6 +265,31 @@ def calibrate_in_memory(folder: Path) -> Calibration:
     run = Run.open(folder)
     in_memory = Run(run.config, run.entities, run.relations, run.state, model=run.model, graph=run.graph)
     return calibrate(in_memory, load(str(run.config.data)))
+
+
+def test_composed_evidence_is_fitted_beside_the_witnesses_it_will_meet(
+    clockwork: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Among typed candidates and among all, each length with the curves of the shorter ones and none of its own."""
+    run, met = Run.open(clockwork), []
+    original = calibrating._said_of_chains
+
+    def said(engine: Engine, chains: Any, parts: Any, candidates: Candidates, device: Any) -> Any:
+        assert engine.calibration is not None
+        met.append((len(chains[0][1]), candidates, dict(engine.calibration.chains)))
+        return original(engine, chains, parts, candidates, device)
+
+    monkeypatch.setattr(calibrating, "_said_of_chains", said)
+    found = fit(Vectors.of(run), load(str(run.config.data))).calibration.chains
+    silent = ChainCurve(witness=1.0, share=0.0, intercept=0.0)
+    assert found.keys() == {2, 3}
+    assert met == [
+        (length, candidates, {2: found[2], 3: silent} if length == 3 else {2: silent})
+        for length in (2, 3)
+        for candidates in ("typed", "all")
+    ]
+    witness = np.linspace(0.001, 0.999, 50)
+    assert silent.probability(witness, -3.0) == pytest.approx(witness)
 
 
 def _data(engine: Engine, valid: np.ndarray | None) -> DataSet:

@@ -6,9 +6,9 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial, reduce
-from itertools import pairwise, repeat
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, final
+from typing import Any, Literal, final, get_args
 
 import numpy as np
 import torch
@@ -31,7 +31,7 @@ from blockhole.answering.engine import Engine
 from blockhole.answering.hops import NEW, NEW_OBJECTS, Floats, Ids, Table
 from blockhole.answering.known import KnownFacts
 from blockhole.answering.reliability import Judged, judge_answers, measured_by_type
-from blockhole.answering.search import UNLIMITED, Search, Wanted
+from blockhole.answering.search import UNLIMITED, Candidates, Search, Wanted
 from blockhole.answering.vectors import Vectors
 from blockhole.data.dataset import DataSet, load
 from blockhole.errors import BlockholeWarning, DataError, QueryTooCostly, RunError, Seed, checked, counted
@@ -134,24 +134,24 @@ def fit(vectors: Vectors, data: DataSet, *, seed: Seed = 0, device: torch.device
     doubts, pairs = _fit_doubts(pairs)
     held_out = pairs.question % 10 < 10 * _HELD_OUT
     curve = _fit_curve(pairs)
-    calibration = calibration.model_copy(
-        update={
-            "doubts": doubts,
-            "hop": curve,
-            "brier": _brier(_fit_curve(pairs.take(~held_out)), pairs, held_out),
-            "sampling_error": error,
-        }
-    )
-    engine = Engine(vectors, known.graph, Calibrated(calibration, table))
+    brier = _brier(_fit_curve(pairs.take(~held_out)), pairs, held_out)
+    engine = _recalibrated(engine, doubts=doubts, hop=curve, brier=brier, sampling_error=error)
     others = _pairs(engine, asked.take(slice(0, _ASKED_OF_ALL)), truth, "others", rng, device)
-    calibration = calibration.model_copy(update={"new_objects": _fit_new_objects(others, curve)})
-    engine = Engine(vectors, known.graph, Calibrated(calibration, table))
-    calibration = calibration.model_copy(update={"new_objects": _best_new_objects(engine, data, seed, device)})
-    engine = Engine(vectors, known.graph, Calibrated(calibration, table))
+    engine = _recalibrated(engine, new_objects=_fit_new_objects(others, curve))
+    engine = _recalibrated(engine, new_objects=_best_new_objects(engine, data, seed, device))
     chains = _fit_chains(engine, data, seed, device)
     missing = _missing_by_validation_fact(known, data)
-    hop = calibration.hop.model_copy(update={"intercept": calibration.hop.intercept + float(np.log(missing))})
-    return Calibrated(calibration.model_copy(update={"hop": hop, "chains": chains, "missing": missing}), table)
+    hop = curve.model_copy(update={"intercept": curve.intercept + float(np.log(missing))})
+    engine = _recalibrated(engine, hop=hop, chains=chains, missing=missing)
+    assert engine.calibrated is not None
+    return engine.calibrated
+
+
+def _recalibrated(engine: Engine, **fitted: Any) -> Engine:
+    """The same engine, with some parts of its calibration fitted."""
+    assert engine.calibrated is not None
+    calibration = engine.calibrated.calibration.model_copy(update=fitted)
+    return Engine(engine.vectors, engine.graph, replace(engine.calibrated, calibration=calibration))
 
 
 def _missing_by_validation_fact(known: KnownFacts, data: DataSet) -> float:
@@ -544,20 +544,35 @@ def _brier(curve: Curve, pairs: Pairs, which: NDArray[np.bool_]) -> float:
 
 
 def _fit_chains(engine: Engine, data: DataSet, seed: int, device: torch.device | None) -> dict[int, ChainCurve]:
-    """What composed vectors add to the best witnesses, for paths of two hops and of three, where paths have scores."""
+    """What composed vectors add to the best witnesses, for paths of two hops and of three, where paths have scores.
+
+    Witnesses are those of typed candidates and those of all alike, for one curve serves both; those of three hops are
+    what two lead to, raised by the curve of two.
+    """
     if engine.vectors.operators.why_no_paths is not None:
         return {}
-    truth, found = KnownFacts(data.split.graph("train", "valid")), {}
+    truth, found = KnownFacts(data.split.graph("train", "valid")), dict[int, ChainCurve]()
     for length in (2, 3):
-        chains = _unfinished_chains(engine.known, truth, length, seed)
-        parts = _fit_chain_parts(engine, truth, chains)
-        said = _said_of_chains(engine, chains, parts, device)
-        pairs = np.concatenate([np.zeros((0, 3)), *(map(_chain_pairs, repeat(engine), repeat(truth), chains, said))])
+        asked = _unfinished_chains(engine.known, truth, length, seed)
+        parts = _fit_chain_parts(engine, truth, asked)
+        silent = _recalibrated(engine, chains={**found, length: _SILENT})
+        pairs = np.concatenate(
+            [np.zeros((0, 3))]
+            + [
+                _chain_pairs(silent, truth, path, said)
+                for candidates in get_args(Candidates)
+                for path, said in zip(asked, _said_of_chains(silent, asked, parts, candidates, device), strict=True)
+            ]
+        )
         label = pairs[:, 2] > 0
         if min(label.sum(), (~label).sum()) >= ENOUGH:
             (witness, share), intercept = fit_logistic(pairs[:, :2], label, (_LEAST, 0.0))
             found[length] = ChainCurve(parts=parts, witness=witness, share=share, intercept=intercept)
     return found
+
+
+_SILENT = ChainCurve(witness=1.0, share=0.0, intercept=0.0)
+"""That of a composed vector that says nothing: what it adds is to be fitted."""
 
 
 def _fit_chain_parts(engine: Engine, truth: KnownFacts, chains: Sequence[Chain]) -> Parts:
@@ -599,12 +614,12 @@ def _unfinished_chains(known: KnownFacts, truth: KnownFacts, length: int, seed: 
 
 
 _TRIED = 100
-_WALKS = 80
+_WALKS = 160
 _TOP = 20
 
 
 def _said_of_chains(
-    engine: Engine, chains: Sequence[Chain], parts: Parts, device: torch.device | None
+    engine: Engine, chains: Sequence[Chain], parts: Parts, candidates: Candidates, device: torch.device | None
 ) -> Iterator[tuple[Floats, Floats] | None]:
     """The value of every entity by the best witness alone, and its log share by the composed vector, for each path.
 
@@ -613,14 +628,14 @@ def _said_of_chains(
     and would hardly change a curve.
     """
     if chains and device is not None:
-        sweep, ids = DeviceSweep(engine, device, "typed"), np.array([(source, *path) for source, path in chains])
+        sweep, ids = DeviceSweep(engine, device, candidates), np.array([(source, *path) for source, path in chains])
         values = sweep.values(Plan.of_chain(*chains[0]).steps, ids).cpu().numpy()
         known = torch.tensor([len(engine.known.answers(*chain)) for chain in chains], device=device)
         yield from zip(values, sweep.composed_shares(ids, known, parts).cpu().numpy(), strict=True)
         return
     for source, path in chains:
         among = _predictable(engine, source, path)
-        search = Search(engine, Plan.of_chain(source, path), "typed", UNLIMITED)
+        search = Search(engine, Plan.of_chain(source, path), candidates, UNLIMITED)
         try:
             value = search.settle(Wanted(among, _TOP, np.zeros(0, dtype=np.int64))).low
         except QueryTooCostly:
