@@ -8,6 +8,7 @@ appends what it tries and finds, `best.json` are the best settings so far, which
 from __future__ import annotations
 
 import json
+import math
 import multiprocessing
 import os
 import signal
@@ -18,6 +19,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any, Final, final
 
 from blockhole.choosing import COMMON, SMALL, STEPS, paced
@@ -74,6 +76,8 @@ FIRST_POINT: Final = {
 
 STARTUP: Final = 5
 """Trials that no pruner judges."""
+PATIENCE: Final = 3
+"""How many times longer than the median of the others a trial may take, once so many have come to their end."""
 
 
 @final
@@ -138,7 +142,8 @@ def _number(text: str, whole: str) -> float | int:
 class Tuned:
     """What a search has found: MRR of the validation facts by trial, the best settings, and what mattered.
 
-    `trials` are all that ended, in order: number, figure (None where it was stopped on the way), why, settings.
+    `trials` are all that ended, in order: number, figure (None where it was stopped on the way), why it was stopped or
+    cut short, seconds, settings.
     `importances` say how much of what sets the best trials apart each setting explains; they sum to 1, and are empty
     where fewer than ten trials came to their end.
     """
@@ -174,6 +179,7 @@ def tune(
     search: Sequence[str] = (),
     trials: Count = 30,
     seconds: float | None = None,
+    trial_seconds: float | None = None,
     workers: Count = 1,
     preset: str | None = None,
     config: Path | str | None = None,
@@ -188,9 +194,10 @@ def tune(
     `search` lists what is searched, as KEY=LOW..HIGH, KEY=LOW..HIGH:log or KEY=A,B,C (without it `DEFAULT_SEARCH`); all
     else comes from `preset`, the file `config` and `settings`, as in `train`, and where these are silent from what
     `train` does by itself; `columns` and `literals` are as in `load`. Trials that fall behind the median of the others
-    are stopped. The search ends after `trials` trials in all, or after so many `seconds`: the trial under way then
-    counts for nothing. The same call goes on with a search, with more trials too. `workers` processes search at a time,
-    each on one thread. `say` gets a line for each trial.
+    are stopped, and one that takes longer than `trial_seconds`, or three times the median of the others, ends at its
+    next validation with the best it has reached. The search ends after `trials` trials in all, or after so many
+    `seconds`: the trial under way then counts for nothing. The same call goes on with a search, with more trials too.
+    `workers` processes search at a time, each on one thread. `say` gets a line for each trial.
     """
     _need_optuna()
     told = say or (lambda line: None)
@@ -213,7 +220,9 @@ def tune(
         )
     if seconds is not None and not seconds > 0:
         raise ConfigError("seconds must be more than 0; give the search at least the time of one trial.")
-    plan = SettingsSearch.plan(data, loaded, Path(out), search, preset, config, settings, seed)
+    if trial_seconds is not None and not trial_seconds > 0:
+        raise ConfigError("trial_seconds must be more than 0; leave it out for three times the median of the trials.")
+    plan = SettingsSearch.plan(data, loaded, Path(out), search, preset, config, settings, seed, trial_seconds)
     with sole_writer(plan.folder):
         plan.begin(trials)
         plan.run(loaded, trials, None if seconds is None else time.time() + seconds, workers, told)
@@ -241,6 +250,7 @@ class SettingsSearch:
     spans: tuple[Span, ...]
     base: Settings
     seed: int
+    trial_seconds: float | None = None
 
     @classmethod
     def plan(
@@ -253,6 +263,7 @@ class SettingsSearch:
         config: Path | str | None,
         settings: Mapping[str, Any] | None,
         seed: int,
+        trial_seconds: float | None,
     ) -> SettingsSearch:
         """A search of which every end of every span has been checked."""
         asked = gather(preset=preset, file=config, overrides=settings)
@@ -267,7 +278,7 @@ class SettingsSearch:
         for span in spans:
             for value in span.ends():
                 validate(overlay(base, nested(span.key, value)))
-        return cls(folder, name, spans, base, seed)
+        return cls(folder, name, spans, base, seed, trial_seconds)
 
     def begin(self, trials: int) -> None:
         """Write down what is searched, or go on with the same; trials that a killed process left are given up."""
@@ -357,26 +368,40 @@ class SettingsSearch:
         settings = self.base
         for span in self.spans:
             settings = overlay(settings, nested(span.key, span.draw(trial)))
+        judge = _Judge(trial, deadline, self.longest(study))
         try:
-            config = paced(validate(settings), data)
-            run = fit(data, config, progress=_Judge(trial, deadline))
+            complete = fit(data, paced(validate(settings), data), progress=judge).complete
         except _TimeOver:
             study.tell(trial, state=TrialState.FAIL)
             return None
+        except _TrialTooLong:
+            trial.set_user_attr("reason", "cut short: it took too long")
+            complete = True
         except (TrialPruned, TrainingDiverged, ConfigError) as failure:
             reason = "stopped: behind the others" if isinstance(failure, TrialPruned) else f"failed: {failure}"
             trial.set_user_attr("reason", reason)
             study.tell(trial, state=TrialState.PRUNED)
             return f"trial {trial.number + 1} {reason}"
-        if not run.complete:  # Ctrl-C
+        if not complete:  # Ctrl-C
             study.tell(trial, state=TrialState.FAIL)
             raise KeyboardInterrupt
-        figure = (run.state.best_figure or 0.0) / 100
-        trial.set_user_attr("seconds", round(run.state.seconds, 1))
-        trial.set_user_attr("epoch", run.state.best_epoch)
-        study.tell(trial, figure)
+        trial.set_user_attr("seconds", round(judge.seconds, 1))
+        trial.set_user_attr("epoch", judge.best_epoch)
+        study.tell(trial, judge.best)
         best = max(each.value for each in self._ended(study) if each.value is not None)
-        return f"trial {trial.number + 1}: MRR {figure:.4f}, best {best:.4f}"
+        cut = f", cut short after {judge.seconds:.0f} s" if "reason" in trial.user_attrs else ""
+        return f"trial {trial.number + 1}: MRR {judge.best:.4f}, best {best:.4f}{cut}"
+
+    def longest(self, study: optuna.Study) -> float:
+        """Seconds after which a trial ends with what it has reached; a few trials set the measure."""
+        from optuna.trial import TrialState
+
+        if self.trial_seconds is not None:
+            return self.trial_seconds
+        whole = [
+            trial.user_attrs["seconds"] for trial in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        ]
+        return PATIENCE * median(whole) if len(whole) >= PATIENCE else math.inf
 
     def sampler_seed(self, number: int, ended: int) -> int:
         """The seed of a trial of process `number` after `ended` trials: another for each, or two would try the same."""
@@ -448,17 +473,35 @@ class _TimeOver(BlockholeError):
     """The search's time is over in the middle of a trial."""
 
 
+class _TrialTooLong(BlockholeError):
+    """A trial takes too long; it ends with what it has reached."""
+
+
 @final
 class _Judge:
-    """Asks the pruner after every validation whether a trial is worth going on, and looks at the clock. Progress."""
+    """Keeps the best of a trial, looks at the clocks, and asks the pruner after every validation. Progress.
 
-    def __init__(self, trial: optuna.Trial, deadline: float | None) -> None:
+    `best` is an MRR, reached after epoch `best_epoch`.
+    """
+
+    def __init__(self, trial: optuna.Trial, deadline: float | None, longest: float) -> None:
+        self.best = 0.0
+        self.best_epoch: int | None = None
         self._trial = trial
         self._deadline = deadline
+        self._longest = longest
+        self._began = time.perf_counter()
+        self._epoch = 0
         self._validations = 0
+
+    @property
+    def seconds(self) -> float:
+        """How long the trial has taken."""
+        return time.perf_counter() - self._began
 
     def epoch_begins(self, epoch: int, epochs: int, paths: int) -> None:
         """See Progress."""
+        self._epoch = epoch
 
     def batches_done(self, paths: int, loss: float) -> None:
         """See Progress."""
@@ -470,9 +513,14 @@ class _Judge:
         from optuna.exceptions import TrialPruned
 
         self._validations += 1
-        self._trial.report(figures["mrr"] / 100, self._validations)
+        reached = figures["mrr"] / 100
+        if self.best_epoch is None or reached > self.best:
+            self.best, self.best_epoch = reached, self._epoch
+        self._trial.report(reached, self._validations)
         if self._trial.should_prune():
             raise TrialPruned
+        if self.seconds > self._longest:
+            raise _TrialTooLong
 
 
 # What the processes of a search do.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -97,6 +98,39 @@ def test_a_budget_too_short_for_one_trial_is_one_sentence(folder: Path, tmp_path
         tune(folder / "dense", tmp_path / "search", seconds=0.001, settings=SHORT)
 
 
+def test_a_trial_that_takes_too_long_ends_with_the_best_it_has_reached(folder: Path, tmp_path: Path) -> None:
+    lines: list[str] = []
+    settings = {**SHORT, "early_stop.every": 1, "training.steps": 40}
+    short = tune(
+        folder / "dense",
+        tmp_path / "short",
+        search=SPACE,
+        trials=2,
+        settings=settings,
+        trial_seconds=1e-9,
+        say=lines.append,
+    )
+    whole = tune(folder / "dense", tmp_path / "whole", search=SPACE, trials=1, settings=settings)
+    assert [trial["reason"] for trial in short.trials] == ["cut short: it took too long"] * 2
+    assert all(", cut short after " in line for line in lines)
+    assert 0 < short.trials[0]["mrr"] < whole.trials[0]["mrr"]
+    assert short.best == max(trial["mrr"] for trial in short.trials)
+    assert whole.trials[0]["reason"] is None
+
+
+def test_once_three_trials_have_ended_one_may_take_three_times_their_median(tmp_path: Path) -> None:
+    search = SettingsSearch(tmp_path, None, (), {}, seed=0)
+    study = search.study()
+    limits = []
+    for seconds in (2.0, 100.0, 5.0, 4.0):
+        limits.append(search.longest(study))
+        trial = study.ask()
+        trial.set_user_attr("seconds", seconds)
+        study.tell(trial, 0.5)
+    assert [*limits, search.longest(study)] == [math.inf, math.inf, math.inf, 15.0, 13.5]
+    assert replace(search, trial_seconds=7.0).longest(study) == 7.0
+
+
 def test_data_that_cannot_be_searched_are_refused(tmp_path: Path) -> None:
     data = generate("dense")
     bare = DataSet("bare", replace(data.split, valid=data.split.valid[:0]))
@@ -104,6 +138,10 @@ def test_data_that_cannot_be_searched_are_refused(tmp_path: Path) -> None:
         tune(bare, tmp_path / "search")
     with pytest.raises(ConfigError, match=r"^workers must be at most \d+ here, four for each core, not 100000\.$"):
         tune("family", tmp_path / "search", workers=100_000)
+    with pytest.raises(
+        ConfigError, match=r"^trial_seconds must be more than 0; leave it out for three times the median"
+    ):
+        tune("family", tmp_path / "search", trial_seconds=0)
     with pytest.raises(ConfigError, match=r"^each of several workers reads the data for itself"):
         tune(data, tmp_path / "search", workers=2)
     (tmp_path / "letters").mkdir()

@@ -32,6 +32,13 @@ def tune(
     time: Annotated[
         str | None, typer.Option(metavar="TIME", help="Stop after so long, such as 90s, 10m or 2h.")
     ] = None,
+    trial_time: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="End a trial with what it has reached after so long (default: three times the median).",
+        ),
+    ] = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes that search at a time, of one thread each.")] = 1,
     preset: Annotated[str | None, typer.Option(help="Preset for all that is not searched.")] = None,
     config: Annotated[Path | None, typer.Option(help="Settings for all that is not searched, in a file.")] = None,
@@ -58,7 +65,8 @@ def tune(
         out,
         search=search or (),
         trials=trials,
-        seconds=None if time is None else _seconds(time),
+        seconds=_seconds(time, "--time"),
+        trial_seconds=_seconds(trial_time, "--trial-time"),
         workers=workers,
         preset=preset,
         config=config,
@@ -78,13 +86,15 @@ def tune(
         table.add_row(key, best, "–" if weight is None else f"{weight:.2f}")
     print_whole(table)
     complete = sum(trial["mrr"] is not None for trial in tuned.trials)
-    typer.echo(f"MRR {tuned.best:.4f} of the validation facts, best of {counted(complete, 'whole trial')}")
+    typer.echo(f"MRR {tuned.best:.4f} of the validation facts, best of {counted(complete, 'trial')}")
     typer.echo(f"train with it: blockhole train --config {tuned.config} --out RUN")
 
 
-def _seconds(text: str) -> float:
-    """Seconds of a time such as 90s, 10m or 2h."""
+def _seconds(text: str | None, option: str) -> float | None:
+    """Seconds of a time such as 90s, 10m or 2h; None where there is none."""
+    if text is None:
+        return None
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text.strip())
     if found is None:
-        raise typer.BadParameter(f"{text!r} is not a time such as 90s, 10m or 2h", param_hint="--time")
+        raise typer.BadParameter(f"{text!r} is not a time such as 90s, 10m or 2h", param_hint=option)
     return float(found[1]) * SECONDS[found[2]]
