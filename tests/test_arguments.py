@@ -72,7 +72,7 @@ BAD: dict[str, tuple[object, ...]] = {
     "search": ("penalty.dura=0..1", 3, [2]),
     "trials": ("3", 2.5, True, 0, None),
     "workers": ("3", 2.5, True, 0, None),
-    "seconds": ("3", True),
+    **dict.fromkeys(("seconds", "trial_seconds"), ("3", True)),
     **dict.fromkeys(("blocks", "block_size", "dim", "epochs", "batch_size", "threads"), ("3", 2.5, True, 0)),
 }
 WRONG = (None, 3, 2.5, True, b"bytes", ["e1"], object())
