@@ -3,7 +3,8 @@
 Beside it stand chance, counting, and on the generated graphs a search of 30 trials.
 
 Each graph leaves a record, `records/defaults/GRAPH.json`; what it has is not done again. Every figure is the filtered
-MRR of the test facts, both sides, with F* = all facts. The search chooses by validation facts, and its best is measured
+MRR of the test facts, both sides, with F* = all facts, by probability as `evaluate` has it; those by score are kept
+beside it, and are all that some older records have. The search chooses by validation facts, and its best is measured
 once. Larger graphs are trained into folders, `records/runs`, and a search is kept in `records/searches`, so that both
 go on where they were stopped.
 """
@@ -18,11 +19,11 @@ from statistics import fmean
 from typing import Any, Final
 
 from blockhole.data.dataset import DataSet, load
-from blockhole.evaluation.completion import CompletionReport, evaluate_completion
+from blockhole.evaluation.completion import CompletionReport
 from blockhole.evaluation.report import Table
-from blockhole.evaluation.truth import truth_of
 from blockhole.fitting import train
-from blockhole.models.contract import Model
+from blockhole.measuring import evaluate
+from blockhole.runs.run import Run
 from blockhole.saving import write_file
 from blockhole.tuning import tune
 from experiments.graphs import TUNING, generate
@@ -36,11 +37,18 @@ SEARCH_STEPS: Final = 300
 """Steps of a trial: a third of what `train` may take, and what the best settings are then trained for is the whole."""
 
 
-def completed(model: Model, data: DataSet) -> CompletionReport:
-    """Completion of the test facts under a model, beside chance and counting."""
-    split = data.split
-    truth = truth_of(split.graph("train", "valid", "test"))
-    return evaluate_completion(model, split.test, truth, train=split.graph("train"))
+def completed(run: Run, data: DataSet) -> CompletionReport:
+    """Completion of the test facts by a run, beside chance and counting."""
+    report = evaluate(run, task="completion", data=data, device="cpu")
+    assert isinstance(report, CompletionReport)
+    return report
+
+
+def _by_score(report: CompletionReport) -> dict[str, float]:
+    """The figures by score alone."""
+    found = report.to_dict()
+    figures = found if report.by == "score" else found["by_score"]
+    return {name: figures[name] for name in report.metrics}
 
 
 def record_graph(
@@ -59,18 +67,19 @@ def record_graph(
 
     data = load(name) if name in PUBLISHED else generate(name)
     for seed in seeds:
-        if str(seed) not in record.get("defaults", {}):
+        if "mrr" not in record.get("defaults", {}).get(str(seed), {}):
             clock, cpu = time.perf_counter(), time.process_time()
             folder = records / "runs" / f"{name}-{seed}" if name in LARGE else None
             run = train(name if folder else data, seed=seed, device="cpu", out=folder, resume=folder is not None)
             if not run.complete:
                 raise KeyboardInterrupt
             seconds = {"seconds": time.perf_counter() - clock, "cpu_seconds": time.process_time() - cpu}
-            report = completed(run.model, data)
+            report = completed(run, data)
             assert report.baselines is not None
             figures = {
                 **{key: float(values.mean()) for key, values in report.metrics.items()},
                 "interval": list(report.intervals["mrr"]),
+                "by_score": _by_score(report),
                 "choice": run.config.choice,
                 **{key: round(value, 1) for key, value in seconds.items()},
             }
@@ -82,8 +91,13 @@ def record_graph(
         settings = json.loads(found.config.read_text(encoding="utf-8"))
         del settings["training"]["steps"], settings["choice"]
         best = train(data, preset="small", settings=_flat(settings), seed=0, device="cpu")
-        figure = float(completed(best.model, data).metrics["mrr"].mean())
-        keep(search={"mrr": figure, "valid": found.best, "settings": found.settings, "trials": len(found.trials)})
+        report = completed(best, data)
+        keep(
+            search={
+                "mrr": float(report.metrics["mrr"].mean()), "by_score": _by_score(report), "valid": found.best,
+                "settings": found.settings, "trials": len(found.trials),
+            }
+        )  # fmt: skip
 
 
 def _flat(settings: dict[str, Any]) -> dict[str, Any]:
@@ -104,11 +118,20 @@ def defaults_table(records: Path, names: Sequence[str]) -> Table:
         if not file.is_file():
             continue
         record = json.loads(file.read_text(encoding="utf-8"))
-        runs = list(record.get("defaults", {}).values())
-        mean = fmean(run["mrr"] for run in runs) if runs else None
-        bounds = " to ".join(f"{bound:.3f}" for bound in runs[0]["interval"]) if runs else ""
-        shown = [record.get("chance"), record.get("counting"), mean, record.get("search", {}).get("mrr")]
+        runs, search = list(record.get("defaults", {}).values()), record.get("search", {})
+        found = [run["mrr"] for run in runs if "mrr" in run]
+        by_score = [run["by_score"]["mrr"] for run in runs]
+        bounds = " to ".join(f"{bound:.3f}" for bound in runs[0]["interval"]) if found else ""
+        shown = [
+            record.get("chance"),
+            record.get("counting"),
+            *(fmean(each) if each else None for each in (found, by_score)),
+        ]
+        shown += [search.get("mrr"), search.get("by_score", {}).get("mrr")]
         cells = ["–" if value is None else f"{value:.3f}" for value in shown]
-        rows.append((name, record["purpose"], *cells[:3], bounds, str(len(runs)), cells[3]))
-    header = ("graph", "for", "chance", "counting", "defaults", "95 % of seed 0", "seeds", f"best of {TRIALS} trials")
+        rows.append((name, record["purpose"], *cells[:3], bounds, cells[3], str(len(runs)), *cells[4:]))
+    header = (
+        "graph", "for", "chance", "counting", "defaults", "95 % of seed 0", "by score", "seeds",
+        f"best of {TRIALS} trials", "by score",
+    )  # fmt: skip
     return Table("Filtered MRR of test facts", header, tuple(rows))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -14,11 +15,11 @@ from numpy.typing import NDArray
 from blockhole.answering.engine import Engine
 from blockhole.answering.reliability import judge_answers, measured_by_type
 from blockhole.answering.search import Candidates
-from blockhole.answering.sweep import Sweep
+from blockhole.answering.sweep import Sweep, rank_hops
 from blockhole.data.dataset import DataSet, load
 from blockhole.errors import Count, EvaluationError, Seed, checked, quoted
 from blockhole.evaluation.classification import ClassificationReport, evaluate_classification, evaluate_order
-from blockhole.evaluation.completion import evaluate_completion
+from blockhole.evaluation.completion import By, evaluate_completion
 from blockhole.evaluation.path_ranking import evaluate_ranking
 from blockhole.evaluation.query_ranking import BoundedRanker, Graphs, QueryReport, Ranker, evaluate_queries
 from blockhole.evaluation.ranking import TieRule
@@ -58,6 +59,7 @@ def evaluate(
     data: DataSet | Path | str | None = None,
     truth: Reading = "all",
     ties: TieRule = "half",
+    by: By | None = None,
     memory: int | str = DEFAULT_MEMORY,
     order: str | None = None,
     queries: QuerySet | Path | str | None = None,
@@ -73,13 +75,15 @@ def evaluate(
     `data` is a data set, its name or path, or a file of queries over the run's own data; by default what the run was
     trained on. `split` names the queries (see docs/explanation/protocol.md), by default all path queries, or the test
     facts (base) where there are none. `truth` says which facts count as true, `ties` how a tie counts, `memory` is the
-    most memory to use, in bytes or as a text such as "2GB". With an `order` R1/R2, classification tells paths with
-    R1/R2 from the same with R2/R1. The task "queries" takes a set of complex `queries` of the data by its name, a file
-    of them or the set itself, at most `limit` of each type, drawn by `seed`, and ranks `candidates`: all entities, or
-    those that a relation takes in the graph ("typed"); with `reliability` it also compares the probabilities of the ten
-    best predicted answers with what is true. `seed` draws the bootstrap intervals too. `progress` hears how far a
-    ranking has come. Ranking and completion have baselines beside their figures: chance, and counting how often a
-    relation has an object in train; `remark` says where the model does not beat them.
+    most memory to use, in bytes or as a text such as "2GB". Completion orders entities `by` their probabilities, as
+    `ask` does, with figures by score beside them; by "score" alone if asked to, or where the run is not calibrated.
+    With an `order` R1/R2, classification tells paths with R1/R2 from the same with R2/R1. The task "queries" takes a
+    set of complex `queries` of the data by its name, a file of them or the set itself, at most `limit` of each type,
+    drawn by `seed`, and ranks `candidates`: all entities, or those that a relation takes in the graph ("typed"); with
+    `reliability` it also compares the probabilities of the ten best predicted answers with what is true. `seed` draws
+    the bootstrap intervals too. `progress` hears how far a ranking has come. Ranking and completion have baselines
+    beside their figures: chance, and counting how often a relation has an object in train; `remark` says where the
+    model does not beat them.
     """
     run = _opened(run)
     allowed = parse_size(memory) if isinstance(memory, str) else memory
@@ -88,6 +92,8 @@ def evaluate(
         raise EvaluationError(
             "an order (--order) is judged by classification; leave it out, or add --task classification."
         )
+    if by is not None and task != "completion":
+        raise EvaluationError("--by is for completion; leave it out, or add --task completion.")
     if task == "queries":
         chosen = _query_set(run, data, queries, split)
         engine = Engine.open(run, graph=chosen.data.graph("train"), calibrated=True)
@@ -108,10 +114,15 @@ def evaluate(
     if task == "classification":
         return _classify(run, material, facts, order, place, seed)
     if task == "completion":
-        triples = _as_triples(material.queries, len(run.relations))
+        triples, train = _as_triples(material.queries, len(run.relations)), material.split.graph("train")
+        asked = None if by == "score" else _with_probabilities(run, train, required=by is not None)
+        advance = _counting(progress, 2 * len(triples) * (1 if asked is None else 2))
+        by_probability = asked and partial(
+            rank_hops, asked, truth=facts, device=place, memory=allowed, progress=advance
+        )
         return evaluate_completion(
             run.model, triples, facts, split=material.name, ties=ties, memory=allowed, device=place, seed=seed,
-            train=material.split.graph("train"), progress=_counting(progress, 2 * len(triples)),
+            train=train, by_probability=by_probability, progress=advance,
         )  # fmt: skip
     return evaluate_ranking(
         run.model, material.queries, facts, split=material.name, ties=ties, memory=allowed, device=place, seed=seed,
@@ -128,6 +139,7 @@ def compare(
     data: DataSet | Path | str | None = None,
     truth: Reading = "all",
     ties: TieRule = "half",
+    by: By | None = None,
     memory: int | str = DEFAULT_MEMORY,
     order: str | None = None,
     queries: QuerySet | Path | str | None = None,
@@ -147,9 +159,11 @@ def compare(
         raise EvaluationError("a comparison needs two or more different runs.")
     if data is None:
         data = _common_data(opened)
+    if task == "completion" and by is None and any(_with_probabilities(run) is None for run in opened.values()):
+        by = "score"  # the same for all
     reports = {
         name: evaluate(
-            run, task=task, split=split, data=data, truth=truth, ties=ties, memory=memory, order=order,
+            run, task=task, split=split, data=data, truth=truth, ties=ties, by=by, memory=memory, order=order,
             queries=queries, limit=limit, candidates=candidates, reliability=reliability, device=device, seed=seed,
             progress=progress,
         )
@@ -234,6 +248,13 @@ def _ranker(
         sweep.bounds, graphs, memory=memory, bytes_per_query=sweep.bytes_per_query,
         bytes_ahead=sweep.bytes_ahead(queries),
     )  # fmt: skip
+
+
+def _with_probabilities(run: Run, graph: KnowledgeGraph | None = None, *, required: bool = False) -> Engine | None:
+    """The engine of a run over some facts, or none where it is not calibrated."""
+    engine = Engine.opened(run, graph)
+    engine.require_calibration(unless=not required)
+    return engine if engine.calibration else None
 
 
 def relation_pair(text: str, graph: KnowledgeGraph) -> tuple[int, int]:

@@ -60,6 +60,15 @@ def test_values_are_those_of_the_search(
     np.testing.assert_allclose(found, _searched(engine, name, ids, candidates), rtol=2e-5, atol=1e-9)
 
 
+@pytest.mark.parametrize("name", ["blockhole", "transe"])
+def test_hops_are_those_of_a_processor(name: str) -> None:
+    engine, _ = make_engine(name, E=15, facts=60)
+    for relation in range(6):
+        expected = engine.hops.values(np.arange(15), engine.hops.columns(relation))
+        found = DeviceSweep(engine, "cpu").hops(np.arange(15), relation)
+        np.testing.assert_allclose(found, expected, rtol=2e-4, atol=1e-9)
+
+
 def test_shares_without_a_calibration() -> None:
     engine, _ = make_engine(E=E, R=R, facts=20, seed=1, calibrated=False)
     ids = _rows("pi", 1)

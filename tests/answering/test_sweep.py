@@ -8,14 +8,19 @@ from math import prod
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blockhole.answering.engine import Engine
 from blockhole.answering.hops import Columns, Hops
 from blockhole.answering.search import UNLIMITED, Candidates, Search, Wanted
-from blockhole.answering.sweep import Sweep
+from blockhole.answering.sweep import Sweep, rank_hops
+from blockhole.errors import EvaluationError
+from blockhole.evaluation.completion import both_sides
 from blockhole.evaluation.query_ranking import rank_answers
+from blockhole.evaluation.truth import truth_of
+from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.queries.plans import Plan
 from blockhole.queries.query_sets import QUERY_TYPES, slots_of_type, steps_of_type
 from tests.answering.oracle import Oracle
@@ -160,3 +165,40 @@ def test_queries_that_follow_one_relation_share_its_rows(monkeypatch: pytest.Mon
     opened.clear()
     Sweep(engine).bounds(steps_of_type("2p"), rows, everybody)
     assert sum(opened) == alone
+
+
+@pytest.mark.parametrize("together", [1, 64])
+@pytest.mark.parametrize("name", ["blockhole", "transe"])
+def test_targets_of_hops_are_ranked_among_what_is_no_answer(
+    name: str, together: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the probabilities of plain loops, one rival after the other; the first of the facts is one that train has."""
+    engine, model = make_engine(name, E=E, R=R, facts=18, seed=3)
+    oracle, rng = Oracle(engine, model, "all"), np.random.default_rng(5)
+    new = np.column_stack([rng.integers(high, size=9) for high in (E, R, E)]).astype(np.int32)
+    facts = np.concatenate([engine.graph.triples[:1], new])
+    graph = KnowledgeGraph(engine.graph.entities, engine.graph.relations, np.concatenate([engine.graph.triples, facts]))
+    queries, heard = both_sides(facts, R), list[int]()
+    monkeypatch.setattr("blockhole.answering.sweep._TOGETHER", together)
+    ranks = rank_hops(engine, queries, truth_of(graph), torch.device("cpu"), memory=10**10, progress=heard.append)
+    assert sum(heard) == len(queries)
+    true = {(s, r, o) for s, r, o in graph.triples.tolist()}
+    true |= {(o, r + R, s) for s, r, o in true}
+    known = {(s, r, o) for s, r, o in engine.graph.triples.tolist()}
+    known |= {(o, r + R, s) for s, r, o in known}
+    for place, (s, r, o) in enumerate(zip(queries.source, queries.path[:, 0], queries.target, strict=True)):
+        if (s, r, o) in known:
+            continue  # its probability as if it were none is that of no oracle
+        hop = oracle.hop(int(r))[s]
+        rivals = [hop[each] for each in range(E) if (s, r, each) not in true]
+        assert ranks.negatives[place] == len(rivals)
+        assert ranks.better[place] == sum(each > hop[o] * (1 + 1e-4) for each in rivals)
+        assert ranks.tied[place] == sum(each == pytest.approx(hop[o], rel=1e-4) for each in rivals)
+    assert len({(s, r, o) for s, r, o in facts.tolist()} & known) == 1
+
+
+def test_ranks_of_hops_need_memory() -> None:
+    engine = _engine(3)
+    queries = both_sides(np.array([[0, 0, 1]], dtype=np.int32), R)
+    with pytest.raises(EvaluationError, match="too small for one query"):
+        rank_hops(engine, queries, truth_of(engine.graph), torch.device("cpu"), memory=10**6)

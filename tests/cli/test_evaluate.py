@@ -130,6 +130,7 @@ def test_classification_triples_and_completion(command: Command, runs: tuple[Pat
     triples = command("evaluate", runs[0], "--task", "triples")
     assert triples["positives"] == triples["negatives"] == len(load(data).split.test)
     completion = command("evaluate", runs[0], "--task", "completion")
+    assert completion["by"] == "probability"
     assert 0 < completion["mrr"] <= 1
     assert completion["hits_at_1"] <= completion["hits_at_3"] <= completion["hits_at_10"] <= 1
     assert completion["queries"] == 2 * len(load(data).split.test)
@@ -171,7 +172,7 @@ def test_tables_and_reports(runs: tuple[Path, Path], tmp_path: Path, capsys: pyt
     written = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
     assert written["task"] == "ranking"
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
-    assert text.startswith(f"# {runs[0]}: completion and ranking\n\n## Completion of base, filtered")
+    assert text.startswith(f"# {runs[0]}: completion and ranking\n\n## Completion of base by probability")
     assert "## Ranking on all" in text
     assert f"| all | {written['mq']:.1f} |" in text
     assert sorted(path.name for path in tmp_path.iterdir()) == ["report.json", "report.md"]
@@ -312,6 +313,42 @@ def _values(run: Path, name: str) -> Callable[[Sequence[int], int], float]:
         return float(found[tuple(ids)][entity])
 
     return value
+
+
+def test_completion_by_probability_and_by_score(
+    command: Command, refusal: Command, runs: tuple[Path, Path], data: Path, tmp_path: Path
+) -> None:
+    """By probability as a list of `ask` has the targets, by score where there is none or where it is asked for."""
+    both, scored = (command("evaluate", runs[0], "--task", "completion", *by) for by in ((), ("--by", "score")))
+    assert (scored["by"], scored["by_score"]) == ("score", None)
+    assert both["by_score"] == {name: scored[name] for name in both["by_score"]}
+    split, engine = load(data).split, Engine.open(runs[0])
+    true = split.graph("train", "valid", "test")
+    ranks = []
+    for s, r, o in split.test.tolist():
+        for source, relation, target in ((s, r, o), (o, r + 2, s)):
+            mark, name = "^" if relation > 1 else "", split.relations[r]
+            listed = engine.ask(f'"{split.entities[source]}"/{mark}{name}', top=100, candidates="all")
+            value = {split.entities.id(each.entity): each.score for each in listed}
+            answers = true.adjacency.neighbours(source, relation)
+            rivals = [value.get(each, 0.0) for each in range(len(split.entities)) if each not in answers]
+            own = value[target]
+            ranks.append(1 + sum(p > own for p in rivals) + 0.5 * sum(p == own for p in rivals))
+    assert both["mrr"] == pytest.approx(np.mean(1 / np.array(ranks)))
+    assert both["mr"] == pytest.approx(np.mean(ranks))
+    bare = tmp_path / "bare"
+    shutil.copytree(runs[0], bare)
+    (bare / "calibration.json").unlink()
+    uncalibrated = command("evaluate", bare, "--task", "completion")
+    measured = scored.keys() - {"run", "seconds", "queries_per_second", "peak_rss_mb"}
+    assert {name: uncalibrated[name] for name in measured} == {name: scored[name] for name in measured}
+    shown = refusal("evaluate", bare, "--task", "completion", "--by", "probability")
+    assert "has no calibration for its weights" in shown
+    assert refusal("evaluate", runs[0], "--task", "ranking", "--by", "score") == (
+        "error: --by is for completion; leave it out, or add --task completion.\n"
+    )
+    compared = command("compare", runs[0], bare, "--task", "completion")
+    assert {report["by"] for report in compared["runs"].values()} == {"score"}
 
 
 @pytest.mark.slow

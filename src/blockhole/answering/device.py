@@ -181,6 +181,15 @@ class DeviceSweep:
         shares: NDArray[np.float32] = self._shares(source, columns).cpu().numpy()
         return shares
 
+    @torch.no_grad()
+    def hops(self, sources: Ids, relation: int) -> NDArray[np.float32]:
+        """p of the hop from each source to every entity, facts as if they were none: [S] → [S, E]."""
+        source = self._ids(sources)
+        rows: NDArray[np.float32] = (
+            self._rows(source, self._columns(torch.full_like(source, relation), None)).cpu().numpy()
+        )
+        return rows
+
     def _columns(self, relation: Tensor, entities: Tensor | None) -> _Columns:
         """What rows of hops along relations are computed with, to some entities or to every one: [S]."""
         distinct, which = torch.unique(relation, return_inverse=True)

@@ -1,4 +1,4 @@
-"""How probable every entity is as an answer to many queries of one shape: what an evaluation ranks.
+"""How probable every entity is as an answer to many queries of one shape, or to single hops: what an evaluation ranks.
 
 The values are those of `search`, but all of them are wanted and not the best alone, so nearly every plausible witness
 has to be opened. Queries that follow the same relation share the rows: each is computed once, put to use and let go.
@@ -11,7 +11,7 @@ a place that hangs on them is known to lie between two others, and whoever ranks
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, final
 
 import numpy as np
@@ -30,16 +30,28 @@ from blockhole.answering.search import (
     weighed,
 )
 from blockhole.compiled import available_threads, over_rows
+from blockhole.evaluation.ranking import Ranks
+from blockhole.machine import resident_bytes, rows_within
+from blockhole.queries.paths import PathQueries
 from blockhole.queries.plans import Follow, Plan, Steps
 from blockhole.queries.query_sets import QuerySet
 
 if TYPE_CHECKING:
+    import torch
+
     from blockhole.answering.engine import Engine
+    from blockhole.evaluation.truth import Truth
 
 _TOGETHER = 64
 """Rows that are computed together; a last hop looks after so many, twice so many, … whether it may end."""
 _NUMBERS = 2**26
 """Numbers in the rows that one step of one query may open."""
+_ASKED = 1024
+"""Single hops of a relation that a thread ranks before progress is told."""
+_TABLES = 7
+"""Numbers of every entity that stay for a relation: counts, room and normalisers, ahead and back, and its limits."""
+_AT_WORK = 5
+"""Numbers that are in memory for each of a row while it is computed."""
 _ARRAYS = 10
 """Arrays of E float64 numbers that one query holds at most: bounds of its steps, and what a hop works with."""
 
@@ -64,8 +76,7 @@ class Sweep:
 
     def bytes_ahead(self, queries: QuerySet) -> int:
         """What is made when queries are first asked, and stays: tables of relations, and room for rows."""
-        kept = 7 * len(queries.used("r"))  # counts, room and normalisers, of it and of its inverse, and its limits
-        return 4 * self._size * (kept + 5 * _TOGETHER * available_threads())
+        return 4 * self._size * (_TABLES * len(queries.used("r")) + _AT_WORK * _TOGETHER * available_threads())
 
     def bounds(self, steps: Steps, ids: NDArray[np.int32], sought: Sequence[Ids]) -> list[Bounds]:
         """The bounds of every entity's value for each query of a shape, whose ids these are, [N, slots]; N × [E].
@@ -211,3 +222,74 @@ def _decided(bounds: Bounds, sought: Ids) -> bool:
     low, high = bounds
     least: float = low[sought].min(initial=np.inf)
     return not ((high > low) & (high >= least)).any()
+
+
+# Single hops
+
+
+def rank_hops(
+    engine: Engine,
+    queries: PathQueries,
+    truth: Truth,
+    device: torch.device,
+    *,
+    memory: int,
+    progress: Callable[[int], None] | None = None,
+) -> Ranks:
+    """The places of the targets of single hops s/r → o, by p(s, r, o), among all entities that F* does not know there.
+
+    A fact that the engine knows counts as if it were none. `memory` caps the bytes that the process holds, and changes
+    no rank; `progress` hears how many queries have been ranked.
+    """
+    values = _rows_on(engine, device)
+    order = np.lexsort((queries.source, queries.path[:, 0]))
+    relations, first = np.unique(queries.path[order, 0], return_index=True)
+    size = 4 * engine.graph.num_entities
+    held = resident_bytes() + size * _TABLES * len(relations)
+    together = rows_within(memory, _TOGETHER, size * _AT_WORK * available_threads(), held)
+    parts = [
+        rows
+        for own in np.split(order, first[1:])
+        for rows in np.split(own, range(_ASKED, len(own), _ASKED))
+        if len(rows)
+    ]
+
+    def ranked(place: int, _: int) -> tuple[Ids, NDArray[np.int64]]:
+        rows = parts[place]
+        return rows, np.concatenate(list(_places(values, queries.take(rows), truth, together)), axis=1)
+
+    found = np.zeros((3, len(queries)), dtype=np.int64)
+    for rows, own in over_rows(ranked, len(parts), 1):
+        found[:, rows] = own
+        if progress is not None:
+            progress(len(rows))
+    return Ranks(*found)
+
+
+def _rows_on(engine: Engine, device: torch.device) -> Callable[[Ids, int], Table]:
+    """What computes p from some entities to all, along a relation: [S] → [S, E]."""
+    if device.type == "cuda":
+        from blockhole.answering.device import DeviceSweep
+
+        return DeviceSweep(engine, device).hops
+    return lambda sources, relation: engine.hops.values(sources, engine.hops.columns(relation))
+
+
+def _places(
+    values: Callable[[Ids, int], Table], queries: PathQueries, truth: Truth, together: int
+) -> Iterator[NDArray[np.int64]]:
+    """Better rivals, tied ones and all of them, of queries of one relation in the order of their sources: [3, N]."""
+    relation = int(queries.path[0, 0])
+    sources, query = np.unique(queries.source, return_inverse=True)
+    for first in range(0, len(sources), together):
+        rows = values(sources[first : first + together], relation)
+        mine = np.flatnonzero((query >= first) & (query < first + together))
+        places = np.empty((3, len(mine)), dtype=np.int64)
+        for place, each in enumerate(mine.tolist()):
+            row, target = rows[query[each] - first], int(queries.target[each])
+            own = row[target]
+            known = row[np.union1d(truth.graph.adjacency.neighbours(int(queries.source[each]), relation), [target])]
+            better = np.count_nonzero(row > own) - np.count_nonzero(known > own)
+            tied = np.count_nonzero(row == own) - np.count_nonzero(known == own)
+            places[:, place] = better, tied, len(row) - len(known)
+        yield places

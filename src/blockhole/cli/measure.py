@@ -43,6 +43,13 @@ TruthOption = Annotated[
     typer.Option(help="Facts that count as true (F*): train + valid + test, or train + the evaluated split."),
 ]
 TiesOption = Annotated[Literal["half", "paper", "pessimistic"], typer.Option(help="A tie counts half, wins, or loses.")]
+ByOption = Annotated[
+    Literal["probability", "score"] | None,
+    typer.Option(
+        help="What orders entities in completion: their probabilities, as ask has them, with figures by score beside "
+        "them, or the model's scores (default: probability if the run is calibrated)."
+    ),
+]
 MemoryOption = Annotated[str, typer.Option(help="Most memory to use, such as 2GB.")]
 OrderOption = Annotated[
     str | None,
@@ -76,6 +83,7 @@ def evaluate(
     split: SplitOption = None,
     truth: TruthOption = "all",
     ties: TiesOption = "half",
+    by: ByOption = None,
     memory: MemoryOption = "2GB",
     order: OrderOption = None,
     queries: QueriesOption = None,
@@ -102,14 +110,15 @@ def evaluate(
     given = _data(data if columns is None else data or opened.config.data, columns)
     narrowed = any(option is not None for option in (task, split, order, queries, limit)) or isinstance(given, str)
     both = not narrowed and candidates == "all"
+    tasks: tuple[Task, ...] = ("completion", "ranking") if both else (task or "ranking",)
     with working_bar("ranking") as bar:
         reports = [
             blockhole.evaluate(
-                opened, task=each, split=split, data=given, truth=truth, ties=ties, memory=memory, order=order,
-                queries=queries, limit=limit, candidates=candidates,
+                opened, task=each, split=split, data=given, truth=truth, ties=ties, by=by if each == tasks[0] else None,
+                memory=memory, order=order, queries=queries, limit=limit, candidates=candidates,
                 reliability=plots is not None and each == "queries", device=device, seed=seed, progress=bar,
             )
-            for each in (("completion", "ranking") if both else (task or "ranking",))
+            for each in tasks
         ]  # fmt: skip
     measured = reports[-1]
     _draw(plots, {str(run): measured}, {str(run): opened})
@@ -136,6 +145,7 @@ def compare(
     split: SplitOption = None,
     truth: TruthOption = "all",
     ties: TiesOption = "half",
+    by: ByOption = None,
     memory: MemoryOption = "2GB",
     order: OrderOption = None,
     queries: QueriesOption = None,
@@ -156,7 +166,7 @@ def compare(
     opened = {str(run): blockhole.Run.open(run) for run in runs}
     with working_bar("ranking") as bar:
         comparison = blockhole.compare(
-            list(opened.values()), task=task, split=split, data=data, truth=truth, ties=ties, memory=memory,
+            list(opened.values()), task=task, split=split, data=data, truth=truth, ties=ties, by=by, memory=memory,
             order=order, queries=queries, limit=limit, candidates=candidates,
             reliability=plots is not None and task == "queries", device=device, seed=seed, progress=bar,
         )  # fmt: skip

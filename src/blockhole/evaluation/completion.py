@@ -21,6 +21,8 @@ from blockhole.queries.exact import answer_sets
 from blockhole.queries.paths import PathQueries
 
 Side = Literal["head", "tail"]
+By = Literal["probability", "score"]
+"""What orders entities: how probable they are as answers, or the model's scores."""
 
 
 @final
@@ -29,7 +31,7 @@ class CompletionReport:
     """Completion of one split, as fractions of 1; `ranks` hold first the tail, then the head queries.
 
     Entities are ranked against all others, those that F* knows as answers removed, and a tie counts half: the
-    "filtered, realistic" ranks of PyKEEN.
+    "filtered, realistic" ranks of PyKEEN. Where probabilities order them, `score_ranks` are those by scores.
     """
 
     split: str
@@ -39,12 +41,18 @@ class CompletionReport:
     timing: Timing
     ranks: Ranks = field(repr=False)
     baselines: Baselines | None = None
+    score_ranks: Ranks | None = field(default=None, repr=False)
     digits: ClassVar[int] = 4
 
     @property
     def metrics(self) -> dict[str, NDArray[np.float64]]:
         """Rank, reciprocal rank and hits of each query."""
         return values_of(COMPLETION_METRICS, self.ranks, self.ties)
+
+    @property
+    def by(self) -> By:
+        """What orders entities."""
+        return "score" if self.score_ranks is None else "probability"
 
     @property
     def remark(self) -> str | None:
@@ -64,28 +72,30 @@ class CompletionReport:
             "split": self.split,
             "truth": self.truth,
             "ties": self.ties,
+            "by": self.by,
             "queries": len(self.ranks),
             "tied": float(100 * (self.ranks.tied > 0).mean()),
             **_means(self.ranks, self.ties),
             "intervals": {name: list(interval) for name, interval in self.intervals.items()},
             "sides": {side: _means(self.side(side), self.ties) for side in ("tail", "head")},
+            "by_score": None if self.score_ranks is None else _means(self.score_ranks, self.ties),
             "baselines": self.baselines and self.baselines.to_dict(),
             "remark": self.remark,
             **self.timing.to_dict(),
         }
 
     def tables(self) -> list[Table]:
-        """One table: both sides together with intervals, then each."""
+        """One table: both sides together with intervals, then each, by scores, and baselines."""
         figures = {"both": _means(self.ranks, self.ties)}
         figures |= {side: _means(self.side(side), self.ties) for side in ("tail", "head")}
+        if self.score_ranks is not None:
+            figures["both, by score"] = _means(self.score_ranks, self.ties)
+        figures |= dict(self.baselines.rows() if self.baselines else ())
         digits = {metric.name: metric.digits for metric in COMPLETION_METRICS}
-        shown = {side: [f"{each[name]:.{digits[name]}f}" for name in digits] for side, each in figures.items()}
-        bounds = [spell_interval(self.intervals[name], digits[name]) for name in digits]
-        rows = [("both", *shown["both"]), ("95 %", *bounds), ("tail", *shown["tail"]), ("head", *shown["head"])]
-        for name, own in self.baselines.rows() if self.baselines else ():
-            rows.append((name, *(f"{own[metric]:.{digits[metric]}f}" for metric in digits)))
+        rows = [(name, *(f"{own[each]:.{digits[each]}f}" for each in digits)) for name, own in figures.items()]
+        rows.insert(1, ("95 %", *(spell_interval(self.intervals[each], digits[each]) for each in digits)))
         header = ("side", *(metric.title for metric in COMPLETION_METRICS))
-        return [Table(f"Completion of {self.split}, filtered, ties {self.ties}", header, tuple(rows))]
+        return [Table(f"Completion of {self.split} by {self.by}, filtered, ties {self.ties}", header, tuple(rows))]
 
 
 def _means(ranks: Ranks, ties: TieRule) -> dict[str, float]:
@@ -160,16 +170,20 @@ def evaluate_completion(
     device: torch.device | str = "cpu",
     seed: int = 0,
     train: KnowledgeGraph | None = None,
+    by_probability: Callable[[PathQueries], Ranks] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> CompletionReport:
     """Complete both sides of every triple [T, 3]; `truth` says which other answers are known, `split` names them.
 
-    With the `train` graph the report has baselines.
+    With the `train` graph the report has baselines; with what ranks `by_probability`, its figures are of these ranks,
+    and those by the model's scores stand beside them.
     """
     queries = both_sides(triples, truth.graph.num_relations)
     start = time.perf_counter()
-    ranks = rank(model, queries, truth, candidates="all", memory=memory, device=device, progress=progress)
+    by_score = rank(model, queries, truth, candidates="all", memory=memory, device=device, progress=progress)
+    ranks = by_score if by_probability is None else by_probability(queries)
     timing = Timing(len(queries), time.perf_counter() - start)
     bounds = mean_intervals(values_of(COMPLETION_METRICS, ranks, ties), seed)
     beside = None if train is None else baselines(queries, truth, train, ranks, COMPLETION_METRICS, "all")
-    return CompletionReport(split, truth.reading, ties, bounds, timing, ranks, beside)
+    also = None if by_probability is None else by_score
+    return CompletionReport(split, truth.reading, ties, bounds, timing, ranks, beside, also)
