@@ -3,10 +3,10 @@
 Beside it stand chance, counting, and on the generated graphs a search of 30 trials.
 
 Each graph leaves a record, `records/defaults/GRAPH.json`; what it has is not done again. Every figure is the filtered
-MRR of the test facts, both sides, with F* = all facts, by probability as `evaluate` has it; those by score are kept
-beside it, and are all that some older records have. The search chooses by validation facts, and its best is measured
-once. Larger graphs are trained into folders, `records/runs`, and a search is kept in `records/searches`, so that both
-go on where they were stopped.
+MRR of the test facts, both sides, with F* = all facts: by probability as `evaluate` has it, and by score, which is all
+that some records have. The search chooses by scores of validation facts, and its best is measured once, by score too.
+Larger graphs are trained into folders, `records/runs`, and a search is kept in `records/searches`, so that both go on
+where they were stopped.
 """
 
 from __future__ import annotations
@@ -91,13 +91,8 @@ def record_graph(
         settings = json.loads(found.config.read_text(encoding="utf-8"))
         del settings["training"]["steps"], settings["choice"]
         best = train(data, preset="small", settings=_flat(settings), seed=0, device="cpu")
-        report = completed(best, data)
-        keep(
-            search={
-                "mrr": float(report.metrics["mrr"].mean()), "by_score": _by_score(report), "valid": found.best,
-                "settings": found.settings, "trials": len(found.trials),
-            }
-        )  # fmt: skip
+        figures = _by_score(completed(best, data))
+        keep(search={"by_score": figures, "valid": found.best, "settings": found.settings, "trials": len(found.trials)})
 
 
 def _flat(settings: dict[str, Any]) -> dict[str, Any]:
@@ -118,20 +113,21 @@ def defaults_table(records: Path, names: Sequence[str]) -> Table:
         if not file.is_file():
             continue
         record = json.loads(file.read_text(encoding="utf-8"))
-        runs, search = list(record.get("defaults", {}).values()), record.get("search", {})
+        runs = list(record.get("defaults", {}).values())
         found = [run["mrr"] for run in runs if "mrr" in run]
         by_score = [run["by_score"]["mrr"] for run in runs]
         bounds = " to ".join(f"{bound:.3f}" for bound in runs[0]["interval"]) if found else ""
+        means = [fmean(each) if each else None for each in (found, by_score)]
         shown = [
             record.get("chance"),
             record.get("counting"),
-            *(fmean(each) if each else None for each in (found, by_score)),
+            *means,
+            record.get("search", {}).get("by_score", {}).get("mrr"),
         ]
-        shown += [search.get("mrr"), search.get("by_score", {}).get("mrr")]
         cells = ["–" if value is None else f"{value:.3f}" for value in shown]
-        rows.append((name, record["purpose"], *cells[:3], bounds, cells[3], str(len(runs)), *cells[4:]))
+        rows.append((name, record["purpose"], *cells[:3], bounds, str(len(found)), cells[3], str(len(runs)), cells[4]))
     header = (
-        "graph", "for", "chance", "counting", "defaults", "95 % of seed 0", "by score", "seeds",
-        f"best of {TRIALS} trials", "by score",
+        "graph", "for", "chance", "counting", "defaults", "95 % of seed 0", "seeds", "by score", "seeds",
+        f"best of {TRIALS} trials, by score",
     )  # fmt: skip
     return Table("Filtered MRR of test facts", header, tuple(rows))
