@@ -91,8 +91,10 @@ def record_graph(
         settings = json.loads(found.config.read_text(encoding="utf-8"))
         del settings["training"]["steps"], settings["choice"]
         best = train(data, preset="small", settings=_flat(settings), seed=0, device="cpu")
-        figures = _by_score(completed(best, data))
-        keep(search={"by_score": figures, "valid": found.best, "settings": found.settings, "trials": len(found.trials)})
+        measured = _by_score(completed(best, data))
+        keep(
+            search={"by_score": measured, "valid": found.best, "settings": found.settings, "trials": len(found.trials)}
+        )
 
 
 def _flat(settings: dict[str, Any]) -> dict[str, Any]:
