@@ -7,8 +7,9 @@ noisy-or over clusters of rules that say nearly the same, as in SAFRAN (Ott et a
 
     score(o) = log p(o | s, r) + w log(1 + ρ(o) / δ),
 
-with ρ what rules say. Which of the three, w and δ are chosen on validation facts, for each relation and side: by the
-mean reciprocal rank of its own queries together with that of all, which counts as so many more queries of its own.
+with ρ what rules say, and p(o | s, r) a softmax of the model's scores or, by probability, the odds of p(s, r, o). Which
+of the three, w and δ are chosen on validation facts, for each relation and side: by the mean reciprocal rank of its own
+queries together with that of all, which counts as so many more queries of its own.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from blockhole.answering import calibrating
+from blockhole.answering.engine import Engine
 from blockhole.answering.mining import Matrices, Mined, mine
+from blockhole.answering.sweep import hop_rows
 from blockhole.answering.vectors import Vectors
 from blockhole.compiled import over_rows
 from blockhole.data.dataset import DataSet
@@ -169,9 +173,12 @@ class Ranked:
 
 @torch.no_grad()
 def rank_by_rules(
-    rules: RuleScores, model: Model, triples: NDArray[np.int32], truth: Truth, device: torch.device
-) -> Ranked:
-    """Rank the true answers of both sides of facts [T, 3] among all entities that are not known answers; ties half."""
+    rules: RuleScores, engine: Engine, model: Model, triples: NDArray[np.int32], truth: Truth, device: torch.device
+) -> tuple[Ranked, Ranked]:
+    """Rank the true answers of both sides of facts [T, 3] among all entities that are not known answers; ties half.
+
+    Beside rules stand the model's scores in the first ranks, and probabilities in the second.
+    """
     queries = both_sides(triples, truth.graph.num_relations)
     relation = queries.path[:, 0].astype(np.int64)
     order = np.argsort(relation, kind="stable")
@@ -184,25 +191,25 @@ def rank_by_rules(
         (part,) = parts[first:last]
         return rules.of(int(relation[part[0]]), queries.source[part])
 
-    model = model.to(device)
-    rank = np.zeros((len(queries), len(SETTINGS)))
+    model, probabilities = model.to(device), hop_rows(engine, device)
+    rank = np.zeros((2, len(queries), len(SETTINGS)))
     for part, scores in zip(parts, over_rows(said, len(parts), 1), strict=True):
-        own = int(relation[part[0]])
-        ids = [torch.from_numpy(queries.source[part].astype(np.int64)).to(device)]
-        ids.append(torch.full((len(part), 1), own, device=device))
+        own, source = int(relation[part[0]]), queries.source[part].astype(np.int64)
+        ids = torch.from_numpy(source).to(device), torch.full((len(part), 1), own, device=device)
         logits = (model.embed_paths(*ids) @ model.candidates().T).float()
+        odds = torch.from_numpy(probabilities(source, own)).to(device).logit()
         target = torch.from_numpy(queries.target[part].astype(np.int64)).to(device)[:, None]
         rivals = torch.ones_like(logits, dtype=torch.bool)
-        for row, source in enumerate(queries.source[part].tolist()):
-            known = truth.graph.adjacency.neighbours(source, own)
+        for row, each in enumerate(source.tolist()):
+            known = truth.graph.adjacency.neighbours(each, own)
             rivals[row, torch.from_numpy(known.astype(np.int64)).to(device)] = False
         found = {name: torch.from_numpy(each).to(device) for name, each in scores.items()}
-        for place, setting in enumerate(SETTINGS):
-            score = _combined(logits, found, setting)
+        for (way, beside), (place, setting) in product(enumerate((logits, odds)), enumerate(SETTINGS)):
+            score = _combined(beside, found, setting)
             true = score.gather(1, target)
             above = ((score > true) & rivals).sum(dim=1) + 0.5 * ((score == true) & rivals).sum(dim=1)
-            rank[part, place] = 1 + above.double().cpu().numpy()
-    return Ranked(relation, rank)
+            rank[way, part, place] = 1 + above.double().cpu().numpy()
+    return Ranked(relation, rank[0]), Ranked(relation, rank[1])
 
 
 def _combined(logits: torch.Tensor, said: dict[Aggregation, torch.Tensor], setting: Setting) -> torch.Tensor:
@@ -260,27 +267,38 @@ def measure_rules(
     def say(line: str) -> None:
         print(f"{data.name}: {line}, {perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
 
-    mined = mine(Matrices.of(Vectors.of_model(model)), Bodies(graph), candidates=candidates)
+    vectors = Vectors.of_model(model)
+    engine = Engine(vectors, graph, calibrating.fit(vectors, data, device=device))
+    mined = mine(Matrices.of(vectors), Bodies(graph), candidates=candidates)
     say(f"{len(mined.head):,} rules mined")
     rules = RuleScores(mined, graph, most=most)
     say(f"{rules.count:,} rules applied")
-    valid = rank_by_rules(rules, model, chosen_on, truths[1], device)
-    own = best_own(valid)
-    chosen = choose(valid, own)
-    say(f"MRR on validation {(1 / ranks_chosen(valid, chosen)).mean():.4f}")
-    found = rank_by_rules(rules, model, measured, truths[0], device)
-    figures = {f"rules_{setting.aggregation}": completion_figures(found.rank[:, i]) for i, setting in enumerate(ALONE)}
-    figures["model"] = completion_figures(found.rank[:, len(ALONE)])
-    figures["together"] = completion_figures(ranks_chosen(found, chosen))
-    figures["together_alike"] = completion_figures(found.rank[:, chosen[-1]])
-    best = SETTINGS[chosen[-1]]
+    valid = rank_by_rules(rules, engine, model, chosen_on, truths[1], device)
+    say("validation ranked")
+    found = rank_by_rules(rules, engine, model, measured, truths[0], device)
+    by_score, by_probability = map(_chosen_figures, valid, found)
+    alone = {f"rules_{setting.aggregation}": found[0].rank[:, i] for i, setting in enumerate(ALONE)}
     return {
         "rules": rules.count,
         "mined": len(mined.head),
-        "queries": len(found.rank),
-        **figures,
-        "mrr": figures["together"]["mrr"],
-        "hits_at_10": figures["together"]["hits_at_10"],
+        "queries": len(found[0].rank),
+        **{name: completion_figures(ranks) for name, ranks in alone.items()},
+        **by_score,
+        "mrr": by_score["together"]["mrr"],
+        "hits_at_10": by_score["together"]["hits_at_10"],
+        "by_probability": by_probability,
+    }
+
+
+def _chosen_figures(valid: Ranked, found: Ranked) -> dict[str, Any]:
+    """Figures without rules and with them, by the settings that rank validation facts best."""
+    own = best_own(valid)
+    chosen = choose(valid, own)
+    best = SETTINGS[chosen[-1]]
+    return {
+        "model": completion_figures(found.rank[:, len(ALONE)]),
+        "together": completion_figures(ranks_chosen(found, chosen)),
+        "together_alike": completion_figures(found.rank[:, chosen[-1]]),
         "chosen": {
             "aggregation": best.aggregation, "weight": best.weight, "smallest": best.smallest, "own": own,
             "valid_mrr": float((1 / ranks_chosen(valid, chosen)).mean()),

@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from blockhole.answering.engine import Engine
 from blockhole.answering.mining import Mined
-from blockhole.evaluation.completion import evaluate_completion
+from blockhole.answering.sweep import rank_hops
+from blockhole.answering.vectors import Vectors
+from blockhole.evaluation.completion import both_sides, evaluate_completion
 from blockhole.evaluation.truth import truth_of
 from blockhole.models.catalogue import ModelSettings, build_model
 from experiments.rules import ALONE, SETTINGS, UNSEEN, Ranked, RuleScores, choose, rank_by_rules, ranks_chosen
@@ -51,9 +54,13 @@ def test_the_model_alone_has_the_ranks_of_completion() -> None:
     model = build_model(ModelSettings(name="blockhole", blocks=2, block_size=3), 15, 2, seed=0)
     truth = truth_of(scores.graph)
     facts = scores.graph.triples[::3]
-    ranked = rank_by_rules(scores, model, facts, truth, torch.device("cpu"))
+    engine, device = Engine(Vectors.of_model(model), make_graph(facts[1::2], 15, 2)), torch.device("cpu")
+    by_score, by_probability = rank_by_rules(scores, engine, model, facts, truth, device)
     report = evaluate_completion(model, facts, truth)
-    assert (1 / ranked.rank[:, len(ALONE)]).mean() == pytest.approx(report.metrics["mrr"].mean())
+    assert (1 / by_score.rank[:, len(ALONE)]).mean() == pytest.approx(report.metrics["mrr"].mean())
+    expected = rank_hops(engine, both_sides(facts, 2), truth, device, memory=10**10).rank()
+    assert by_probability.rank[:, len(ALONE)].tolist() == expected.tolist()
+    assert (by_score.rank[:, : len(ALONE)] == by_probability.rank[:, : len(ALONE)]).all()
 
 
 def test_a_relation_with_many_queries_has_a_setting_of_its_own() -> None:

@@ -241,7 +241,7 @@ def rank_hops(
     A fact that the engine knows counts as if it were none. `memory` caps the bytes that the process holds, and changes
     no rank; `progress` hears how many queries have been ranked.
     """
-    values = _rows_on(engine, device)
+    values = hop_rows(engine, device)
     order = np.lexsort((queries.source, queries.path[:, 0]))
     relations, first = np.unique(queries.path[order, 0], return_index=True)
     size = 4 * engine.graph.num_entities
@@ -266,8 +266,8 @@ def rank_hops(
     return Ranks(*found)
 
 
-def _rows_on(engine: Engine, device: torch.device) -> Callable[[Ids, int], Table]:
-    """What computes p from some entities to all, along a relation: [S] → [S, E]."""
+def hop_rows(engine: Engine, device: torch.device) -> Callable[[Ids, int], Table]:
+    """What computes p of hops from some entities to all along a relation, facts as if they were none: [S] → [S, E]."""
     if device.type == "cuda":
         from blockhole.answering.device import DeviceSweep
 
