@@ -83,7 +83,9 @@ negatives.
     "completion": """\
 ## Completion
 
-Both sides of every test fact, ranked among all entities with other known answers removed; fractions of 1.
+Both sides of every test fact, ranked among all entities with other known answers removed; fractions of 1. *By
+probability* orders entities as `ask` does ([protocol](explanation/protocol.md#completion)), the other rows by the
+model's scores, as published figures are made.
 """,
     "triples": """\
 ## Triple classification
@@ -123,8 +125,8 @@ computed from its published result files, and their mean is taken here.
 The completion of the same test facts by rules that the model of the completion table proposes and train facts count
 ([rules](how-to/rules.md)): bodies of up to three relations, without named entities. A candidate that several rules name
 has the greatest confidence, or the noisy-or of all, or of clusters of rules that say the same. *Both* adds what rules
-say to the model's logits; weights are chosen on validation facts, for each relation and side, or alike for all.
-AnyBURL and SAFRAN also have rules that name entities.
+say to the model's logits, or to those of its probabilities; weights are chosen on validation facts, for each relation
+and side, or alike for all. AnyBURL and SAFRAN also have rules that name entities.
 """,
     "time": """\
 ## Run time (the run-time figure of the paper)

@@ -24,11 +24,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from blockhole.answering import calibrating
 from blockhole.answering.engine import Engine
 from blockhole.answering.mining import Matrices, Mined, mine
 from blockhole.answering.sweep import hop_rows
-from blockhole.answering.vectors import Vectors
 from blockhole.compiled import over_rows
 from blockhole.data.dataset import DataSet
 from blockhole.evaluation.completion import both_sides
@@ -255,8 +253,8 @@ def best_own(valid: Ranked) -> float:
 
 
 def measure_rules(
-    model: Model, data: DataSet, measured: NDArray[np.int32], chosen_on: NDArray[np.int32], truths: tuple[Truth, Truth],
-    device: torch.device, *, candidates: int = CANDIDATES, most: int = MOST,
+    engine: Engine, model: Model, data: DataSet, measured: NDArray[np.int32], chosen_on: NDArray[np.int32],
+    truths: tuple[Truth, Truth], device: torch.device, *, candidates: int = CANDIDATES, most: int = MOST,
 ) -> dict[str, Any]:  # fmt: skip
     """Figures of rules alone, of the model alone, and of both, whose settings are chosen on other facts.
 
@@ -267,9 +265,7 @@ def measure_rules(
     def say(line: str) -> None:
         print(f"{data.name}: {line}, {perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
 
-    vectors = Vectors.of_model(model)
-    engine = Engine(vectors, graph, calibrating.fit(vectors, data, device=device))
-    mined = mine(Matrices.of(vectors), Bodies(graph), candidates=candidates)
+    mined = mine(Matrices.of(engine.vectors), Bodies(graph), candidates=candidates)
     say(f"{len(mined.head):,} rules mined")
     rules = RuleScores(mined, graph, most=most)
     say(f"{rules.count:,} rules applied")

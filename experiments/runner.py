@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
@@ -19,6 +20,7 @@ import torch
 
 from blockhole.answering import calibrating
 from blockhole.answering.engine import Engine
+from blockhole.answering.sweep import rank_hops
 from blockhole.answering.vectors import Vectors
 from blockhole.data.dataset import DataSet
 from blockhole.data.words import count_words, words_of
@@ -327,12 +329,22 @@ def _order(model: Model, data: DataSet, split: Split, device: torch.device) -> F
 
 
 def _completion(model: Model, data: DataSet, split: Split, device: torch.device) -> Figures:
-    """Filtered MR, MRR and Hits@k of both sides of every fact."""
+    """Filtered MR, MRR and Hits@k of both sides of every fact, by score and by probability."""
     triples = data.split.valid if split == "dev" else data.split.test
-    report = evaluate_completion(model, triples, _truth(data, split), device=device).to_dict()
-    return {
-        name: report[name] for name in ("queries", "mr", "mrr", "hits_at_1", "hits_at_3", "hits_at_10", "intervals")
-    }
+    truth, names = _truth(data, split), ("mr", "mrr", "hits_at_1", "hits_at_3", "hits_at_10", "intervals")
+    probable = partial(rank_hops, _calibrated(model, data, device), truth=truth, device=device)
+    by_score, by_probability = (
+        evaluate_completion(model, triples, truth, device=device, by_probability=ranked).to_dict()
+        for ranked in (None, probable)
+    )
+    figures = {name: by_score[name] for name in ("queries", *names)}
+    return {**figures, "by_probability": {name: by_probability[name] for name in names}}
+
+
+def _calibrated(model: Model, data: DataSet, device: torch.device) -> Engine:
+    """The engine of a model over train facts, calibrated on validation facts, those of dev queries among them."""
+    vectors = Vectors.of_model(model)
+    return Engine(vectors, data.split.graph("train"), calibrating.fit(vectors, data, device=device))
 
 
 def _triples(model: Model, data: DataSet, split: Split, device: torch.device) -> Figures:
@@ -357,16 +369,12 @@ def _rules(model: Model, data: DataSet, split: Split, device: torch.device) -> F
     valid = data.split.valid
     measured, chosen_on = (valid[1::2], valid[::2]) if split == "dev" else (data.split.test, valid)
     truths = _truth(data, split), build_truth(data.split, "split", "valid")
-    return measure_rules(model, data, measured, chosen_on, truths, device)
+    return measure_rules(_calibrated(model, data, device), model, data, measured, chosen_on, truths, device)
 
 
 def _queries(model: Model, data: DataSet, split: Split, device: torch.device) -> Figures:
-    """MRR and Hits@k of every query set, by type and as means, and by the facts that the easiest proof lacks.
-
-    The probabilities are calibrated on validation facts, those of dev queries among them.
-    """
-    vectors = Vectors.of_model(model)
-    engine = Engine(vectors, data.split.graph("train"), calibrating.fit(vectors, data, device=device))
+    """MRR and Hits@k of every query set, by type and as means, and by the facts that the easiest proof lacks."""
+    engine = _calibrated(model, data, device)
     return {
         name.removesuffix(f"-{_FACTS[split]}"): _of_report(
             judge_queries(engine, data.split, data.queries(name), device, name=data.name)

@@ -233,7 +233,7 @@ def rank_hops(
     truth: Truth,
     device: torch.device,
     *,
-    memory: int,
+    memory: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Ranks:
     """The places of the targets of single hops s/r → o, by p(s, r, o), among all entities that F* does not know there.
@@ -245,8 +245,10 @@ def rank_hops(
     order = np.lexsort((queries.source, queries.path[:, 0]))
     relations, first = np.unique(queries.path[order, 0], return_index=True)
     size = 4 * engine.graph.num_entities
-    held = resident_bytes() + size * _TABLES * len(relations)
-    together = rows_within(memory, _TOGETHER, size * _AT_WORK * available_threads(), held)
+    together = _TOGETHER
+    if memory is not None:
+        held = resident_bytes() + size * _TABLES * len(relations)
+        together = rows_within(memory, _TOGETHER, size * _AT_WORK * available_threads(), held)
     parts = [
         rows
         for own in np.split(order, first[1:])
