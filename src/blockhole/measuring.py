@@ -251,10 +251,11 @@ def _ranker(
 
 
 def _with_probabilities(run: Run, graph: KnowledgeGraph | None = None, *, required: bool = False) -> Engine | None:
-    """The engine of a run over some facts, or none where it is not calibrated."""
+    """The engine of a run over some facts; none where it has no probabilities, or they take long in a large graph."""
     engine = Engine.opened(run, graph)
     engine.require_calibration(unless=not required)
-    return engine if engine.calibration else None
+    kept = engine.calibrated and engine.calibrated.normalisers is not None
+    return engine if required or kept else None
 
 
 def relation_pair(text: str, graph: KnowledgeGraph) -> tuple[int, int]:

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from threading import Lock
 from types import MappingProxyType
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -215,6 +215,13 @@ class Hops:
         self._rows = _KeptRows()
         self._limits: dict[int, Table] = {}
         self._stretches: dict[int, float] = {}
+
+    def forget(self, relation: int) -> None:
+        """Let go of the numbers of every entity that rows of a relation and of its inverse are computed with."""
+        kept: tuple[dict[int, Any], ...] = (self._counts, self._room, self._spare, self._kinds, self.normalisers.rows)
+        for each in (relation, self._known.graph.inverse(relation)):
+            for tables in kept:
+                tables.pop(each, None)
 
     def known_counts(self, relation: int) -> Table:
         """log max(n, 1) for the number n of known objects of (s, r), every s: [E]."""

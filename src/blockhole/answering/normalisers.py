@@ -42,20 +42,20 @@ class Normalisers:
         self._candidates = candidates
         self._known = known
         self._scale = scale
-        self._rows: dict[int, Table] = {}
+        self.rows: dict[int, Table] = {}
         self._table = table
 
     def of(self, relation: int) -> Table:
         """The normalisers of a relation for every entity: [E]."""
-        if relation not in self._rows:
+        if relation not in self.rows:
             rows = np.full(self._vectors.num_entities, np.nan, dtype=np.float32)
             if self._table is not None:  # entities that were added later are not in it
                 rows[: self._table.shape[1]] = self._table[relation]
             missing = np.flatnonzero(np.isnan(rows))
             if len(missing):
                 rows[missing] = self.sums(missing, relation, self.affordable(len(missing), _BUDGET))
-            self._rows[relation] = rows
-        return self._rows[relation]
+            self.rows[relation] = rows
+        return self.rows[relation]
 
     def affordable(self, rows: int, budget: float) -> int:
         """How many entities each of so many sums may run over, for a number of products of numbers."""

@@ -241,27 +241,27 @@ def rank_hops(
     A fact that the engine knows counts as if it were none. `memory` caps the bytes that the process holds, and changes
     no rank; `progress` hears how many queries have been ranked.
     """
-    values = hop_rows(engine, device)
-    order = np.lexsort((queries.source, queries.path[:, 0]))
-    relations, first = np.unique(queries.path[order, 0], return_index=True)
-    size = 4 * engine.graph.num_entities
+    values, size = hop_rows(engine, device), 4 * engine.graph.num_entities
     together = _TOGETHER
     if memory is not None:
-        held = resident_bytes() + size * _TABLES * len(relations)
-        together = rows_within(memory, _TOGETHER, size * _AT_WORK * available_threads(), held)
-    parts = [
-        rows
-        for own in np.split(order, first[1:])
-        for rows in np.split(own, range(_ASKED, len(own), _ASKED))
-        if len(rows)
-    ]
+        at_work = available_threads() + 1  # relations of which a thread is at work, or is about to be
+        held = resident_bytes() + size * _TABLES * at_work
+        together = rows_within(memory, _TOGETHER, size * _AT_WORK * at_work, held)
+    hop = queries.path[:, 0]
+    order = np.lexsort((queries.source, hop, hop % engine.graph.num_relations))  # each beside its inverse
+    cuts = np.flatnonzero(np.diff(hop[order])) + 1
+    parts = [rows for own in np.split(order, cuts) for rows in np.split(own, range(_ASKED, len(own), _ASKED))]
 
-    def ranked(place: int, _: int) -> tuple[Ids, NDArray[np.int64]]:
-        rows = parts[place]
-        return rows, np.concatenate(list(_places(values, queries.take(rows), truth, together)), axis=1)
+    def ranked(place: int, _: int) -> NDArray[np.int64]:
+        return np.concatenate(list(_places(values, queries.take(parts[place]), truth, together)), axis=1)
 
     found = np.zeros((3, len(queries)), dtype=np.int64)
-    for rows, own in over_rows(ranked, len(parts), 1):
+    last = None
+    for rows, own in zip(parts, over_rows(ranked, len(parts), 1), strict=True):
+        relation = int(hop[rows[0]]) % engine.graph.num_relations
+        if last not in (None, relation):
+            engine.hops.forget(last)
+        last = relation
         found[:, rows] = own
         if progress is not None:
             progress(len(rows))

@@ -47,7 +47,7 @@ ByOption = Annotated[
     Literal["probability", "score"] | None,
     typer.Option(
         help="What orders entities in completion: their probabilities, as ask has them, with figures by score beside "
-        "them, or the model's scores (default: probability if the run is calibrated)."
+        "them, or the model's scores (default: probability if the run is calibrated and the graph not very large)."
     ),
 ]
 MemoryOption = Annotated[str, typer.Option(help="Most memory to use, such as 2GB.")]
