@@ -239,7 +239,11 @@ def test_what_is_no_query_set_is_one_sentence(folder: Path, table: dict[str, lis
     ("name", "content", "problem"),
     [
         ("bad-test.parquet", b"hello", r"bad-test\.parquet: no query set \("),
-        ("queries.tsv", b"a\tr\tb\n", r"queries\.tsv: a query set is a \.parquet file, or a published queries\.pkl"),
+        (
+            "queries.tsv",
+            b"a\tr\tb\n",
+            r"queries\.tsv: a query set is a \.parquet file, or a published pickle such as test-queries\.pkl",
+        ),
         (
             "test-queries.pkl",
             b"",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from blockhole.answering.engine import Engine
 from blockhole.cli.main import main
+from blockhole.errors import BlockholeWarning
 from blockhole.serving.app import State, build_app
 from blockhole.serving.observing import Metrics, logger
 from blockhole.serving.served_runs import ServedRun, ServedRuns
@@ -94,6 +96,23 @@ def test_a_run_without_calibration_says_so(client: httpx.Client, route: str) -> 
         "run",
         "bare has no calibration for its weights, which turns scores into probabilities; "
         "make it with `blockhole calibrate bare`.",
+    )
+
+
+def test_a_run_of_train_facts_alone_is_not_told_to_calibrate(run: Path, tmp_path: Path) -> None:
+    """`blockhole calibrate` would refuse it. Where the data lie is kept to the server."""
+    data = tmp_path / "facts.tsv"
+    data.write_text("a\tr\tb\n", encoding="utf-8")
+    settings = json.loads((run / "config.json").read_text(encoding="utf-8"))
+    del settings["seal"]
+    folder = shutil.copytree(run, tmp_path / "own")
+    (folder / "calibration.json").unlink()
+    (folder / "config.json").write_text(json.dumps(settings | {"data": str(data)}), encoding="utf-8")
+    with pytest.warns(BlockholeWarning, match="facts.tsv --out FOLDER"):
+        served = ServedRun.load("clock", folder)
+    assert served.engine.lacking == (
+        "clock has no calibration, which turns scores into probabilities, and its data no validation facts to fit one "
+        "on; set some aside with `blockhole data split facts.tsv --out FOLDER` and train on FOLDER"
     )
 
 

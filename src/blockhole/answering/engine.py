@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
@@ -574,13 +574,7 @@ def _kept_calibration(run: Run) -> tuple[Calibrated | None, str]:
         kept = load_calibration(run.folder, (2 * len(run.relations), len(run.entities)))
     except DamagedRun as failure:
         return None, str(failure)
-    data = run.config.data
-    if kept is None and data is not None and _is_all_train(Path(data)):
-        return None, (
-            f"{run.folder} has no calibration, which turns scores into probabilities, and its data no validation facts "
-            f"to fit one on; set some aside with `blockhole data split {quote(data)} --out FOLDER` and train on FOLDER"
-        )
-    return kept, not_calibrated(run.folder)
+    return kept, not_calibrated(run)
 
 
 def _is_all_train(data: Path) -> bool:
@@ -592,9 +586,17 @@ def _is_all_train(data: Path) -> bool:
     return not any(bare_name(path) in STEMS["valid"] for path in data.iterdir())
 
 
-def not_calibrated(folder: Path | str) -> str:
-    """That a run has no calibration, and what to do."""
+def not_calibrated(run: Run, spelled: Callable[[Path], str] = str) -> str:
+    """That a run has no calibration, and what to do; `spelled` says how its folder and its data are written."""
+    assert run.folder is not None
+    folder, data = spelled(run.folder), run.config.data
+    if data is not None and _is_all_train(Path(data)):
+        return (
+            f"{folder} has no calibration, which turns scores into probabilities, and its data no validation facts "
+            f"to fit one on; set some aside with `blockhole data split {quote(spelled(Path(data)))} --out FOLDER` and "
+            "train on FOLDER"
+        )
     return (
         f"{folder} has no calibration for its weights, which turns scores into probabilities; "
-        f"make it with `blockhole calibrate {quote(str(folder))}`"
+        f"make it with `blockhole calibrate {quote(folder)}`"
     )

@@ -275,7 +275,8 @@ def read_query_set(path: Path, entities: Vocabulary, relations: Vocabulary) -> Q
         listed = all((path.parent / each).is_file() for each in (ENTITIES, RELATIONS))
         named = listed_vocabularies(path.parent) if listed else None
     else:
-        raise DataError(f"{path}: a query set is a .parquet file, or a published {_PICKLE[1:]}; name one of these.")
+        published = f"a published pickle such as test{_PICKLE}"
+        raise DataError(f"{path}: a query set is a .parquet file, or {published}; name one of these.")
     found = QuerySet(name, ids, split_told(path) or "test")
     if not len(found):
         raise DataError(f"{path}: has no queries; give a file with some.")

@@ -50,7 +50,8 @@ class ServedRun:
         """The run in `folder`, in memory, whatever becomes of its files; its first question is as fast as others."""
         run, weights = Run.open(folder), weights_id(folder)
         engine = Engine.open(run, in_memory=True)
-        engine.lacking = not_calibrated(name)  # where it lies is nobody's business
+        # Where they lie is nobody's business.
+        engine.lacking = not_calibrated(run, lambda path: name if path == run.folder else path.name)
         following = NextRelations(engine.known)
         following.anywhere()
         example = _example(engine.graph)

@@ -33,6 +33,7 @@ from blockhole.answering.sparql.patterns import (
     Ways,
     Without,
     inverted,
+    named_in,
     variables_of,
 )
 from blockhole.answering.sparql.tables import UNBOUND, Floats, Ids, Mask, Table, join, matches, stacked
@@ -54,15 +55,23 @@ class Matcher:
         self._deadline = deadline
         self._graph = engine.graph
         self.roads = Roads(engine, candidates, deadline)
-        self._named: set[str] = set()  # variables whose values the query names
+        self._named: frozenset[str] = frozenset()  # variables whose values are named where a pattern stands
 
     def known(self, pattern: Pattern) -> Table:
         """The solutions by facts alone, a bag as SPARQL defines it."""
-        return self._solve(pattern, CERTAIN, variables_of(pattern), None)
+        return self._alone(pattern, CERTAIN, variables_of(pattern), None)
 
     def likely(self, pattern: Pattern, floor: float, needed: frozenset[str]) -> Table:
         """The solutions of a probability of at least `floor`, and all known ones; each once in the `needed` ones."""
-        return self._solve(pattern, floor, needed, None).project(sorted(needed)).best()
+        return self._alone(pattern, floor, needed, None).project(sorted(needed)).best()
+
+    def _alone(self, pattern: Pattern, floor: float, needed: frozenset[str], seed: Table | None) -> Table:
+        """The same as `_solve` of a pattern that names entities for itself, and not for what stands beside it."""
+        before = self._named
+        self._named = before | named_in(pattern)
+        found = self._solve(pattern, floor, needed, seed)
+        self._named = before
+        return found
 
     def _solve(self, pattern: Pattern, floor: float, needed: frozenset[str], seed: Table | None) -> Table:
         """The solutions that may be joined with one row of `seed`, which binds some variables.
@@ -74,7 +83,6 @@ class Matcher:
             case Basic(edges):
                 return self._basic(edges, floor, needed, seed)
             case Given(table):
-                self._named.update(table.variables)
                 return table
             case Joined(left, right):
                 return self._joined(left, right, floor, needed, seed)
@@ -113,16 +121,16 @@ class Matcher:
     def _either(self, parts: tuple[Pattern, ...], floor: float, needed: frozenset[str], seed: Table | None) -> Table:
         every = sorted(frozenset().union(*map(variables_of, parts)))
         if floor >= CERTAIN:
-            return stacked([self._solve(part, floor, needed, seed) for part in parts], every)
+            return stacked([self._alone(part, floor, needed, seed) for part in parts], every)
         asked = [name for name in every if name in needed]
         # Several parts together may be likely that are not, one by one.
         least = max(PLAUSIBLE, 1 - (1 - floor) ** (1 / len(parts)))
-        found = [self._solve(part, least, needed, seed).project(asked).best() for part in parts]
+        found = [self._alone(part, least, needed, seed).project(asked).best() for part in parts]
         if least > PLAUSIBLE:
             # What one part finds, the others may find less likely.
             candidates = stacked(found, asked).best()
             found = [
-                self._solve(part, PLAUSIBLE, needed, narrow).project(asked).best()
+                self._alone(part, PLAUSIBLE, needed, narrow).project(asked).best()
                 if (narrow := _seed_of(candidates, variables_of(part) & needed)) is not None
                 else table
                 for part, table in zip(parts, found, strict=True)
@@ -141,7 +149,7 @@ class Matcher:
         read = frozenset() if condition is None else condition.variables
         shared = variables_of(left) & variables_of(right)
         own = self._solve(left, floor, needed | shared | (read & variables_of(left)), seed)
-        other = self._solve(right, CERTAIN, variables_of(right), _seed_of(own, shared))
+        other = self._alone(right, CERTAIN, variables_of(right), _seed_of(own, shared))
         first, _ = matches(own, other)
         both = join(own, other)  # in the order of these matches
         if condition is not None:
@@ -165,7 +173,7 @@ class Matcher:
         shared = variables_of(left) & variables_of(right)
         own = self._solve(left, floor, needed | shared, seed)
         least = CERTAIN if floor >= CERTAIN else PLAUSIBLE
-        other = self._solve(right, least, shared, _seed_of(own, shared))
+        other = self._alone(right, least, shared, _seed_of(own, shared))
         other = other.project(sorted(shared)).best()
         first, second = matches(own, other, sharing=sharing)
         q, is_known = np.zeros(len(own)), np.zeros(len(own), dtype=bool)

@@ -162,6 +162,21 @@ def variables_of(pattern: Pattern) -> frozenset[str]:
             return frozenset(table.variables)
 
 
+def named_in(pattern: Pattern) -> frozenset[str]:
+    """The variables whose entities a pattern names; not by what it excludes, nor by one of two alternatives alone."""
+    match pattern:
+        case Given(table):
+            return frozenset(table.variables)
+        case Joined(left, right):
+            return named_in(left) | named_in(right)
+        case Either(parts):
+            return frozenset.intersection(*map(named_in, parts))
+        case Optionally(left, _, _) | Without(left, _) | Existing(left, _, _) | Filtered(left, _):
+            return named_in(left)
+        case Basic():
+            return frozenset()
+
+
 def is_negated(pattern: Pattern) -> bool:
     """Whether something is excluded, so that missing facts may refute what is known."""
     match pattern:

@@ -12,6 +12,7 @@ from blockhole.answering.sparql.patterns import (
     Edge,
     Either,
     Existing,
+    Given,
     Joined,
     Link,
     Path,
@@ -25,6 +26,7 @@ from blockhole.answering.sparql.patterns import (
 from blockhole.answering.sparql.tables import Table
 from blockhole.errors import QueryError
 from blockhole.queries.language import Anchor, Hop, Intersection, Negation, Node, Projection, Query, Union
+from blockhole.queries.tree import named_nodes
 
 if TYPE_CHECKING:
     from blockhole.answering.engine import Encoded, Engine
@@ -75,7 +77,7 @@ def as_query(engine: Engine, pattern: Pattern, variable: str) -> Encoded | None:
     Its variables must make a tree that hangs from entities: every other one leads, over edges, to the one asked for.
     """
     root = _node(engine, pattern, variable)
-    if root is None:
+    if root is None or not any(isinstance(node, Projection) for node in named_nodes(root)):
         return None
     try:
         return engine.encode(Query(root))
@@ -104,6 +106,8 @@ def _node(engine: Engine, pattern: Pattern, variable: str) -> Node | None:
     """What a pattern says of a variable."""
     if isinstance(pattern, Either):
         return _union([_node(engine, part, variable) for part in pattern.parts])
+    if isinstance(pattern, Given):
+        return _union([_anchor(engine, each) for each in np.unique(pattern.table.ids).tolist()])
     parts = _Parts([], [], [])
     if not parts.collect(pattern):
         return None
@@ -111,9 +115,16 @@ def _node(engine: Engine, pattern: Pattern, variable: str) -> Node | None:
     return None if parts.edges or parts.kept or parts.dropped else node
 
 
+def _anchor(engine: Engine, number: int) -> Node | None:
+    """The entity that a term of VALUES is; None where it is none of the graph's, or left open."""
+    return Anchor(engine.graph.entities[number]) if 0 <= number < engine.graph.num_entities else None
+
+
 def _union(parts: list[Node | None]) -> Node | None:
     nodes = tuple(part for part in parts if part is not None)
-    return Union(nodes) if len(nodes) == len(parts) else None
+    if not nodes or len(nodes) < len(parts):
+        return None
+    return Union(nodes) if len(nodes) > 1 else nodes[0]
 
 
 @final
@@ -138,6 +149,9 @@ class _Parts(NamedTuple):
             case Either():
                 self.kept.append(pattern)
                 return True
+            case Given(table):
+                self.kept.append(pattern)
+                return len(table.variables) == 1
             case _:
                 return False
 
@@ -190,8 +204,6 @@ def _follow(engine: Engine, start: Node, path: Path) -> Node | None:
                 end = None if end is None else _follow(engine, end, part)
             return end
         case Ways(parts):
-            ends = [_follow(engine, start, part) for part in parts]
-            there = [each for each in ends if each is not None]
-            return Union(tuple(there)) if len(there) == len(ends) else None
+            return _union([_follow(engine, start, part) for part in parts])
         case _:
             return None
