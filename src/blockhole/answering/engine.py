@@ -13,7 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockhole.answering.answers import Answer, Answers, Spread, Status
-from blockhole.answering.calibration import ONE_PART, Calibrated, Calibration, ChainCurve, Parts, load_calibration
+from blockhole.answering.calibration import (
+    ENOUGH,
+    ONE_PART,
+    Calibrated,
+    Calibration,
+    ChainCurve,
+    Parts,
+    load_calibration,
+)
 from blockhole.answering.hops import LANES, NEW_OBJECTS, NO_DOUBTS, Columns, Hops, Ids
 from blockhole.answering.index import MANY, LoadedIndex, load_index
 from blockhole.answering.known import KnownFacts
@@ -32,7 +40,7 @@ from blockhole.errors import (
     counted,
     html_table,
 )
-from blockhole.files.formats import STEMS, bare_name
+from blockhole.files.formats import STEMS, bare_name, known_format
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.queries.language import Query, encode_chain, encode_entity, encode_tree, find_plan, parse
@@ -575,21 +583,30 @@ def _kept_calibration(run: Run) -> tuple[Calibrated | None, str]:
     except DamagedRun as failure:
         return None, str(failure)
     data = run.config.data
-    if kept is None and data is not None and _is_all_train(Path(data)):
-        return None, (
-            f"{run.folder} has no calibration, which turns scores into probabilities, and its data no validation facts "
-            f"to fit one on; set some aside with `blockhole data split {quote(data)} --out FOLDER` and train on FOLDER"
-        )
-    return kept, not_calibrated(run.folder)
+    count = None if kept is not None or data is None else _validation_facts(Path(data))
+    if count is None or count >= ENOUGH:
+        return kept, not_calibrated(run.folder)
+    without = f"{run.folder} has no calibration, which turns scores into probabilities, and its data"
+    if count:
+        return None, f"{without} {counted(count, 'validation fact')}, where it takes {ENOUGH} to fit one"
+    return None, (
+        f"{without} no validation facts to fit one on; set some aside with `blockhole data split {quote(data or '')} "
+        "--out FOLDER` and train on FOLDER"
+    )
 
 
-def _is_all_train(data: Path) -> bool:
-    """Whether a file or folder of facts surely holds none for validation, as far as names of files tell."""
+def _validation_facts(data: Path) -> int | None:
+    """About how many facts a file or folder holds for validation; None where names of files do not tell."""
+    from blockhole.data.packing import estimate_facts
+
     if data.is_file():
-        return True
-    if not data.is_dir() or not any(bare_name(path) in STEMS["train"] for path in data.iterdir()):
-        return False
-    return not any(bare_name(path) in STEMS["valid"] for path in data.iterdir())
+        return 0
+    if not data.is_dir():
+        return None
+    files = {bare_name(path): path for path in data.iterdir() if known_format(path) is not None}
+    if files.keys().isdisjoint(STEMS["train"]):
+        return None
+    return sum(estimate_facts(files[stem]) for stem in STEMS["valid"] if stem in files)
 
 
 def not_calibrated(folder: Path | str) -> str:

@@ -363,7 +363,8 @@ def _doubt(path: Path, rows: Sequence[Sequence[str]]) -> str:
         return ""
     foreign = first[1] not in relations
     recurs = foreign and any(min(Counter(column).values()) > 1 for column in (sources, relations, targets) if column)
-    unlike = first[0] == first[2] or (_unlike(first[0], sources) and _unlike(first[2], targets))
+    twice = first[0] == first[2] and all(map(str.__ne__, sources, targets))
+    unlike = twice or (_unlike(first[0], sources) and _unlike(first[2], targets))
     certain = len(set(others)) >= _ENOUGH and (recurs or unlike)
     if roles > 1 or certain:
         missing = [role for role, places in _found(first).items() if not places]
