@@ -644,7 +644,7 @@ def _cell(value: object) -> str:
         case None:
             return ""
         case float():
-            return f"{value:.3f}"
+            return f"{value:.3f}" if value == 0 or abs(value) >= 0.1 else f"{value:.3g}"
         case tuple() | list():
             return ", ".join(map(_cell, value))
     return str(value)
