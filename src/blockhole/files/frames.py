@@ -24,6 +24,7 @@ from blockhole.files.columns import (
 from blockhole.files.readers import Encoder, read_named_files, warn_of_negatives, warn_of_oddities
 from blockhole.files.tables import (
     DECISION_REMEDY,
+    LOOKED_AT,
     as_names,
     empty_name,
     first_rows,
@@ -206,7 +207,7 @@ def _from_triples(rows: Sequence[Any], reading: Reading, what: str = "the list")
         names.append(tuple(_name(fields[place], what) for place in places))
     if reading.columns is None and names:
         _refuse_header(what, names[0])
-        refuse_disorder(what, names)
+        refuse_disorder(what, names[:LOOKED_AT])
     return _graph(pl.DataFrame(names, schema=dict.fromkeys(COLUMNS, pl.String), orient="row"), what)
 
 

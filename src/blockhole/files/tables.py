@@ -468,10 +468,10 @@ def first_rows(table: pl.LazyFrame) -> list[tuple[str | None, ...]]:
         (as_names(pl.col(name), kind) if kind.is_numeric() or kind.base_type() in plain else pl.lit(None)).alias(name)
         for name, kind in table.collect_schema().items()
     ]
-    return table.head(_LOOKED_AT).select(columns).collect().rows()
+    return table.head(LOOKED_AT).select(columns).collect().rows()
 
 
-_LOOKED_AT = 1000
+LOOKED_AT = 1000
 """Rows that tell what the columns of a table hold."""
 
 
