@@ -408,6 +408,14 @@ def test_a_first_line_that_may_be_a_header_is_doubted(tmp_path: Path, noted: Not
     ]
 
 
+def test_a_first_fact_of_its_own_relation_is_no_header(tmp_path: Path) -> None:
+    path = tmp_path / "f.tsv"
+    others = [f"p{i}\t{relation}\t{team}" for i in range(8) for relation, team in (("in", "t1"), ("leads", "t2"))]
+    for first in ("p99\tpartOf\tt9", "p99\tin\tp99", "x:a\tpartOf\tx:b"):
+        path.write_text("\n".join([first, *others]))
+        assert len(read_graph(path)) == 17
+
+
 def test_a_header_that_shares_a_relation_is_doubted(tmp_path: Path, noted: Noted) -> None:
     path = tmp_path / "f.csv"
     path.write_text("item,type,class\nQ1,type,bird\nQ2,type,fish\nQ1,eats,Q2\nQ3,type,bird\nQ3,eats,Q2\n")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple, final
@@ -365,7 +365,10 @@ def _doubt(path: Path, rows: Sequence[Sequence[str]]) -> str:
     recurs = foreign and any(min(Counter(column).values()) > 1 for column in (sources, relations, targets) if column)
     twice = first[0] == first[2] and all(map(str.__ne__, sources, targets))
     unlike = twice or (_unlike(first[0], sources) and _unlike(first[2], targets))
-    certain = len(set(others)) >= _ENOUGH and (recurs or unlike)
+    word = not any(
+        trait(first[end]) for trait in (_has_digits, _has_marks) for end in (0, 2)
+    )  # as names of columns are
+    certain = len(set(others)) >= _ENOUGH and word and (recurs or unlike)
     if roles > 1 or certain:
         missing = [role for role, places in _found(first).items() if not places]
         looks = f"names no {listed(missing)}" if roles > 1 and missing else "looks like names of columns"
@@ -385,11 +388,19 @@ def _unlike(name: str, others: Sequence[str]) -> bool:
     return any(all(map(trait, others)) and not trait(name) for trait in _TRAITS)
 
 
-_TRAITS: tuple[Callable[[str], bool], ...] = (
-    lambda name: any(map(str.isdigit, name)),
-    lambda name: name != name.lower(),
-    lambda name: ":" in name or "/" in name,
-)
+def _has_digits(name: str) -> bool:
+    return any(map(str.isdigit, name))
+
+
+def _has_capitals(name: str) -> bool:
+    return name != name.lower()
+
+
+def _has_marks(name: str) -> bool:
+    return ":" in name or "/" in name
+
+
+_TRAITS = (_has_digits, _has_capitals, _has_marks)
 _ENOUGH = 4
 """Different facts that tell what a fact looks like, where all they have in one of the columns occurs at least twice."""
 
