@@ -153,8 +153,8 @@ def test_what_is_said(engine: Engine, tmp_path: Path) -> None:
     )
     assert said(engine.ask, "e1/r0", only="best") == "only must be 'known' or 'predicted' or None, not 'best'."
     assert said(blockhole.load, 3) == (
-        "source must be the name or path of a data set, a frame of polars or pandas, an array of three columns, a list "
-        "of triples, or a graph of networkx or rdflib, not 3."
+        "source must be the name or path of a data set, a frame of polars or pandas, an Arrow table, an array of three "
+        "columns, a list of triples, or a graph of networkx or rdflib, not 3."
     )
     assert said(blockhole.load, [3]) == (
         "row 0 of the list (counted from 0) is 3, not a source, a relation and a target."

@@ -99,6 +99,8 @@ class Span:
         if key not in known_keys():
             validate(nested(key, None))  # names the nearest
             raise ConfigError(f"there is no setting {key} to search.")
+        if "." not in key:
+            raise ConfigError(f"{key} says what is trained on; search settings of how, such as penalty.dura.")
         if not separator or not values:
             raise ConfigError(f"cannot read {quoted(text)}; write KEY=LOW..HIGH, KEY=LOW..HIGH:log or KEY=A,B,C.")
         bounds, _, scale = values.partition(":")
@@ -272,9 +274,13 @@ class SettingsSearch:
         name = lasting_name(data) if isinstance(data, str | Path) else None
         if name is not None:
             base["data"] = name
-        spans = tuple(Span.parse(text) for text in search or DEFAULT_SEARCH)
+        fixed = settings or {}
+        default = [text for text in DEFAULT_SEARCH if text.partition("=")[0] not in fixed]
+        spans = tuple(Span.parse(text) for text in search or default)
         if len({span.key for span in spans}) < len(spans):
             raise ConfigError("a setting is searched twice; name each of them once.")
+        if both := [span.key for span in spans if span.key in fixed]:
+            raise ConfigError(f"{both[0]} is set and searched; leave one of the two out.")
         for span in spans:
             for value in span.ends():
                 validate(overlay(base, nested(span.key, value)))
@@ -417,7 +423,7 @@ class SettingsSearch:
             if failed or seconds is None:
                 raise RunError(f"no trial came to its end; the first {failed[0] if failed else 'was cut short'}")
             raise RunError(
-                f"no trial came to its end within {seconds:g} seconds; give the search more time, or shorter "
+                f"no trial came to its end in {seconds:g} s; give the search more time, or shorter "
                 "trials with --set training.steps=100."
             )
         best = max(complete, key=lambda trial: trial.value or 0.0)

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
 from blockhole.answering import calibrating, hops
-from blockhole.answering.calibrating import ENOUGH, Pairs, calibrate, calibration_queries, fit, measure
+from blockhole.answering.calibrating import Pairs, calibrate, calibration_queries, fit, measure
 from blockhole.answering.calibration import (
     CALIBRATION,
+    ENOUGH,
     NORMALISERS,
     Calibrated,
     Calibration,

@@ -123,6 +123,9 @@ def test_rules_are_written_and_read(family_run: Path, tmp_path: Path) -> None:
         "head", "body", "support", "confidence", "pca_confidence", "head_coverage", "similarity", "valid_confidence"
     ]  # fmt: skip
     assert frame.rows(named=True) == found.to_dicts()
+    shown = found[:2]._repr_html_()
+    assert shown.startswith("<table><caption>RuleList: 2</caption><tr><th>head</th><th>body</th><th>support</th>")
+    assert shown.count("<tr>") == 3
 
 
 @pytest.mark.parametrize("name", ["transe", "simple"])

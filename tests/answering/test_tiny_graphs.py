@@ -51,6 +51,22 @@ def test_what_only_a_model_knows_needs_a_calibration() -> None:
             verb(run, "a/r", "c")
 
 
+@pytest.mark.parametrize(("valid", "said"), [
+    ("", r"its data no validation facts to fit one on; set some aside with `blockhole data split "),
+    ("a\tr\tc\nb\tr\ta\n", "its data 2 validation facts, where it takes 10 to fit one"),
+    ("".join(f"a\tr\tn{i}\n" for i in range(10)), "make it with `blockhole calibrate "),
+])  # fmt: skip
+def test_what_a_run_without_probabilities_lacks(valid: str, said: str, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "train.tsv").write_text("".join("\t".join(fact) + "\n" for fact in TINY["five facts"]))
+    run = blockhole.train(data, epochs=1, threads=1, out=tmp_path / "run")
+    if valid:
+        (data / "valid.tsv").write_text(valid)
+    with pytest.warns(BlockholeWarning, match=said):
+        blockhole.ask(run, "a/r")
+
+
 @pytest.fixture(scope="module")
 def in_memory() -> Run:
     """A run over the royal family that no folder keeps."""

@@ -194,6 +194,13 @@ def test_split_sets_facts_aside_by_seed(run: Command, folder: Path, tmp_path: Pa
         assert (written[0] == written[1]) is same
 
 
+def test_split_says_where_nothing_could_be_set_aside(run: Command, tmp_path: Path) -> None:
+    (tmp_path / "star.tsv").write_text("".join(f"hub\thas\tn{i}\n" for i in range(40)))
+    status, _, err = run("split", str(tmp_path / "star.tsv"), "--out", str(tmp_path / "new"), "--test", "0")
+    assert status == 0
+    assert err.endswith("star.tsv: nothing set aside for valid, so that each entity and relation keeps a fact.\n")
+
+
 def test_split_refuses_what_is_split_and_shares_that_leave_nothing(run: Command, folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert run("split", folder, "--out", out).failure() == (

@@ -68,6 +68,16 @@ def test_an_unknown_verb_is_wrong_usage_and_names_the_nearest(capsys: pytest.Cap
     assert "Did you mean 'evaluate'?" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("command", "said"), [
+    ("train facts.tsv --out run", "(facts.tsv); if it is the data, write --data facts.tsv "),
+    ("evaluate run facts.tsv", "(facts.tsv); if it is the data, write --data facts.tsv "),
+    ("answers facts.tsv a/r b", "(b) "),
+])  # fmt: skip
+def test_a_word_too_many_may_be_the_data(command: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _status(*command.split()) == 2
+    assert f"Got unexpected extra argument(s) {said}" in " ".join(capsys.readouterr().err.replace("│", " ").split())
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_has_help(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert _status(verb, "--help") == 0

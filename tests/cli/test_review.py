@@ -70,6 +70,15 @@ def test_a_review_from_list_to_data(clockwork: Path, tmp_path: Path, ran: Ran) -
     assert len(known) == 1
 
 
+def test_names_that_a_review_brings_in_are_told(tmp_path: Path, ran: Ran) -> None:
+    (tmp_path / "facts.tsv").write_text("a\tr\tb\nb\tr\tc\n")
+    (tmp_path / "list.csv").write_text("source;relation;target;decision\na;r;c;Accept \na;r;01. Mrz;YES\n;;;\n")
+    status, out, err = ran("data", "review", tmp_path / "facts.tsv", tmp_path / "list.csv", "--out", tmp_path / "new")
+    assert status == 0
+    assert f"2 facts added, 0 removed; written to {tmp_path / 'new'}" in out
+    assert f"1 entity of accepted facts, such as '01. Mrz', is new to {tmp_path / 'facts.tsv'}." in err
+
+
 def test_what_is_refused(clockwork: Path, tmp_path: Path, ran: Ran) -> None:
     for arguments, said in (
         (("predict", clockwork, "--out", tmp_path / "list.txt"), "a list is written as .parquet, .csv, .tsv or .jsonl"),

@@ -99,12 +99,13 @@ def test_a_review_changes_the_data(tmp_path: Path) -> None:
 
 
 def test_a_notebook_shows_the_first_rows() -> None:
-    rows = tuple(ListedFact(f"<{i}>", "knows", "b", i / 100, None, "") for i in range(23))
+    rows = tuple(ListedFact(f"<{i}>", "knows", "b", i / 23_456, None, "") for i in range(23))
     shown = FactList(rows)._repr_html_()
     assert shown.startswith(
         "<table><caption>FactList: 23</caption>"
         "<tr><th>source</th><th>relation</th><th>target</th><th>score</th></tr>"
         "<tr><td>&lt;0&gt;</td><td>knows</td><td>b</td><td>0.000</td></tr>"
+        "<tr><td>&lt;1&gt;</td><td>knows</td><td>b</td><td>4.26e-05</td></tr>"
     )
     assert shown.count("<tr>") == 1 + 20 + 1
     assert shown.endswith('<tr><td colspan="4">and 3 more</td></tr></table>')

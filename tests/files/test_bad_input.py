@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from blockhole.data.packing import pack
 from blockhole.errors import ConfigError, DataError, MalformedFile
 from blockhole.files.readers import read_graph, read_split
+from blockhole.files.tables import LABEL_REMEDY
 from blockhole.files.writers import write_graph
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.parquet import panics_as_errors
@@ -52,12 +53,12 @@ TEXT = {
     "label": (
         "f.tsv",
         b"a\tr\tb\t1\na\tr\tb\t0\n",
-        ", line 2: label '0' is neither 1 nor -1; write 1 for a fact and -1 for a false one.",
+        ", line 2: label '0' is neither 1 nor -1; " + LABEL_REMEDY + ".",
     ),
     "no label": (
         "f.tsv",
-        b"a\tr\tb\t\n",
-        ", line 1: label '' is neither 1 nor -1; write 1 for a fact and -1 for a false one.",
+        b"a\tr\tb\t\nb\tr\tc\t1\n",
+        ", line 1: label '' is neither 1 nor -1; " + LABEL_REMEDY + ".",
     ),
     "stray return": (
         "f.tsv",
@@ -283,7 +284,7 @@ def test_a_split_is_not_a_graph(tmp_path: Path) -> None:
         ),
         (
             {"source": ["x"], "relation": ["r"], "target": ["y"], "label": [2]},
-            "label '2' of row 1 is neither 1 nor -1; write 1 for a fact and -1 for a false one.",
+            "label '2' of row 1 is neither 1 nor -1; " + LABEL_REMEDY + ".",
         ),
         (
             {"source": [], "type": [], "target": []},

@@ -150,17 +150,55 @@ NOTED = {
         "source\trelation\ttarget\n" + "".join("\t".join(f'"{name}"' for name in fact) + "\n" for fact in SMALL),
         [],
     ),
+    "an index beside columns that pandas numbered": (
+        "f.csv",
+        ",0,1,2\n0,Anna,bornIn,Delft\n1,Bram,bornIn,Delft\n2,Anna,knows,Bram\n",
+        ["source, relation and target are columns 2 (0), 3 (1) and 4 (2); left out: column 1."],
+    ),
+    "what a spreadsheet adds": (
+        "f.csv",
+        "sep=;\nsource;relation;target;\r\n"
+        "Anna;bornIn;Delft;\r\nBram;bornIn;Delft;\r\n;;;\r\nAnna;knows;Bram;\r\n; ;;\n",
+        ["source, relation and target are columns 1 (source), 2 (relation) and 3 (target); left out: column 4; "
+         "fields are separated by semicolons; 1 line before the first row left out."],
+    ),
+    "empty columns without a header": (
+        "f.tsv", "Anna\tbornIn\tDelft\t\t\nBram\tbornIn\tDelft\t\t\nAnna\tknows\tBram\t\t\n",
+        ["left out: column 4, column 5."],
+    ),
+    "remarks": (
+        "f.tsv",
+        "# people,\tand who knows whom\n\n# of 2026\n#source\trelation\ttarget\n" + PEOPLE.replace(",", "\t"),
+        ["source, relation and target are columns 1 (#source), 2 (relation) and 3 (target); "
+         "3 lines before the first row left out."],
+    ),
     "bars": ("f.tsv", "Anna|bornIn|Delft\nBram|bornIn|Delft\nAnna|knows|Bram\n", ["fields are separated by bars."]),
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("block_size", [1, 1 << 22])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 @pytest.mark.parametrize("case", NOTED)
-def test_what_is_noted(tmp_path: Path, case: str, noted: Noted) -> None:
+def test_what_is_noted(tmp_path: Path, case: str, encoding: str, block_size: int, noted: Noted) -> None:
     name, content, expected = NOTED[case]
     path = tmp_path / name
-    path.write_bytes(content.encode())
-    assert facts_of(read_graph(path)) == SMALL
+    path.write_bytes(content.encode(encoding))
+    with small_blocks(block_size):
+        assert facts_of(read_graph(path)) == SMALL
     assert noted() == [f"{path}: {each}" for each in expected]
+
+
+def test_utf_16_that_ends_in_the_middle(tmp_path: Path) -> None:
+    path = tmp_path / "f.csv"
+    path.write_bytes(PEOPLE.encode("utf-16")[:-1])
+    with pytest.raises(MalformedFile, match=r"line 3: not valid UTF-16 \(truncated data\); save the file as UTF-8"):
+        read_graph(path)
+
+
+def test_a_first_fact_that_marks_a_name_is_no_remark(tmp_path: Path) -> None:
+    path = tmp_path / "f.tsv"
+    path.write_text("#one\tusedBy\tAnna\n#two\tusedBy\tAnna\n")
+    assert facts_of(read_graph(path)) == [("#one", "usedBy", "Anna"), ("#two", "usedBy", "Anna")]
 
 
 def test_quoted_spaces_belong_to_a_name(tmp_path: Path) -> None:
@@ -227,7 +265,7 @@ REFUSED = {
         "f.tsv",
         "Anna\tbornIn\tDelft\t0.93\nBram\tbornIn\tDelft\t0.4\n",
         ", line 1: 4 columns (Anna, bornIn, Delft, 0.93), which do not say what they are; "
-        + WHICH.format("Anna,bornIn,Delft") + FACT,
+        "say which are source, relation and target by their numbers, such as --columns 1,2,3.",
     ),
     "no relation": (
         "f.csv",
@@ -238,13 +276,13 @@ REFUSED = {
     "a relation of an unknown name": (
         "f.csv",
         "from,to,via\nAnna,Delft,bornIn\n",
-        ", line 1: the first line (from, to, via) names no relation; " + WHICH.format("from,to,via") + FACT,
+        ", line 1: the first line (from, to, via) names no relation; " + WHICH.format("from,via,to") + FACT,
     ),
     "two sources": (
         "f.csv",
         "source,source_id,relation,target\nAnna,1,bornIn,Delft\n",
         ", line 1: both 'source' and 'source_id' could be the source; "
-        + WHICH.format("source,source_id,relation") + ".",
+        + WHICH.format("source,relation,target") + ".",
     ),
     "three targets": (
         "f.csv",
@@ -262,10 +300,52 @@ REFUSED = {
         "a,b,c\nAnna,Delft,bornIn\nBram,Ede,bornIn\nCarl,Anna,knows\nDirk,Bram,knows\n",
         ", line 1: the first line (a, b, c) looks like names of columns; " + WHICH.format("a,b,c") + FACT,
     ),
-    "columns without names": (
+    "rows that an index numbers": (
         "f.csv",
-        ",0,1,2\n0,Anna,bornIn,Delft\n",
-        ", line 1: 4 columns (, 0, 1, 2), which do not say what they are; " + WHICH.format("0,1,2") + FACT,
+        "0,Anna,bornIn,Delft\n1,Bram,bornIn,Delft\n",
+        ", line 1: 4 columns (0, Anna, bornIn, Delft), which do not say what they are; "
+        "say which are source, relation and target by their numbers, such as --columns 2,3,4.",
+    ),
+    "a time without a header": (
+        "f.tsv",
+        "2014\t2015-02-01\t3\t7\n",
+        ", line 1: 4 columns (2014, 2015-02-01, 3, 7), which do not say what they are; "
+        "say which are source, relation and target by their numbers, such as --columns 1,2,3.",
+    ),
+    "weights instead of relations": (
+        "f.txt",
+        "1 2 0.5\n2 3 .25\n3 1 1.5\n1 3 0.5\n",
+        ", line 1: column 3 holds numbers, such as .25; "
+        "add a column that names the relation of each row, or say --columns 1,2,3 if they are names.",
+    ),
+    "the relation last": (
+        "f.csv",
+        "Anna,Bram,knows\nBram,Carl,likes\nCarl,Anna,knows\nAnna,Carl,likes\n",
+        ", line 1: column 3 looks like the relation, for the two others share names; "
+        "say --columns 1,3,2 (columns= in Python) if so, or --columns 1,2,3 if not.",
+    ),
+    "the relation first": (
+        "f.csv",
+        "knows,Anna,Bram\nlikes,Bram,Carl\nknows,Carl,Anna\nlikes,Anna,Carl\n",
+        ", line 1: column 1 looks like the relation, for the two others share names; "
+        "say --columns 2,1,3 (columns= in Python) if so, or --columns 1,2,3 if not.",
+    ),
+    "a header with the name of a relation": (
+        "f.csv",
+        "country,capital,city\nFrance,capital,Paris\nSpain,capital,Madrid\nItaly,capital,Rome\nItaly,near,Spain\n",
+        ", line 1: the first line (country, capital, city) looks like names of columns; "
+        + WHICH.format("country,capital,city") + FACT,
+    ),
+    "a header that names one thing twice": (
+        "f.csv",
+        "Name,friend of,Name\nAnna,friend of,Bram\nBram,friend of,Carl\nCarl,friend of,Dirk\nDirk,friend of,Anna\n",
+        ", line 1: the first line (Name, friend of, Name) looks like names of columns; give the columns different names"
+        + FACT,
+    ),
+    "lines that end as on old machines": (
+        "f.csv",
+        "source,relation,target\rAnna,bornIn,Delft\rBram,bornIn,Delft\r",
+        ", line 1: lines end in carriage returns only; save the file with line ends of Windows or Unix.",
     ),
     "dates": (
         "f.csv",
@@ -276,7 +356,7 @@ REFUSED = {
     "probabilities": (
         "f.csv",
         "source,target,type,p\nAnna,Delft,bornIn,0.5\nBram,Delft,bornIn,1.0\n",
-        ", line 1: p holds probabilities or weights, not relations; " + WHICH.format("source,target,type") + ".",
+        ", line 1: p holds probabilities or weights, not relations; " + WHICH.format("source,type,target") + ".",
     ),
     "two columns": (
         "f.csv",
@@ -328,6 +408,24 @@ def test_a_first_line_that_may_be_a_header_is_doubted(tmp_path: Path, noted: Not
     ]
 
 
+def test_a_first_fact_of_its_own_relation_is_no_header(tmp_path: Path) -> None:
+    path = tmp_path / "f.tsv"
+    others = [f"p{i}\t{relation}\t{team}" for i in range(8) for relation, team in (("in", "t1"), ("leads", "t2"))]
+    for first in ("p99\tpartOf\tt9", "p99\tin\tp99", "x:a\tpartOf\tx:b"):
+        path.write_text("\n".join([first, *others]))
+        assert len(read_graph(path)) == 17
+
+
+def test_a_header_that_shares_a_relation_is_doubted(tmp_path: Path, noted: Noted) -> None:
+    path = tmp_path / "f.csv"
+    path.write_text("item,type,class\nQ1,type,bird\nQ2,type,fish\nQ1,eats,Q2\nQ3,type,bird\nQ3,eats,Q2\n")
+    assert len(read_graph(path)) == 6
+    assert noted() == [
+        f"{path}: the first line (item, type, class) is read as a fact; "
+        "if it names the columns, say --columns item,type,class."
+    ]
+
+
 def test_a_first_fact_with_words_of_headers_is_one_if_they_recur(tmp_path: Path) -> None:
     path = tmp_path / "f.tsv"
     path.write_text("start\tnext\tmiddle\nmiddle\tnext\tend\n")
@@ -364,7 +462,7 @@ def test_columns_that_are_not_there(tmp_path: Path, columns: str, expected: str)
         (["a", "b", "c"], "no column is named like a source, relation or target, only a, b, c; "
          + WHICH.format("a,b,c")),
         (["source", "target", "x"], "no column is named like a relation, only source, target, x; "
-         + WHICH.format("source,target,x")),
+         + WHICH.format("source,x,target")),
         (["s", "o"], "2 columns (s, o) instead of 3; write columns source, relation and target"),
     ],
 )  # fmt: skip

@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -16,7 +17,7 @@ from hypothesis import given
 
 from blockhole.errors import NOTES, ConfigError, DataError, MissingExtra
 from blockhole.files.frames import to_graph, to_networkx, to_pandas, to_polars
-from blockhole.files.readers import Unconnected
+from blockhole.files.readers import NegativesLeftOut, Unconnected
 from blockhole.files.tables import OddNames
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from tests.files.facts import Fact, any_name, fact_lists, facts_of, graph_of, odd_names
@@ -30,8 +31,8 @@ def test_frames_round_trip(facts: list[Fact]) -> None:
     assert to_polars(graph).rows() == facts
     assert to_graph(to_polars(graph)) == to_graph(to_polars(graph).lazy()) == graph
     assert to_graph(to_pandas(graph)) == graph
-    assert to_graph(facts) == to_graph([list(fact) for fact in facts]) == graph
-    assert to_graph(np.array(facts, dtype=object)) == graph
+    for rows in (facts, [list(fact) for fact in facts], np.array(facts, dtype=object)):
+        assert to_graph(rows, columns=(1, 2, 3)) == graph
 
 
 @given(facts=fact_lists(any_name))
@@ -53,6 +54,44 @@ def test_columns_are_found_or_told_and_may_hold_numbers() -> None:
     assert to_graph(np.array([[1, 0, 2], [2, 0, 3]])) == graph_of([("1", "0", "2"), ("2", "0", "3")])
     record = np.array([("r", 1, 2), ("r", 2, 3)], dtype=[("rel", "U9"), ("src", "i4"), ("dst", "i4")])
     assert to_graph(record) == expected
+
+
+def test_columns_of_floats_name_by_whole_numbers() -> None:
+    table = {"h": [1.0, 2.0], "r": ["r", "r"], "t": [2.0, 3.0]}
+    expected = graph_of([("1", "r", "2"), ("2", "r", "3")])
+    assert to_graph(pl.DataFrame(table)) == to_graph(pd.DataFrame(table)) == expected
+
+
+def test_tables_that_hand_over_their_rows_as_arrow_does() -> None:
+    class Table:
+        def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+            frame: Any = pl.DataFrame({"o": ["b"], "s": ["a"], "p": ["r"]})
+            return frame.__arrow_c_stream__(requested_schema)
+
+    assert to_graph(Table()) == graph_of([("a", "r", "b")])
+    with pytest.raises(DataError, match="the table: 1 column"):
+        to_graph(pl.Series(["a"]))
+
+
+@pytest.mark.parametrize("frame", [pl.DataFrame, pd.DataFrame])
+def test_facts_of_a_review_are_those_accepted(frame: Callable[[object], object]) -> None:
+    table = {"source": ["a", "b", "c"], "relation": ["r"] * 3, "target": ["b", "c", "a"]}
+    with pytest.warns(NegativesLeftOut, match="the frame: 1 line labelled -1 or rejected left out"):
+        assert to_graph(frame(table | {"decision": ["accept", "reject", None]})) == graph_of([("a", "r", "b")])
+    with pytest.raises(
+        DataError, match=r"the decision 'perhaps' of row 2 \(counted from 0\) is not known; write accept"
+    ):
+        to_graph(frame(table | {"decision": ["accept", "reject", "perhaps"]}))
+
+
+def test_rows_that_are_no_facts_in_order() -> None:
+    facts = [("Anna", "Bram", "knows"), ("Bram", "Carl", "likes"), ("Carl", "Anna", "knows"), ("Anna", "Carl", "likes")]
+    with pytest.raises(DataError, match=r"row 0 of the list \(source, relation, target\) names columns; leave it out"):
+        to_graph([("source", "relation", "target"), *facts])
+    with pytest.raises(DataError, match="the array: column 3 looks like the relation"):
+        to_graph(np.array(facts))
+    assert to_graph(facts, columns=(1, 3, 2)) == graph_of([(s, r, o) for s, o, r in facts])
+    assert to_graph(facts, columns=(1, 2, 3)) == graph_of(facts)
 
 
 def test_arrays_and_lists_are_told_by_numbers() -> None:
@@ -169,7 +208,7 @@ WHICH = "say which are source, relation and target with --columns {} (columns= i
         ),
         (
             {"head": ["x"], "subject": ["y"], "rel": ["r"], "tail": ["z"]},
-            "the frame: both 'head' and 'subject' could be the source; " + WHICH.format("head,subject,rel"),
+            "the frame: both 'head' and 'subject' could be the source; " + WHICH.format("head,rel,tail"),
         ),
         (
             {"s": ["a"], "r": ["r"], "o": ["b"], "label": [-1]},

@@ -147,6 +147,21 @@ def test_n3_and_json_ld(tmp_path: Path, name: str, content: str) -> None:
     assert facts_of(read_graph(tmp_path / name)) == BORDERS
 
 
+def test_keys_of_json_ld_that_no_context_explains_say_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger=NOTES)
+    path = tmp_path / "geo.jsonld"
+    path.write_text('{"@context": {"name": "http://x/name"}, "@id": "http://x/a", "name": "A", "size": 3, "age": 4}')
+    assert facts_of(read_graph(path)) == [("http://x/a", "http://x/name", '"A"')]
+    path.write_text('[{"source": "a", "relation": "r", "target": "b"}]')
+    with pytest.raises(MalformedFile, match="the file holds no facts"):
+        read_graph(path)
+    advice = "if the file is a table of facts, write it as CSV."
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{path}: 2 keys that no @context explains left out, such as 'size'; {advice}",
+        f"{path}: 3 keys that no @context explains left out, such as 'source'; {advice}",
+    ]
+
+
 @pytest.mark.parametrize("suffix", [".ttl", ".nt"])
 @pytest.mark.parametrize(("literals", "relations", "dropped"), [
     (None, {"http://x/borders", LABEL, "http://x/population"}, None),

@@ -7,11 +7,13 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import blockhole
 from blockhole.data.dataset import DataSet
 from blockhole.errors import BlockholeError, ConfigError, RunError
+from blockhole.evaluation.plots import plot_settings
 from blockhole.files.writers import write_split
 from blockhole.tuning import SettingsSearch, Span, Tuned, tune
 from experiments.graphs import generate
@@ -94,7 +96,7 @@ def test_processes_that_search_together_never_draw_from_the_same_seed(tmp_path: 
 
 
 def test_a_budget_too_short_for_one_trial_is_one_sentence(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=r"^no trial came to its end within 0\.001 seconds; give the search more time"):
+    with pytest.raises(RunError, match=r"^no trial came to its end in 0\.001 s; give the search more time"):
         tune(folder / "dense", tmp_path / "search", seconds=0.001, settings=SHORT)
 
 
@@ -163,6 +165,16 @@ def test_what_is_searched_is_read(text: str, span: Span) -> None:
     assert Span.parse(text) == span
 
 
+def test_few_numbers_of_a_range_are_drawn_where_they_are() -> None:
+    trials = [
+        {"mrr": mrr, "settings": {"penalty.dura": dura, "model.blocks": blocks}}
+        for mrr, dura, blocks in ((0.7, 0.010789816816, 4), (0.6, 0.166419933, 4), (0.8, 0.0120229836, 8))
+    ]
+    numbers, choices = plot_settings(trials, ["penalty.dura", "model.blocks"]).axes
+    assert list(map(float, np.asarray(numbers.lines[0].get_xdata()))) == [0.010789816816, 0.166419933, 0.0120229836]
+    assert [label.get_text() for label in choices.get_xticklabels()] == ["4", "8"]
+
+
 @pytest.mark.parametrize(
     ("search", "message"),
     [
@@ -173,10 +185,12 @@ def test_what_is_searched_is_read(text: str, span: Span) -> None:
         (("penalty.dura=a..b",), "cannot read 'a' in 'penalty.dura=a..b' as a number"),
         (("penalty.dura=-1..1",), "penalty.dura = -1 cannot be used"),
         (("penalty.dura=0..1", "penalty.dura=1,2"), "a setting is searched twice"),
+        (("data=family,umls",), "data says what is trained on; search settings of how, such as penalty.dura."),
+        (("training.steps=5..10",), "training.steps is set and searched; leave one of the two out."),
     ],
 )
 def test_what_cannot_be_searched_is_one_sentence(search: tuple[str, ...], message: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as refused:
-        tune(generate("dense"), tmp_path / "search", search=search)
+        tune(generate("dense"), tmp_path / "search", search=search, settings={"training.steps": 5})
     assert message in str(refused.value)
     assert not (tmp_path / "search").exists()

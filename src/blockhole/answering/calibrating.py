@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from blockhole.answering.calibration import (
     BEND,
+    ENOUGH,
     ONE_PART,
     Calibrated,
     Calibration,
@@ -169,8 +170,6 @@ def _missing_by_validation_fact(known: KnownFacts, data: DataSet) -> float:
 
 
 _ANY = Curve(low=-1.0, low_slope=1.0, slope=1.0, top_slope=1.0, intercept=0.0)
-ENOUGH = 10
-"""Validation facts without which there is no calibration."""
 _ASKED = 2000
 _ASKED_OF_ALL = 250
 _SCALED = 256

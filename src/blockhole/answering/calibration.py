@@ -35,6 +35,8 @@ Parts = Annotated[
     tuple[Annotated[float, Field(ge=0)], ...],
     Field(min_length=1, description="how much scores of each model count, beside α, that a model was merged from"),
 ]
+ENOUGH = 10
+"""Validation facts without which there is no calibration."""
 ONE_PART = (1.0,)
 
 

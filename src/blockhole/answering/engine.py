@@ -13,7 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockhole.answering.answers import Answer, Answers, Spread, Status
-from blockhole.answering.calibration import ONE_PART, Calibrated, Calibration, ChainCurve, Parts, load_calibration
+from blockhole.answering.calibration import (
+    ENOUGH,
+    ONE_PART,
+    Calibrated,
+    Calibration,
+    ChainCurve,
+    Parts,
+    load_calibration,
+)
 from blockhole.answering.hops import LANES, NEW_OBJECTS, NO_DOUBTS, Columns, Hops, Ids
 from blockhole.answering.index import MANY, LoadedIndex, load_index
 from blockhole.answering.known import KnownFacts
@@ -32,7 +40,7 @@ from blockhole.errors import (
     counted,
     html_table,
 )
-from blockhole.files.formats import STEMS, bare_name
+from blockhole.files.formats import STEMS, bare_name, known_format
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.queries.language import Query, encode_chain, encode_entity, encode_tree, find_plan, parse
@@ -574,28 +582,37 @@ def _kept_calibration(run: Run) -> tuple[Calibrated | None, str]:
         kept = load_calibration(run.folder, (2 * len(run.relations), len(run.entities)))
     except DamagedRun as failure:
         return None, str(failure)
-    return kept, not_calibrated(run)
+    return kept, "" if kept is not None else not_calibrated(run)
 
 
-def _is_all_train(data: Path) -> bool:
-    """Whether a file or folder of facts surely holds none for validation, as far as names of files tell."""
+def _validation_facts(data: Path) -> int | None:
+    """About how many facts a file or folder holds for validation; None where names of files do not tell."""
+    from blockhole.data.packing import estimate_facts
+
     if data.is_file():
-        return True
-    if not data.is_dir() or not any(bare_name(path) in STEMS["train"] for path in data.iterdir()):
-        return False
-    return not any(bare_name(path) in STEMS["valid"] for path in data.iterdir())
+        return 0
+    if not data.is_dir():
+        return None
+    files = {bare_name(path): path for path in data.iterdir() if known_format(path) is not None}
+    if files.keys().isdisjoint(STEMS["train"]):
+        return None
+    return sum(estimate_facts(files[stem]) for stem in STEMS["valid"] if stem in files)
 
 
 def not_calibrated(run: Run, spelled: Callable[[Path], str] = str) -> str:
     """That a run has no calibration, and what to do; `spelled` says how its folder and its data are written."""
     assert run.folder is not None
-    folder, data = spelled(run.folder), run.config.data
-    if data is not None and _is_all_train(Path(data)):
+    folder = spelled(run.folder)
+    data = None if run.config.data is None else Path(run.config.data)
+    count = None if data is None else _validation_facts(data)
+    without = f"{folder} has no calibration, which turns scores into probabilities, and its data"
+    if data is not None and count == 0:
         return (
-            f"{folder} has no calibration, which turns scores into probabilities, and its data no validation facts "
-            f"to fit one on; set some aside with `blockhole data split {quote(spelled(Path(data)))} --out FOLDER` and "
-            "train on FOLDER"
+            f"{without} no validation facts to fit one on; set some aside with "
+            f"`blockhole data split {quote(spelled(data))} --out FOLDER` and train on FOLDER"
         )
+    if count is not None and count < ENOUGH:
+        return f"{without} {counted(count, 'validation fact')}, where it takes {ENOUGH} to fit one"
     return (
         f"{folder} has no calibration for its weights, which turns scores into probabilities; "
         f"make it with `blockhole calibrate {quote(folder)}`"

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, final, overload
+from typing import TYPE_CHECKING, ClassVar, final, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +18,7 @@ from blockhole.answering.reasons import connecting_bodies, in_known_cases, writt
 from blockhole.data.dataset import DataSet
 from blockhole.data.reviews import check_list_file
 from blockhole.errors import ConfigError, Count, checked
-from blockhole.files.tables import write_rows
+from blockhole.files.tables import Listed, write_rows
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.queries.bodies import LONGEST, Bodies, Body
 from blockhole.queries.language import Hop, encode_hop
@@ -57,20 +56,11 @@ class Rule:
 
 @final
 @dataclass(frozen=True, slots=True)
-class RuleList(Sequence[Rule]):
+class RuleList(Listed[Rule]):
     """Rules, those with the highest PCA confidence first."""
 
+    _rows: ClassVar = "rules"
     rules: tuple[Rule, ...]
-
-    def __len__(self) -> int:
-        return len(self.rules)
-
-    @overload
-    def __getitem__(self, index: int) -> Rule: ...
-    @overload
-    def __getitem__(self, index: slice) -> RuleList: ...
-    def __getitem__(self, index: int | slice) -> Rule | RuleList:
-        return RuleList(self.rules[index]) if isinstance(index, slice) else self.rules[index]
 
     def to_dicts(self) -> list[dict[str, str | float | None]]:
         """One dictionary a rule, with the fields of `Rule`."""

@@ -13,7 +13,7 @@ import typer
 
 from blockhole.cli.options import ColumnsOption, LiteralsOption
 from blockhole.cli.output import JsonFlag, plain_table, print_json, print_whole, stderr, stdout
-from blockhole.errors import counted
+from blockhole.errors import counted, listed, note, quoted
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -126,6 +126,9 @@ def split_facts(
     split = split_edges(whole.entities, whole.relations, whole.train, default_rng(seed), valid=valid, test=test)
     store(split, out, origin={"split_from": source, "valid": valid, "test": test, "seed": seed})
     _report_written(split, out, json)
+    parts = {"valid": (valid, split.valid), "test": (test, split.test)}
+    if empty := [part for part, (share, facts) in parts.items() if share and not len(facts)]:
+        note(f"{source}: nothing set aside for {listed(empty, 'and')}, so that each entity and relation keeps a fact.")
 
 
 @app.command("build")
@@ -242,13 +245,18 @@ def apply_review(
     from blockhole.data.reviews import with_decisions
 
     check_destination(out, find_source(source), overwrite=overwrite)
-    reviewed = with_decisions(load(source, columns=columns, literals=literals).split, lists)
+    whole = load(source, columns=columns, literals=literals).split
+    reviewed = with_decisions(whole, lists)
     store(reviewed.split, out, origin={"reviewed_from": source, "lists": [str(file) for file in lists]})
     if json:
         print_json({"folder": str(out), "added": reviewed.added, "removed": reviewed.removed, **_sizes(reviewed.split)})
     else:
         print_whole(_size_table(_sizes(reviewed.split)))
         stdout().print(f"{counted(reviewed.added, 'fact')} added, {reviewed.removed:,} removed; written to {out}")
+    if new := len(reviewed.split.entities) - len(whole.entities):
+        first = quoted(reviewed.split.entities[len(whole.entities)])
+        are = "is" if new == 1 else "are"
+        note(f"{counted(new, 'entity', 'entities')} of accepted facts, such as {first}, {are} new to {source}.")
 
 
 @app.command("convert")

@@ -60,8 +60,16 @@ def _in_our_words() -> Iterator[None]:
     except _WRONG_USAGE as refused:
         from blockhole.errors import shortened
 
-        refused.message = shortened(_ought_to_be(refused.__cause__) or refused.message)
+        refused.message = shortened(_ought_to_be(refused.__cause__) or refused.message + _data_is_an_option(refused))
         raise
+
+
+def _data_is_an_option(refused: Any) -> str:
+    """What to write instead, where one word too many stands in a command that takes its data as an option."""
+    extra = re.fullmatch(r"Got unexpected extra argument.*? \((\S+)\)", refused.message)
+    if extra is None or not any("--data" in each.opts for each in refused.ctx.command.params):
+        return ""
+    return f"; if it is the data, write --data {extra[1]}"
 
 
 def _ought_to_be(cause: Any) -> str | None:

@@ -223,9 +223,9 @@ def plot_settings(trials: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> F
         values = [trial["settings"][key] for trial in ended]
         distinct = sorted(set(values), key=lambda value: (str(type(value)), value))
         numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-        if not numbers or len(distinct) <= 5:
+        if not numbers or len(distinct) <= min(5, len(values) - 1):  # choices, which recur
             place = [float(distinct.index(value)) for value in values]
-            panel.set_xticks(range(len(distinct)), [str(value) for value in distinct])
+            panel.set_xticks(range(len(distinct)), [f"{each:.4g}" if numbers else str(each) for each in distinct])
             panel.set_xlim(-0.5, len(distinct) - 0.5)
         else:
             place = [float(value) for value in values]

@@ -248,10 +248,16 @@ def _told_places(where: Path | str, names: Sequence[str], told: Sequence[str], l
 
 
 def _say_which(names: Sequence[str]) -> str:
-    """Advice whose example has columns of this table; weights and times are not what is meant."""
-    example = [name.strip() for name in names if name.strip() and _kind(name) is None][:3]
-    if len(example) < len(COLUMNS):
+    """Advice whose example has columns of this table, those that are known where they belong; no weights and times."""
+    known = {role: places[0] for role, places in _found(names).items() if places}
+    others = [
+        place
+        for place, name in enumerate(names)
+        if name.strip() and _kind(name) is None and place not in known.values()
+    ]
+    if len(known) + len(others) < len(COLUMNS):
         return "add a column that names the relation of each row"
+    example = [names[known[role] if role in known else others.pop(0)].strip() for role in COLUMNS]
     if len(set(example)) < len(COLUMNS):
         return "give the columns different names"
     return (
@@ -284,32 +290,117 @@ def choose_in_text(path: Path, rows: Sequence[Sequence[str]], reading: Reading) 
         return Choice((0, 1, 2), 3, None)
     if roles == len(COLUMNS):
         return check_values(path, choose(path, first, None, 1), rows[1:], 1)
-    if width > len(COLUMNS) and not (width == len(COLUMNS) + 1 and first[-1] in ("", "0")):  # a wrong label
+    return _choose_unnamed(path, rows, reading)
+
+
+def _choose_unnamed(path: Path, rows: Sequence[Sequence[str]], reading: Reading) -> Choice:
+    """The columns of a file whose first line names no source, relation and target."""
+    width = len(rows[0])
+    if width == len(COLUMNS) + 1 and not rows[0][0] and _only_numbered([row[1:] for row in rows]):
+        return Choice((1, 2, 3), None, tuple(rows[0]))  # behind an index
+    if width > len(COLUMNS) and not any(any(row[len(COLUMNS) :]) for row in rows):
+        rows = [row[: len(COLUMNS)] for row in rows]
+    first = rows[0]
+    if len(first) > len(COLUMNS):
+        if len(first) == len(COLUMNS) + 1 and first[-1] in ("", "0"):  # a wrong label
+            return Choice((0, 1, 2), 3, None)
         problem = f"{counted(width, 'column')} ({', '.join(first[:_SHOWN])}), which do not say what they are"
-        raise MalformedFile(path, problem, _say_which(first) + _OR_A_FACT, 1)
+        raise MalformedFile(path, problem, _say_which_of_many(first), 1)
     if _only_numbered(rows):
         return choose(path, first, ("1", "2", "3"), 1)
-    doubt = _doubt(path, rows, roles) if width == len(COLUMNS) and reading.first else ""
-    return Choice((0, 1, 2), 3 if width > len(COLUMNS) else None, None, doubt)
+    doubt = ""
+    if len(first) == len(COLUMNS) and reading.first:
+        doubt = _doubt(path, rows)
+        refuse_disorder(path, rows, 1)
+    left = _left_out([f"column {place + 1}" for place in range(len(COLUMNS), width)])
+    return Choice((0, 1, 2), None, None, "; ".join(filter(None, (doubt, left))))
 
 
-def _doubt(path: Path, rows: Sequence[Sequence[str]], roles: int) -> str:
-    """Refuse, or doubt, a first line that shares no name with the others: it may be a header with names of its own."""
-    first, others = rows[0], [tuple(row) for row in rows[1:] if len(row) == len(COLUMNS)]
-    if not {name for row in others for name in row}.isdisjoint(first):
+def refuse_disorder(where: Path | str, rows: Sequence[Sequence[str | None]], line: int | None = None) -> None:
+    """Raise `MalformedFile` where columns without names cannot be source, relation and target, in this order.
+
+    So it is where a column holds decimal numbers, as weights are, and where the first or third looks like relations: it
+    has fewer names than the second, and none in common with the two others, which have some in common.
+    """
+    facts = {tuple(row) for row in rows if len(row) == len(COLUMNS)}
+    if len(facts) < _ENOUGH:
+        return
+    held = [{value for value in column if value} for column in zip(*facts, strict=True)]
+    for place, names in enumerate(held, 1):
+        if names and all(map(_DECIMAL.fullmatch, names)):
+            problem = f"column {place} holds numbers, such as {min(names)}"
+            remedy = "add a column that names the relation of each row, or say --columns 1,2,3 if they are names"
+            raise MalformedFile(where, problem, remedy, line)
+    for place, order in ((0, "2,1,3"), (2, "1,3,2")):
+        other = held[2 - place]
+        if len(held[place]) < len(held[1]) and held[place].isdisjoint(held[1] | other) and len(held[1] & other) > 1:
+            problem = f"column {place + 1} looks like the relation, for the two others share names"
+            remedy = f"say --columns {order} (columns= in Python) if so, or --columns 1,2,3 if not"
+            raise MalformedFile(where, problem, remedy, line)
+
+
+_DECIMAL = re.compile(r"[-+]?\d*[.,]\d+([eE][-+]?\d+)?")
+
+
+def _say_which_of_many(first: Sequence[str]) -> str:
+    """Advice for a first line of many columns: by name where it may be a header, by number where it holds numbers."""
+    words = [str(place) for place, field in enumerate(first, 1) if not _NUMBER.fullmatch(field)]
+    if len(words) == len(first):
+        return _say_which(first) + _OR_A_FACT
+    numbers = ",".join(words[:3] if len(words) >= len(COLUMNS) else ("1", "2", "3"))
+    return f"say which are source, relation and target by their numbers, such as --columns {numbers}"
+
+
+_NUMBER = re.compile(r"[-+]?\d[-\d.,:/]*([eE][-+]?\d+)?")  # dates too
+
+
+def _doubt(path: Path, rows: Sequence[Sequence[str]]) -> str:
+    """Refuse, or doubt, a first line whose ends no other line has: it may be a header with names of its own."""
+    first, roles = rows[0], named_roles(rows[0])
+    others = [tuple(row) for row in rows[1:] if len(row) == len(COLUMNS)]
+    sources, relations, targets = zip(*others, strict=True) if others else ((), (), ())
+    if not {first[0], first[2]}.isdisjoint((*sources, *targets)):
         return ""
-    recurs = any(min(Counter(column).values()) > 1 for column in zip(*others, strict=True))
-    certain = len(set(others)) >= _ENOUGH and recurs
+    foreign = first[1] not in relations
+    recurs = foreign and any(min(Counter(column).values()) > 1 for column in (sources, relations, targets) if column)
+    twice = first[0] == first[2] and all(map(str.__ne__, sources, targets))
+    unlike = twice or (_unlike(first[0], sources) and _unlike(first[2], targets))
+    word = not any(
+        trait(first[end]) for trait in (_has_digits, _has_marks) for end in (0, 2)
+    )  # as names of columns are
+    certain = len(set(others)) >= _ENOUGH and word and (recurs or unlike)
     if roles > 1 or certain:
         missing = [role for role, places in _found(first).items() if not places]
-        looks = f"names no {listed(missing)}" if roles > 1 else "looks like names of columns"
+        looks = f"names no {listed(missing)}" if roles > 1 and missing else "looks like names of columns"
         raise MalformedFile(path, f"the first line ({', '.join(first)}) {looks}", _say_which(first) + _OR_A_FACT, 1)
-    if not others:
+    odd = any(_plain(first[end]) in _END_NAMES or _unlike(first[end], [row[end] for row in others]) for end in (0, 2))
+    if not others or not (foreign or odd):
         return ""
     said = f"the first line ({', '.join(first)}) is read as a fact; if it names the columns, "
     return said + ("delete it" if len(set(first)) < len(COLUMNS) else f"say --columns {_joined(first)}")
 
 
+_END_NAMES = {name for name in _ENDS if name} | {name for name, role in _ROLES[0].items() if role != "relation"}
+
+
+def _unlike(name: str, others: Sequence[str]) -> bool:
+    """Whether all the others have digits, capitals or the marks of addresses, and this name has none."""
+    return any(all(map(trait, others)) and not trait(name) for trait in _TRAITS)
+
+
+def _has_digits(name: str) -> bool:
+    return any(map(str.isdigit, name))
+
+
+def _has_capitals(name: str) -> bool:
+    return name != name.lower()
+
+
+def _has_marks(name: str) -> bool:
+    return ":" in name or "/" in name
+
+
+_TRAITS = (_has_digits, _has_capitals, _has_marks)
 _ENOUGH = 4
 """Different facts that tell what a fact looks like, where all they have in one of the columns occurs at least twice."""
 
@@ -327,6 +418,7 @@ def _only_numbered(rows: Sequence[Sequence[str]]) -> bool:
 _DATE = re.compile(r"(1[0-9]|20|21)\d\d|\d{4}-\d\d(-\d\d.*)?|\d{1,2}([./-])\d{1,2}\3(\d\d){1,2}")
 _SHARE = re.compile(r"[01](\.\d*)?|\.\d+|\d\.?\d*[eE]-\d+")
 _LABELS = {"1", "-1", "1.0", "-1.0"}
+_SPANS = ("from", "to", "start", "end")
 
 
 def check_values(
@@ -349,9 +441,10 @@ def check_values(
             remedy = f"say --columns {chosen},{shown[place]} if they are labels, or --columns {chosen} if not"
             raise MalformedFile(where, problem, remedy, line)
         name = _plain(names[place])
-        dated = place in (choice.places[0], choice.places[2]) and name in ("from", "to", "start", "end")
+        dated = place in (choice.places[0], choice.places[2]) and name in _SPANS
         if held and dated and len(names) > len(COLUMNS) and all(map(_DATE.fullmatch, held)):
-            remedy = f"{_say_which(names)}, or say --columns {chosen} if they are entities"
+            undated = [each for each in names if _plain(each) not in _SPANS]
+            remedy = f"{_say_which(undated)}, or say --columns {chosen} if they are entities"
             raise MalformedFile(where, f"{shown[place]} holds dates", remedy, line)
         shares = not held <= {"0", "1"} and all(map(_SHARE.fullmatch, held))
         if held and place == choice.places[1] and name in ("p", "r") and shares:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import sys
 import zlib
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import IO, cast, final
@@ -207,7 +209,7 @@ def text_blocks(
     """The lines of a text file in blocks; `complete` says how many bytes of a piece of text are whole rows."""
     first_line = 1
     pending = b""
-    for data in _pieces(path, compression):
+    for data in _as_utf8(path, _pieces(path, compression)):
         pending += data
         size = complete(pending)
         if size:
@@ -218,6 +220,25 @@ def text_blocks(
             raise MalformedFile(path, *_TOO_LONG, first_line)
     if pending:
         yield _block(path, pending if pending.endswith(b"\n") else pending + b"\n", first_line)
+
+
+def _as_utf8(path: Path, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The pieces as they are, or decoded where a byte order mark says that they are UTF-16."""
+    head = b""
+    while len(head) < len(codecs.BOM_UTF16) and (more := next(pieces, b"")):
+        head += more
+    if not head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        yield from chain([head], pieces)
+        return
+    decoder = codecs.getincrementaldecoder("utf-16")()
+    line = 1
+    try:
+        for data in chain([head], pieces):
+            yield (text := decoder.decode(data).encode())
+            line += text.count(b"\n")
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError as failure:
+        raise MalformedFile(path, f"not valid UTF-16 ({failure.reason})", "save the file as UTF-8", line) from None
 
 
 def _pieces(path: Path, compression: Compression) -> Iterator[bytes]:

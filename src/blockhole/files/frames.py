@@ -11,9 +11,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockhole.errors import ConfigError, DataError, MissingExtra, counted, quoted
-from blockhole.files.columns import COLUMNS, ColumnNames, Literals, Reading, check_values, choose
-from blockhole.files.readers import Encoder, read_named_files, warn_of_oddities
-from blockhole.files.tables import as_names, empty_name, first_rows, name_facts
+from blockhole.files.columns import (
+    COLUMNS,
+    ColumnNames,
+    Literals,
+    Reading,
+    check_values,
+    choose,
+    named_roles,
+    refuse_disorder,
+)
+from blockhole.files.readers import Encoder, read_named_files, warn_of_negatives, warn_of_oddities
+from blockhole.files.tables import (
+    DECISION_REMEDY,
+    LOOKED_AT,
+    as_names,
+    empty_name,
+    first_rows,
+    name_facts,
+    with_positive,
+    wrong_decision,
+)
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 
 if TYPE_CHECKING:
@@ -22,7 +40,10 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-FORMS = "a frame of polars or pandas, an array of three columns, a list of triples, or a graph of networkx or rdflib"
+FORMS = (
+    "a frame of polars or pandas, an Arrow table, an array of three columns, a list of triples, or a graph of networkx "
+    "or rdflib"
+)
 
 
 def is_table(data: object) -> bool:
@@ -32,7 +53,7 @@ def is_table(data: object) -> bool:
 
 
 def to_graph(data: Any, *, columns: ColumnNames | None = None, literals: Literals | None = None) -> KnowledgeGraph:
-    """The graph of facts in memory: a frame, an array [T, 3], a list of triples, a networkx or rdflib graph.
+    """The graph of facts in memory: a frame, a table of Arrow, an array, a list of triples, a networkx or rdflib graph.
 
     Columns of a frame are found by their names, as in a file, or told by `columns`; others are left out. Those of an
     array or a list are source, relation and target, or told by their numbers from 1. Names may be numbers. The relation
@@ -43,6 +64,8 @@ def to_graph(data: Any, *, columns: ColumnNames | None = None, literals: Literal
     match _kind(data):
         case "polars":
             return _from_frame(data, reading)
+        case "arrow":
+            return _from_arrow(data, reading)
         case "pandas":
             return _from_frame(_as_polars(data), reading)
         case "networkx":
@@ -56,7 +79,7 @@ def to_graph(data: Any, *, columns: ColumnNames | None = None, literals: Literal
     raise ConfigError(f"facts in memory must be {FORMS}, not {type(data).__name__}.")
 
 
-_KINDS = ("polars", "pandas", "networkx", "rdflib", "numpy")
+_KINDS = ("polars", "pandas", "networkx", "rdflib", "numpy", "arrow")
 
 
 def _kind(data: object) -> str | None:
@@ -66,7 +89,7 @@ def _kind(data: object) -> str | None:
         named = (root, each.__name__)
         if named in _CLASSES:
             return root
-    return None
+    return "arrow" if hasattr(data, "__arrow_c_stream__") else None
 
 
 _CLASSES = {
@@ -96,7 +119,27 @@ def _from_frame(frame: pl.DataFrame | pl.LazyFrame, reading: Reading, what: str 
             raise DataError(
                 f"{what} has labels other than 1 in {names[choice.label]}; keep only the rows that are facts."
             )
+    if choice.decision is not None:
+        if wrong := wrong_decision(table):
+            row, text = wrong
+            raise DataError(
+                f"{what}: the decision {quoted(text)} of row {row} (counted from 0) is not known; {DECISION_REMEDY}."
+            )
+        decided = with_positive(table)
+        table = decided.filter("positive").drop("positive")
+        warn_of_negatives(what, len(decided) - len(table))
     return _graph(table, what)
+
+
+def _from_arrow(table: Any, reading: Reading) -> KnowledgeGraph:
+    """The graph of what hands over its rows as Arrow does, such as a table of pyarrow."""
+    import polars as pl
+
+    try:
+        frame = pl.DataFrame(table)
+    except (pl.exceptions.PolarsError, TypeError, ValueError):
+        raise ConfigError(f"facts in memory must be {FORMS}, not {type(table).__name__}.") from None
+    return _from_frame(frame, reading, "the table")
 
 
 def _as_polars(frame: pd.DataFrame) -> pl.DataFrame:
@@ -162,7 +205,18 @@ def _from_triples(rows: Sequence[Any], reading: Reading, what: str = "the list")
                 f"row {place} of {what} (counted from 0) is {shown}, not a source, a relation and a target."
             )
         names.append(tuple(_name(fields[place], what) for place in places))
+    if reading.columns is None and names:
+        _refuse_header(what, names[0])
+        refuse_disorder(what, names[:LOOKED_AT])
     return _graph(pl.DataFrame(names, schema=dict.fromkeys(COLUMNS, pl.String), orient="row"), what)
+
+
+def _refuse_header(what: str, first: Sequence[str | None]) -> None:
+    if named_roles([name or "" for name in first]) == len(COLUMNS):
+        shown = ", ".join(map(str, first))
+        raise DataError(
+            f"row 0 of {what} ({shown}) names columns; leave it out, or say columns=(1, 2, 3) if it is a fact."
+        )
 
 
 def _from_networkx(graph: nx.Graph[Any]) -> KnowledgeGraph:
@@ -193,6 +247,8 @@ def _from_rdflib(graph: Any, reading: Reading) -> KnowledgeGraph:
     with TemporaryDirectory() as folder:
         path = Path(folder) / ("graph.nq" if quads else "graph.nt")
         graph.serialize(destination=str(path), format="nquads" if quads else "nt", encoding="utf-8")
+        if path.stat().st_size < 2:  # at most the end of a line
+            raise _no_facts("the rdflib graph")
         made = read_named_files({"train": path}, replace(reading, called="the rdflib graph")).graph("train")
     warn_of_oddities("the rdflib graph", made.entities, made.relations, made.triples)
     return made
@@ -248,6 +304,10 @@ def _relation(source: object, target: object, key: object, attributes: dict[str,
     )
 
 
+def _no_facts(what: str) -> DataError:
+    return DataError(f"{what} holds no facts; give it rows of source, relation and target.")
+
+
 def _graph(facts: pl.DataFrame, what: str, entities: Sequence[str] = ()) -> KnowledgeGraph:
     if empty := empty_name(facts):
         row, column = empty
@@ -255,7 +315,7 @@ def _graph(facts: pl.DataFrame, what: str, entities: Sequence[str] = ()) -> Know
             f"the {column} of row {row} of {what} (counted from 0) is empty; give it a name or drop the row."
         )
     if not len(facts):
-        raise DataError(f"{what} holds no facts; give it rows of source, relation and target.")
+        raise _no_facts(what)
     encoder = Encoder(entities)
     triples, _ = encoder.encode([facts])
     graph = KnowledgeGraph(*encoder.vocabularies(), triples)

@@ -411,7 +411,7 @@ def read_rdf(path: Path, file_format: FileFormat, reading: Reading) -> Iterator[
     """
     renamed: dict[str, str] = {}
     literals = _Literals(reading)
-    for spelled in _canonical_batches(path, file_format, reading.prefixes):
+    for spelled in _canonical_batches(path, file_format, reading):
         terms, odd_row = canonical_terms(spelled, quads=True)
         if odd_row is not None:
             raise odd_term(path, None, spelled.split("\n")[odd_row])
@@ -420,8 +420,9 @@ def read_rdf(path: Path, file_format: FileFormat, reading: Reading) -> Iterator[
     literals.tell(path)
 
 
-def _canonical_batches(path: Path, file_format: FileFormat, prefixes: dict[str, str]) -> Iterator[str]:
+def _canonical_batches(path: Path, file_format: FileFormat, reading: Reading) -> Iterator[str]:
     layout = file_format.layout
+    unexplained: dict[str, None] = {}
     with open_decompressed(path, file_format.compression) as file:
         reader = LineByLine(file, path)
         try:
@@ -432,14 +433,32 @@ def _canonical_batches(path: Path, file_format: FileFormat, prefixes: dict[str, 
                 if layout is Layout.N3:
                     _refuse_formulas(path, batch)
                 for prefix, iri in quads.prefixes.items():
-                    prefixes.setdefault(prefix, iri)
-                yield spell(batch, quads=True)
+                    reading.prefixes.setdefault(prefix, iri)
+                if layout is Layout.JSON_LD:
+                    batch = _without_bare_keys(batch, unexplained)
+                if batch:
+                    yield spell(batch, quads=True)
         except SyntaxError as failure:
             # pyoxigraph tells no line for RDF/XML.
             line = failure.lineno if layout is not Layout.RDF_XML else max(1, reader.line)
             raise syntax_error(path, failure, line) from None
         except faults() as fault:
             raise decompression_error(path, fault, None) from None
+    if unexplained:
+        shown = quoted(next(iter(unexplained)))
+        keys = f"{counted(len(unexplained), 'key')} that no @context explains left out"
+        reading.note(path, f"{keys}, such as {shown}; if the file is a table of facts, write it as CSV")
+
+
+def _without_bare_keys(quads: Iterable[pyoxigraph.Quad], unexplained: dict[str, None]) -> list[pyoxigraph.Quad]:
+    """What JSON-LD says of the `quads`: keys that no context makes an IRI say nothing, and are gathered."""
+    kept = []
+    for quad in quads:
+        if ":" in quad.predicate.value:
+            kept.append(quad)
+        else:
+            unexplained.setdefault(quad.predicate.value)
+    return kept
 
 
 def _refuse_formulas(path: Path, quads: Iterable[pyoxigraph.Quad]) -> None:

@@ -140,7 +140,7 @@ def _no_facts(path: Path) -> MalformedFile:
     return MalformedFile(path, "the file holds no facts", "write one fact per line, or leave the file out")
 
 
-def warn_of_negatives(path: Path, count: int) -> None:
+def warn_of_negatives(path: Path | str, count: int) -> None:
     """Say that `count` lines of `path` are labelled -1 or rejected and left out, if there are any."""
     if count:
         warnings.warn(

@@ -44,7 +44,9 @@ class OddNames(BlockholeWarning):
     """Names that may stand for missing values, that encode accents in two ways, or that are a header; they are kept."""
 
 
-LABEL_REMEDY = "write 1 for a fact and -1 for a false one"
+LABEL_REMEDY = (
+    "write 1 for a fact and -1 for a false one, or name the other columns with --columns if it is not a label"
+)
 
 
 def empty_name(table: pl.DataFrame) -> tuple[int, str] | None:
@@ -115,7 +117,8 @@ def name_facts(entities: Sequence[str], relations: Sequence[str], triples: NDArr
 # TSV has no quoting: a name is what stands between two tabs, quotes and spaces included, unless a header is in quotes.
 # CSV quotes as RFC 4180 does; spaces around its fields, and around those of any file with a header, do not count.
 # Fields may also be separated by semicolons, bars or, where each line has three words, by spaces: the first lines tell.
-# Lines may end in CRLF; blank lines are skipped. Without a header there are three columns, or a label as fourth.
+# Lines may end in CRLF; rows of nothing but separators are skipped, and so are remarks before the first row. Without a
+# header there are three columns, or a label as fourth.
 
 
 NEWLINE, RETURN, QUOTE, TAB = b'\n\r"\t'
@@ -134,16 +137,22 @@ class Dialect:
     trimmed: bool
     width: int
     choice: Choice
+    remarks: int = 0
 
-    def prepared(self, data: bytes) -> bytes:
-        """Rows without the spaces around fields, and with a tab where spaces separate them."""
+    def prepared(self, block: Block) -> bytes:
+        """Rows without the spaces around fields, and with a tab where spaces separate them; remarks are blank lines."""
+        data = block.data
+        if (remarks := min(self.remarks - block.first_line + 1, data.count(b"\n"))) > 0:
+            data = b"\n" * remarks + data.split(b"\n", remarks)[-1]
         if self.separator == " ":
             return re.sub(rb" +", b"\t", re.sub(rb"(?m)^ +| +(?=\r?$)", b"", data))
         return _trim(data, ord(self.separator), self.quoting) if self.trimmed else data
 
     def in_words(self, usual: str) -> str:
-        """What separates the fields, where it is not the `usual` mark."""
-        return "" if self.separator == usual else f"fields are separated by {_SEPARATORS[self.separator]}"
+        """What separates the fields, where it is not the `usual` mark, and what is no row."""
+        separated = "" if self.separator == usual else f"fields are separated by {_SEPARATORS[self.separator]}"
+        remarks = f"{counted(self.remarks, 'line')} before the first row left out" if self.remarks else ""
+        return "; ".join(filter(None, (separated, remarks)))
 
     @property
     def mark(self) -> str:
@@ -171,14 +180,12 @@ def read_delimited(path: Path, file_format: FileFormat, reading: Reading) -> Ite
     dialect = find_dialect(path, _sample(text_blocks(path, file_format.compression)), usual, reading)
     if dialect is None:
         return
-    reading.note(
-        path,
-        "; ".join(filter(None, (dialect.choice.in_words(guessed=reading.columns is None), dialect.in_words(usual)))),
-    )
+    told = dialect.choice.in_words(guessed=reading.columns is None)
+    reading.note(path, "; ".join(filter(None, (told, dialect.in_words(usual)))))
     names = dialect.choice.names
     header = names is not None
     for raw in text_blocks(path, file_format.compression, _whole_rows if dialect.quoting else whole_lines):
-        block = Block(dialect.prepared(raw.data), raw.first_line)
+        block = Block(dialect.prepared(raw), raw.first_line)
         rows = _find_rows(path, block, dialect)
         if not len(rows.start):
             continue
@@ -193,6 +200,11 @@ def read_delimited(path: Path, file_format: FileFormat, reading: Reading) -> Ite
 
 def find_dialect(path: Path, text: str, usual: str, reading: Reading) -> Dialect | None:
     """How a file is written that begins with `text`, or None without rows; its suffix tells the `usual` separator."""
+    if text.count("\r") > 1 and "\n" not in text.rstrip("\n"):
+        remedy = "save the file with line ends of Windows or Unix"
+        raise MalformedFile(path, "lines end in carriage returns only", remedy, 1)
+    remarks = _remarks(text, usual)
+    text = text.split("\n", remarks)[-1]
     separator = _separator(text, usual)
     quoting = usual == "," or separator not in "\t "
     rows = _split_sample(text, separator, quoting)
@@ -204,7 +216,21 @@ def find_dialect(path: Path, text: str, usual: str, reading: Reading) -> Dialect
     if not quoting and all(map(_in_quotes, rows)):
         reading.note(path, "all names are in quotes and keep them; if they only enclose names, call the file .csv")
     width = len(rows[0]) if len(rows[0]) >= 3 else 3
-    return Dialect(separator, quoting, quoting or choice.names is not None, width, choice)
+    return Dialect(separator, quoting, quoting or choice.names is not None, width, choice, remarks)
+
+
+def _remarks(text: str, usual: str) -> int:
+    """How many lines at the beginning are no rows: `sep=;`, and lines with # that have not as many fields as a row."""
+    lines = text.split("\n")
+    count = 1 if re.fullmatch(r'"?sep=."?\r?', lines[0]) else 0
+    first = next((i for i, line in enumerate(lines) if i >= count and line.strip() and line[0] != "#"), count)
+    if not any(line.startswith("#") for line in lines[count:first]):
+        return count
+    body = "\n".join(lines[first:])
+    separator = _separator(body, usual)
+    width = len(_split_sample(body, separator, quoting=usual == ",")[0])
+    split = (_split_sample(line, separator, quoting=False) for line in lines[count:first])
+    return next((i for i, rows in enumerate(split, count) if rows and len(rows[0]) == width), first)
 
 
 def _quotes_enclose(rows: Sequence[Sequence[str]], *, told: bool) -> bool:
@@ -263,12 +289,13 @@ def _split_sample(text: str, separator: str, quoting: bool) -> list[list[str]]:
     if separator == " ":
         return [re.split(" +", line.strip()) for line in lines if line.strip()]
     if not quoting or '"' not in text:
-        return [[field.strip(" ") for field in line.split(separator)] for line in lines if line.strip(" ")]
+        rows = [[field.strip(" ") for field in line.split(separator)] for line in lines]
+        return [row for row in rows if any(row)]
     try:
         rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=True))
     except csv.Error:
         return [[field.strip() for field in line.split(separator)] for line in lines if line.strip()]
-    rows = [row for row in rows if row]
+    rows = [row for row in rows if any(map(str.strip, row))]
     cut_off = len(rows) > 1 and len(rows[-1]) != len(rows[0]) and len(text.encode()) > SAMPLE // 2
     return [[field.strip() for field in row] for row in (rows[:-1] if cut_off else rows)]
 
@@ -325,7 +352,7 @@ def _find_rows(path: Path, block: Block, dialect: Dialect) -> Rows:
     end = field_end[last_field]
     start = np.concatenate([[0], end[:-1] + 1])
     size = end - start
-    blank = (size == 0) | ((size == 1) & (text[start] == RETURN))
+    blank = size - ((size > 0) & (text[end - 1] == RETURN)) == fields - 1  # nothing but what separates fields
     wrong = np.flatnonzero((fields != dialect.width) & ~blank)
     if len(wrong):
         raise _wrong_width(path, block.line_at(int(start[wrong[0]])), int(fields[wrong[0]]), dialect)
@@ -438,13 +465,13 @@ def first_rows(table: pl.LazyFrame) -> list[tuple[str | None, ...]]:
 
     plain = (pl.String, pl.Boolean, pl.Categorical, pl.Enum, pl.Date, pl.Datetime)
     columns = [
-        as_names(pl.col(name), kind) if kind.is_numeric() or kind.base_type() in plain else pl.lit(None).alias(name)
+        (as_names(pl.col(name), kind) if kind.is_numeric() or kind.base_type() in plain else pl.lit(None)).alias(name)
         for name, kind in table.collect_schema().items()
     ]
-    return table.head(_LOOKED_AT).select(columns).collect().rows()
+    return table.head(LOOKED_AT).select(columns).collect().rows()
 
 
-_LOOKED_AT = 1000
+LOOKED_AT = 1000
 """Rows that tell what the columns of a table hold."""
 
 
@@ -617,7 +644,7 @@ def _cell(value: object) -> str:
         case None:
             return ""
         case float():
-            return f"{value:.3f}"
+            return f"{value:.3f}" if value == 0 or abs(value) >= 0.1 else f"{value:.3g}"
         case tuple() | list():
             return ", ".join(map(_cell, value))
     return str(value)
