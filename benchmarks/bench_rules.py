@@ -58,8 +58,9 @@ def main() -> None:
     )
     confidence = np.where(right >= MIN_SUPPORT, right / np.maximum(of_subjects, 1), 0.0)
     if options.length == 1:
-        confidence[[body[0] == head for body in listed for head in heads.tolist()]] = 0.0
+        confidence[np.array(listed) == heads] = 0.0  # no relation is a rule for itself
     best = np.lexsort((-right.ravel(), -confidence.ravel()))[: round(BEST * options.sample)]
+    best = best[confidence.flat[best] > 0]
     rows = best // len(heads)
     print(
         f"PCA confidence of the {len(best):,} best: {confidence.flat[best[0]]:.3f} to {confidence.flat[best[-1]]:.3f}"
@@ -86,7 +87,8 @@ def _judge(
     run = blockhole.Run.open(folder)
     wall, cpu = time.perf_counter(), time.process_time()
     matrices = Matrices.of(Vectors.of(run))
-    found = set(proposed(matrices, bodies, heads, options.length, MIN_SUPPORT, options.candidates))
+    of_model = proposed(matrices, bodies, heads, options.length, MIN_SUPPORT, options.candidates)
+    found = set(map(tuple, of_model.tolist()))
     took = f"{time.perf_counter() - wall:.1f} s ({time.process_time() - cpu:.1f} s of CPU)"
     recall = np.mean([listed[row] in found for row in best.tolist()])
     print(f"{folder.name}, {run.config.model.name}: {len(found):,} bodies proposed in {took}, recall {recall:.3f}")
@@ -109,9 +111,10 @@ def _judge(
         say(f"the {count:,} most alike", alike[:count])
     begins, ends = (bodies.shared[ids[:, 0]], bodies.shared[bodies.inverses[ids[:, -1]]])
     fits = (begins[:, heads] > 0) & (ends[:, bodies.inverses[heads]] > 0)
-    least = -np.sort(np.partition(-np.where(fits, similarity, -np.inf), PROPOSED, axis=0)[: PROPOSED[-1]], axis=0)
-    for most in PROPOSED:
-        shown = np.flatnonzero(fits & (similarity >= least[most - 1]) & (confidence > 0))
+    place = [min(most, len(ids)) - 1 for most in PROPOSED]
+    least = -np.partition(-np.where(fits, similarity, -np.inf), place, axis=0)[place]
+    for most, own in zip(PROPOSED, least, strict=True):
+        shown = np.flatnonzero(fits & (similarity >= own) & (confidence > 0))
         order = shown[np.lexsort((-right.flat[shown], -confidence.flat[shown]))]
         for count in (100, BEST):
             say(f"the first {min(count, len(order)):,} of {len(order):,} listed, {most} proposed a head", order[:count])

@@ -12,6 +12,7 @@ from hypothesis import given
 
 import blockhole
 from blockhole.answering import mining
+from blockhole.answering.engine import Engine
 from blockhole.answering.mining import Matrices, Mined, mine
 from blockhole.answering.proofs import rules_behind
 from blockhole.answering.reasons import connecting_bodies
@@ -19,6 +20,7 @@ from blockhole.answering.rules import rule_reasons
 from blockhole.answering.vectors import Vectors
 from blockhole.errors import BlockholeError, ConfigError, RunError, UnknownName
 from blockhole.graph.knowledge_graph import KnowledgeGraph
+from blockhole.graph.vocabulary import Vocabulary
 from blockhole.models.catalogue import ModelSettings, build_model
 from blockhole.queries.bodies import Bodies
 from tests.answering.toys import make_engine
@@ -128,12 +130,22 @@ def test_rules_are_written_and_read(family_run: Path, tmp_path: Path) -> None:
     assert shown.count("<tr>") == 3
 
 
-@pytest.mark.parametrize("name", ["transe", "simple"])
-def test_models_without_matrices_are_refused(name: str) -> None:
+def test_a_head_is_named_as_in_the_graph_and_quoted_in_text(family_run: Path) -> None:
+    engine = blockhole.Engine.open(family_run)
+    graph = engine.graph
+    renamed = Vocabulary([f"{name} / of" for name in graph.relations.names], "relation")
+    engine = Engine(engine.vectors, KnowledgeGraph(graph.entities, renamed, graph.triples), None)
+    for head in (None, "spouseOf / of"):
+        rule = next(each for each in blockhole.rules(engine, head=head) if "spouse" in each.head)
+        assert rule.head == "spouseOf / of"
+        assert str(rule) == f'{rule.body} ⇒ "spouseOf / of"'
+        assert ' / of"' in rule.body
+
+
+@pytest.mark.parametrize("name", ["transe", "simple", "hole"])
+def test_models_without_block_matrices_are_refused(name: str) -> None:
     engine, _ = make_engine(name)
-    with pytest.raises(
-        RunError, match=f"matrices, as those of blockhole, complex, distmult, rescal are and those of {name} are"
-    ):
+    with pytest.raises(RunError, match=f"of blockhole, complex, distmult, rescal, and this is a run of {name}; train"):
         blockhole.rules(engine)
 
 

@@ -11,6 +11,7 @@ import pytest
 
 import blockhole
 from blockhole.cli.main import main
+from tests.serving.random_run import write_random_run
 
 Ran = Callable[..., tuple[int, str, str]]
 
@@ -117,7 +118,12 @@ def test_rules_are_printed_and_written(family_run: Path, tmp_path: Path, ran: Ra
     assert (status, out) == (0, f"3 rules written to {file}\n")
     assert len(pl.read_parquet(file)) == 3
     status, out, _ = ran("rules", family_run, "--head", "spouseOf", "--min-support", 100_000)
-    assert (status, out) == (0, "no rules; --min-support 2 lets rarer ones in\n")
+    assert (status, out) == (0, "no rules with a support of 100,000; --min-support 2 lets rarer ones in\n")
+
+
+def test_nobody_is_told_to_lower_a_support_that_is_low(tmp_path: Path, ran: Ran) -> None:
+    run = write_random_run(tmp_path / "run", "blockhole", E=30, R=2, facts=2)
+    assert ran("rules", run, "--min-support", 2)[:2] == (0, "no rules\n")
 
 
 @pytest.mark.parametrize(

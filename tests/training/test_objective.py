@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from blockhole.errors import ConfigError
+from blockhole.errors import BlockholeWarning, ConfigError
 from blockhole.models.bilinear import BlockBilinear
 from blockhole.models.contract import Model
 from blockhole.models.merging import merge_models
@@ -18,7 +18,7 @@ from blockhole.queries.exact import answers
 from blockhole.runs.config import TrainConfig
 from blockhole.training.batches import Batch
 from blockhole.training.negatives import Negatives, NegativeSampler
-from blockhole.training.objective import Objective, PathRules, rule_distance
+from blockhole.training.objective import Objective, PathRules, build_objective, rule_distance
 from blockhole.training.steppers import AutogradStepper
 from tests.queries.graphs import make_graph
 
@@ -225,6 +225,17 @@ def test_rules_of_a_graph_are_those_it_follows() -> None:
     assert ((1, 2), 0) in found  # two steps on and one back
     assert len(rules.head[0]) == 0
     assert all((weight == 1.0).all() for weight in rules.weight)
+
+
+def test_a_penalty_that_has_no_rules_is_warned_about() -> None:
+    model, settings = tiny_model(SPLIT), config(penalty__rules=0.1)
+    with pytest.warns(BlockholeWarning, match=r"no rule with a PCA confidence of 0\.5 and a support of 10\.$"):
+        objective = build_objective(model, settings, make_graph([(0, 0, 1)], 12, 3))
+    batch = batch_of(1)
+    negatives = NegativeSampler(settings.loss, GRAPH, 0).draw(batch)
+    plain = Objective(model, settings.loss, config().penalty)
+    arguments = (batch.source, batch.path, batch.target, negatives)
+    torch.testing.assert_close(objective(*arguments), plain(*arguments))
 
 
 @pytest.mark.parametrize("loss", ["logistic, corrupted paths", "softmax", "softmax, masked", "sampled"])

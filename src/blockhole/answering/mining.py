@@ -270,8 +270,8 @@ class Matrices:
         if geometry is None or stored is None:
             names = ", ".join(sorted(BLOCK_MODELS))
             raise RunError(
-                f"rules need relations that are matrices, as those of {names} are and those of "
-                f"{vectors.settings.name} are not; train one of these models."
+                f"rules are proposed by the relation matrices of {names}, and this is a run of "
+                f"{vectors.settings.name}; train one of these models."
             )
         plain = _complex(stored, geometry.parts).transpose(0, 3, 1, 2)
         rows = vectors.entity.reshape(-1, *geometry.entity_shape)

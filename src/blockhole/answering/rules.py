@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """body ⇒ head, and how far the graph bears it out.
+    """body ⇒ head, and how far the graph bears it out; `body` as queries write it, `head` a relation's name.
 
     `support`: pairs (x, y) that body and head both say. `confidence`: their share of what the body says;
     `pca_confidence`: their share of what it says about subjects that the head is known of, since a graph that lacks
@@ -51,7 +51,7 @@ class Rule:
     valid_confidence: float | None
 
     def __str__(self) -> str:
-        return f"{self.body} ⇒ {self.head}"
+        return f"{self.body} ⇒ {Hop(self.head)}"
 
 
 @final
@@ -140,7 +140,7 @@ def _named(mined: Mined, graph: KnowledgeGraph) -> RuleList:
     return RuleList(
         tuple(
             Rule(
-                head=str(Hop(*graph.relation_name(head))),
+                head=graph.relations[head],
                 body=written(body, graph),
                 support=round(float(mined.support[i])),
                 confidence=float(confidence[i]),
@@ -191,8 +191,8 @@ class RuleReasons:
         return None if self._vectors.settings.block_geometry is None else Matrices.of(self._vectors)
 
     def find(self, source: int, relation: int, target: int) -> RuleReason | None:
-        """The rule with the highest PCA confidence whose body leads from source to target; None where none
-        does, or only ones that are right in less than a tenth of known cases.
+        """The rule that tells most, by PCA confidence, of few cases less, whose body leads from source to target; None
+        where none does, or only ones that are right in less than a tenth of known cases.
 
         Where many paths connect the two, those are counted whose matrices are most like the head's.
         """

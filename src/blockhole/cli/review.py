@@ -153,7 +153,8 @@ def rules(
 
     The model proposes bodies whose matrices multiply to one like the head's; the facts of the run decide. support
     counts pairs that body and head both say, confidence is their share of what the body says, and PCA confidence their
-    share of what it says about subjects that have the head. valid is the same share over validation facts.
+    share of what it says about subjects that have the head. valid is the share of its new pairs about subjects with
+    validation facts of the head that are such facts.
     """
     from blockhole.cli.progress import working_bar
 
@@ -171,12 +172,13 @@ def rules(
     elif out is not None:
         stdout().print(f"{counted(len(found), 'rule')} written to {out}")
     else:
-        _print_rules(found)
+        _print_rules(found, min_support)
 
 
-def _print_rules(found: RuleList) -> None:
+def _print_rules(found: RuleList, min_support: int) -> None:
     if not len(found):
-        stdout().print("no rules; --min-support 2 lets rarer ones in")
+        rarer = f" with a support of {min_support:,}; --min-support 2 lets rarer ones in" if min_support > 2 else ""
+        stdout().print(f"no rules{rarer}")
         return
     numbers = ("support", "confidence", "pca", "valid", "similarity")
     table = plain_table("rule", *numbers, right=numbers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, final
@@ -14,6 +15,7 @@ from torch.func import functional_call
 from torch.nn import functional
 
 from blockhole.compiled import triton_installed
+from blockhole.errors import BlockholeWarning
 from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.models.contract import Model, rows
 from blockhole.queries.bodies import Bodies, Body
@@ -211,6 +213,13 @@ def build_objective(
 ) -> Objective:
     """The objective that a run's settings describe, for a training on a graph."""
     rules = PathRules.of(graph, model.entity.device) if config.penalty.rules else None
+    if rules is not None and not any(map(len, rules.head)):
+        warnings.warn(
+            "penalty.rules draws nothing together: the train facts follow no rule with a PCA confidence of "
+            f"{_LEAST} and a support of {_SUPPORT}.",
+            BlockholeWarning,
+            stacklevel=2,
+        )
     members = config.training.members
     return Objective(model, config.loss, config.penalty, rules, share_queries=share_queries, members=members)
 
