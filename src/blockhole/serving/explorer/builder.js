@@ -6,7 +6,7 @@
  */
 
 import { go, here, hrefOf, withEntity, withQuery, withRelation } from "./address.js";
-import { Failure, getRelations, parse } from "./api.js";
+import { Failure, get } from "./api.js";
 import { byId, element, inWords, quoteName, shorten, statusMark } from "./elements.js";
 import { Picker, entityChoices, nextChoices, relationChoices } from "./picker.js";
 
@@ -71,14 +71,11 @@ function withoutBranch(tree, path) {
 
 export class Builder {
   /**
-   * @param {object} wiring
-   * @param {() => string} wiring.run the run whose names are offered
-   * @param {(text: string) => void} wiring.announce tells a screen reader
+   * @param {() => string} run the run whose names are offered
    */
-  constructor({ run, announce }) {
+  constructor(run) {
     this.node = byId("builder");
     this.run = run;
-    this.announce = announce;
     /** @type {Branch | null} */
     this.tree = null;
     /** @type {Path} */
@@ -118,7 +115,7 @@ export class Builder {
     else if (this.tree !== null && writeBranch(this.tree) === text) this.put(this.tree, signal);
     else {
       try {
-        const { tree } = await parse(place.query, signal);
+        const { tree } = await get("parse", { query: place.query }, signal);
         if (!signal.aborted) this.put(tree, signal);
       } catch (failure) {
         if (signal.aborted) return;
@@ -233,7 +230,7 @@ export class Builder {
     const path = this.active;
     const after = writeBranch({ ...branch, negated: false });
     try {
-      const { relations } = await getRelations({ run: this.run(), after, limit: 400 }, signal);
+      const { relations } = await get("relations", { run: this.run(), after, limit: 400 }, signal);
       if (signal.aborted) return;
       const choices = relationChoices(relations);
       const from =

@@ -5,7 +5,7 @@
  * @module
  */
 
-import { here, hrefOf } from "./address.js";
+import { here, hrefOf, withEntity } from "./address.js";
 import { Failure } from "./api.js";
 
 /** @typedef {Node | string | null} Child */
@@ -64,6 +64,15 @@ export function byId(id) {
   const found = document.getElementById(id);
   if (found === null) throw new Error(`the page has no #${id}`);
   return found;
+}
+
+/**
+ * Tell a screen reader.
+ *
+ * @param {string} text
+ */
+export function announce(text) {
+  byId("announcer").textContent = text;
 }
 
 // The marks of known and predicted, told apart by form and word as well as colour; numbers as people read them.
@@ -193,6 +202,17 @@ export function breakable(name, most) {
   return shorten(name, most)
     .split(/(?<=[_/.:-])/)
     .flatMap((part, at) => (at === 0 ? [part] : [element("wbr"), part]));
+}
+
+/**
+ * A link to the page of an entity.
+ *
+ * @param {import("./address.js").Place} place
+ * @param {string} name
+ * @param {number} [most] characters that are shown
+ */
+export function entityLink(place, name, most) {
+  return element("a", { href: hrefOf(withEntity(place, name)), title: name, dir: "auto" }, ...breakable(name, most));
 }
 
 /**
