@@ -29,8 +29,9 @@ from blockhole.graph.vocabulary import Vocabulary
 from blockhole.machine import peak_bytes
 from blockhole.queries.paths import PathQueries
 from blockhole.runs.config import TrainConfig
-from blockhole.training.batches import Batch, EpochOrder, PathTensors
+from blockhole.training.batches import Batch, PathTensors
 from blockhole.training.memory_needed import memory_needed
+from blockhole.training.positives import StoredPositives
 from blockhole.training.workers import ALONE, Workers, joined
 
 NEGATIVES = {"logistic": 5, "sampled_softmax": 1024}
@@ -142,7 +143,7 @@ def losses(workers: Workers, device: str) -> dict[str, list[float]]:
         model = workers.build_model(config, E, R)
         stepper = workers.build_stepper(model, config, graph, 1, None)
         positives = PathTensors.of(PathQueries.from_triples(facts), place)
-        plan = EpochOrder(positives, COMPARED_BATCH, seed=0, device=place).plan(0)
+        plan = StoredPositives(positives, 0, COMPARED_BATCH).plan(0)
         steps = [stepper.step(plan.batch(index)) for index in range(COMPARED_STEPS)]
         found[kind] = torch.stack(steps).tolist()
     return found
