@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -10,7 +9,7 @@ import torch
 from torch import Tensor
 from torch import distributed as dist
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torch.distributed.tensor import DTensor, Placement, Replicate, Shard
+from torch.distributed.tensor import DTensor, Replicate, Shard
 
 from blockhole.errors import ConfigError, counted, quoted
 
@@ -103,11 +102,9 @@ class EntityMesh:
 
     def table(self, rows: Tensor, num_entities: int) -> DTensor:
         """The whole table of which this process holds `rows`, without copying them: [E, …]."""
-        return _put_together(rows, num_entities, self._mesh, [Replicate(), Shard(0)])
-
-    def copy_of_table(self, rows: Tensor, num_entities: int) -> DTensor:
-        """The same along the entities alone: no process need know what those of other copies compute."""
-        return _put_together(rows, num_entities, self.entities, [Shard(0)])
+        shape = torch.Size((num_entities, *rows.shape[1:]))
+        stride, placements = torch.empty(shape, device="meta").stride(), [Replicate(), Shard(0)]
+        return DTensor.from_local(rows, self._mesh, placements, run_check=False, shape=shape, stride=stride)
 
     def of_whole(self, whole: Tensor) -> DTensor:
         """A table that every process has, with this process' rows of it kept."""
@@ -142,12 +139,6 @@ class EntityMesh:
         if self.shape.data > 1:
             dist.all_reduce(values, group=self._data)
         return values
-
-
-def _put_together(rows: Tensor, num_entities: int, mesh: DeviceMesh, placements: Sequence[Placement]) -> DTensor:
-    shape = torch.Size((num_entities, *rows.shape[1:]))
-    stride = torch.empty(shape, device="meta").stride()
-    return DTensor.from_local(rows, mesh, placements, run_check=False, shape=shape, stride=stride)
 
 
 def inside(ids: Tensor, held: range) -> Tensor:
