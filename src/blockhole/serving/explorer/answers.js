@@ -233,7 +233,7 @@ export class AnswerColumn {
    */
   listOf(status) {
     const own = this[status];
-    const more = element("button", { type: "button", class: "more" });
+    const more = element("button", { class: "more" });
     const refused = element("div");
     const node = list("", own, more, refused);
     const [heading, rows] = node.children;
@@ -355,7 +355,7 @@ export class AnswerColumn {
     };
     return element(
       "button",
-      { type: "button", "aria-expanded": "false", "aria-controls": this.id, click: toggle },
+      { "aria-expanded": "false", "aria-controls": this.id, click: toggle },
       element("span", { class: "rank", "aria-hidden": "true" }, String(rank)),
       element("span", { class: "name", title: entity, dir: "auto" }, ...breakable(entity)),
       statusLabel(status),
@@ -417,7 +417,7 @@ function nothing(place) {
   if (place.only !== "known" && place.candidates === "typed")
     changes.push(["Look among all entities", { candidates: "all" }]);
   const remedies = changes.map(([label, change]) =>
-    element("button", { type: "button", click: () => go({ ...here(), ...change }) }, label),
+    element("button", { click: () => go({ ...here(), ...change }) }, label),
   );
   return element(
     "div",

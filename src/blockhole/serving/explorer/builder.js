@@ -240,7 +240,7 @@ export class Builder {
         element("span", { class: "muted" }, choices.length > 0 ? from : "Nothing leads on from here."),
         ...choices.slice(0, OFFERED).map((choice) => this.offered(choice, path)),
         ...(more > 0
-          ? [element("button", { type: "button", class: "quiet", click: () => this.pickNext(path) }, `${more} more …`)]
+          ? [element("button", { class: "quiet", click: () => this.pickNext(path) }, `${more} more …`)]
           : []),
       );
     } catch (failure) {
@@ -258,7 +258,6 @@ export class Builder {
     return element(
       "button",
       {
-        type: "button",
         class: "offer",
         title: `${choice.text}: ${choice.note}`,
         click: () => this.follow(path, choice),
@@ -298,7 +297,6 @@ export class Builder {
       element(
         "button",
         {
-          type: "button",
           class: "plus",
           "data-part": `plus ${path.join()}`,
           "aria-label": entity === null ? "Go on from these" : `Go on from ${shorten(entity.name, LONGEST_CHIP)}`,
@@ -372,7 +370,6 @@ export class Builder {
     const chip = element(
       "button",
       {
-        type: "button",
         class: `chip ${kind}`,
         title: meaning,
         "data-part": part,
@@ -404,7 +401,7 @@ export class Builder {
         if (joined !== undefined) joined.joined = other;
       });
     const label = `${word}: make it ${other}`;
-    return element("button", { type: "button", class: "connective", "aria-label": label, click: turn }, word);
+    return element("button", { class: "connective", "aria-label": label, click: turn }, word);
   }
 
   joiners() {
@@ -416,7 +413,6 @@ export class Builder {
       const button = element(
         "button",
         {
-          type: "button",
           class: "quiet joiner",
           title: meaning,
           "data-part": `join ${how}`,
@@ -436,7 +432,7 @@ export class Builder {
       joiner("and", "and …", "only what another path leads to as well"),
       joiner("or", "or …", "also what another path leads to"),
       joiner("not", "and not …", "without what another path leads to"),
-      element("button", { type: "button", class: "quiet", click: () => go(withQuery(here(), "")) }, "Start again"),
+      element("button", { class: "quiet", click: () => go(withQuery(here(), "")) }, "Start again"),
     );
   }
 
@@ -525,7 +521,6 @@ export class Builder {
       element(
         "button",
         {
-          type: "button",
           class: "quiet",
           click: () => {
             this.closePanel();

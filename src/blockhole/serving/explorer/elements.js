@@ -12,7 +12,7 @@ import { Failure } from "./api.js";
 
 /**
  * An HTML element: `element("a", {href: "#", class: "link"}, "text")`. A function as a value listens to an event, as in
- * `{click: run}`; `true` sets a bare attribute; `false` and `null` set none.
+ * `{click: run}`; `true` sets a bare attribute; `false` and `null` set none. No button sends a form.
  *
  * @template {keyof HTMLElementTagNameMap} Tag
  * @param {Tag} tag
@@ -21,7 +21,9 @@ import { Failure } from "./api.js";
  * @returns {HTMLElementTagNameMap[Tag]}
  */
 export function element(tag, attributes = {}, ...children) {
-  return fill(document.createElement(tag), attributes, children);
+  const made = document.createElement(tag);
+  if (made instanceof HTMLButtonElement) made.type = "button";
+  return fill(made, attributes, children);
 }
 
 /**
@@ -281,7 +283,7 @@ export function problem(failure, mend) {
 /** @param {{label: string, take: () => void}[]} offered */
 function remedies(offered) {
   const buttons = offered.map(({ label, take }) =>
-    element("button", { type: "button", title: label, click: take }, shorten(label)),
+    element("button", { title: label, click: take }, shorten(label)),
   );
   return element("p", { class: "remedies" }, "Take ", ...buttons);
 }

@@ -148,7 +148,7 @@ async function drawPath(graph, run, query, entity, signal) {
  */
 function groupSection(group, found, place, run, signal) {
   const list = element("ul", { class: "names" });
-  const more = element("button", { type: "button", class: "quiet" });
+  const more = element("button", { class: "quiet" });
   const refused = element("div");
   /** @param {string[]} names */
   const add = (names) => {

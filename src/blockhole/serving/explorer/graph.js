@@ -87,15 +87,11 @@ export class Graph {
     this.showView();
     this.failed = element("div");
     this.list = element("ul", { class: "graph-list" });
-    this.connectButton = element(
-      "button",
-      { type: "button", click: () => this.connectChosen() },
-      "Connect the two chosen",
-    );
+    this.connectButton = element("button", { click: () => this.connectChosen() }, "Connect the two chosen");
     this.connectButton.disabled = true;
-    const predicted = element("button", { type: "button", click: () => this.addPredicted() }, "Add predicted edges");
+    const predicted = element("button", { click: () => this.addPredicted() }, "Add predicted edges");
     const tool = (/** @type {string} */ label, /** @type {() => void} */ click) =>
-      element("button", { type: "button", class: "quiet", click }, label);
+      element("button", { class: "quiet", click }, label);
     this.node = element(
       "figure",
       { class: "graph" },
@@ -522,7 +518,6 @@ export class Graph {
             : element(
                 "button",
                 {
-                  type: "button",
                   class: "quiet",
                   "aria-label": `Open ${shorten(node.name)}`,
                   click: () => this.open(node),

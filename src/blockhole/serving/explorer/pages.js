@@ -574,7 +574,6 @@ function drawnMap(map, place, run, signal) {
     const toggle = element(
       "button",
       {
-        type: "button",
         class: "quiet",
         "aria-pressed": "false",
         click: () => {

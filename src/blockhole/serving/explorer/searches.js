@@ -49,7 +49,7 @@ async function watch(room, searches, signal, isOver) {
   if (isOver()) return;
   const said = element("span", {}, "Searching …");
   const bar = element("progress", { max: "1", "aria-label": "Search" });
-  const cancel = element("button", { type: "button" }, "Cancel");
+  const cancel = element("button", {}, "Cancel");
   cancel.addEventListener("click", () => {
     for (const search of searches) callSearch("DELETE", search, signal).catch(() => {}); // it may just be over
   });

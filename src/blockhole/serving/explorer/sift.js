@@ -152,7 +152,7 @@ export function facetsOf(column) {
 export function takeAway(column) {
   const { place } = column;
   const failed = element("div");
-  const starred = element("button", { type: "button", class: "quiet" });
+  const starred = element("button", { class: "quiet" });
   const showStar = () => {
     const on = isStarred(hrefOf(withQuery(here(), place.query)));
     starred.textContent = on ? "★ Starred" : "☆ Star";
@@ -164,7 +164,7 @@ export function takeAway(column) {
   });
   showStar();
   const download = (/** @type {string} */ label, /** @type {() => Promise<{text: string, kind: string}>} */ make) => {
-    const button = element("button", { type: "button", class: "quiet" }, label);
+    const button = element("button", { class: "quiet" }, label);
     button.addEventListener("click", () => {
       button.disabled = true;
       attempt(failed, column.signal, async () => {
@@ -265,7 +265,7 @@ function shared(column) {
     const code = element("code", {}, text);
     const copy = element(
       "button",
-      { type: "button", class: "quiet", "aria-label": `Copy ${label}`, click: () => copyText(text, code) },
+      { class: "quiet", "aria-label": `Copy ${label}`, click: () => copyText(text, code) },
       "Copy",
     );
     list.append(element("dt", {}, label, copy), element("dd", {}, code));
