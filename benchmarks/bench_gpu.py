@@ -22,7 +22,7 @@ from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.models.catalogue import ModelSettings, build_model
 from blockhole.queries.paths import PathQueries
 from blockhole.runs.config import TrainConfig
-from blockhole.training.batches import EpochOrder, PathTensors
+from blockhole.training.batches import PathTensors
 from blockhole.training.positives import FreshWalks, Positives, StoredPositives
 from blockhole.training.steppers import AutogradStepper, CapturedStepper, Stepper
 from experiments.material import read_encoded
@@ -90,7 +90,7 @@ def _plain_epoch(graph: KnowledgeGraph, queries: PathQueries, batch: int, most: 
     torch.set_float32_matmul_precision("high")
     model = _PlainSoftmax(graph.num_entities, graph.num_relations).to("cuda")
     optimizer = torch.optim.Adagrad(model.parameters(), lr=0.5)
-    plan = EpochOrder(queries, batch, 0, DEVICE).plan(0)
+    plan = StoredPositives(PathTensors.of(queries, DEVICE), 0, batch).plan(0)
     done = min(most, len(plan))
     for index in range(min(10, done)):
         model(plan.batch(index).source, plan.batch(index).path, plan.batch(index).target).backward()

@@ -10,18 +10,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import shutil
 import statistics
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from playwright.sync_api import BrowserContext, sync_playwright
+from playwright.sync_api import BrowserContext
+
+from benchmarks.launching import browsing, serving
 
 QUERY = "William/^fatherOf/brotherOf/fatherOf"
 WATCH = """
@@ -31,7 +27,6 @@ new MutationObserver((_, watch) => {
   requestAnimationFrame(() => requestAnimationFrame(() => { window.firstAnswer = performance.now(); }));
 }).observe(document, { childList: true, subtree: true });
 """
-_SERVE = "from blockhole.cli.main import main; main()"
 
 
 def main() -> None:
@@ -40,13 +35,7 @@ def main() -> None:
     parser.add_argument("--package", type=Path, help="the folder src of another version")
     parser.add_argument("--times", type=int, default=5)
     arguments = parser.parse_args()
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        raise SystemExit("there is no chromium on this machine; install it, such as with: apt-get install chromium")
-    with serving(arguments.run, arguments.package) as url, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=chromium, args=["--no-sandbox", "--disable-background-networking"]
-        )
+    with serving([arguments.run], arguments.package) as url, browsing() as browser:
         first, again = [], []
         for _ in range(arguments.times):
             with browser.new_context() as context:
@@ -54,7 +43,6 @@ def main() -> None:
                 again.append(visit(context, url))
         with browser.new_context() as context:
             frames = graph_frames(context, url)
-        browser.close()
     print(json.dumps({"first visit": summary(first), "second visit": summary(again), "graph": frames}, indent=1))
 
 
@@ -123,24 +111,6 @@ def graph_frames(context: BrowserContext, url: str) -> dict[str, float] | None:
         })"""
     )
     return {name: round(value, 1) for name, value in found.items()}
-
-
-@contextmanager
-def serving(run: Path, package: Path | None) -> Iterator[str]:
-    """The address of a server over `run`, which ends with the block."""
-    environment = os.environ | ({} if package is None else {"PYTHONPATH": str(package.resolve())})
-    command = [sys.executable, "-c", _SERVE, "serve", str(run), "--port", "0", "--json"]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
-    ) as server:
-        assert server.stdout is not None
-        line = server.stdout.readline()
-        if not line:
-            raise SystemExit(f"the server did not start; try: {' '.join(command)}")
-        try:
-            yield str(json.loads(line)["url"])
-        finally:
-            server.terminate()
 
 
 if __name__ == "__main__":

@@ -28,12 +28,12 @@ from typing import Any
 import torch
 
 from benchmarks import synthetic_graph
+from benchmarks.launching import BLOCKHOLE, commit
 from blockhole.files.readers import read_split
 from blockhole.machine import parse_size
 from blockhole.queries.walks import sample_walks
 from blockhole.training.positives import StreamedPositives
 
-BLOCKHOLE = (sys.executable, "-c", "import sys; from blockhole.cli.main import main; main(sys.argv[1:])")
 KEY = ("format", "edges", "entities", "width")
 RESULTS = Path(__file__).parent / "results" / "scale.json"
 CURVE = [
@@ -175,8 +175,7 @@ def keep(figures: dict[str, Any], results: Path) -> None:
 
 def _stamp() -> dict[str, Any]:
     """Which source is measured, and how many processes want the cores."""
-    told = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
-    return {"commit": told.stdout.strip() or "unknown", "load": round(os.getloadavg()[0], 1)}
+    return {"commit": commit(), "load": round(os.getloadavg()[0], 1)}
 
 
 def main() -> None:

@@ -4,8 +4,8 @@
 
 One epoch over the facts of a packed graph for each sampled loss, with row-wise Adagrad: edges per second, and the
 memory of the GPU, as stated before and as the driver counts it after. Steps of several batch sizes and widths, for the
-cost model. And the losses of the same steps by one process and by torchrun's only one (`scale_losses.py`). Needs torch,
-numpy, pydantic and rich only.
+cost model. And the losses of the same steps by one process and by torchrun's only one. Needs torch, numpy, pydantic and
+rich only.
 """
 
 from __future__ import annotations
@@ -24,17 +24,22 @@ from benchmarks import synthetic_graph
 from benchmarks.launching import figures_of
 from blockhole.data.dataset import DataSet
 from blockhole.fitting import fit
-from blockhole.graph.knowledge_graph import SplitGraph, build_adjacency
+from blockhole.graph.knowledge_graph import KnowledgeGraph, SplitGraph, build_adjacency
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.machine import peak_bytes
+from blockhole.queries.paths import PathQueries
 from blockhole.runs.config import TrainConfig
-from blockhole.training.batches import Batch
+from blockhole.training.batches import Batch, PathTensors
 from blockhole.training.memory_needed import memory_needed
-from blockhole.training.workers import ALONE
+from blockhole.training.positives import StoredPositives
+from blockhole.training.workers import ALONE, Workers, joined
 
 NEGATIVES = {"logistic": 5, "sampled_softmax": 1024}
 STEP_BLOCK_SIZES, STEP_BATCHES = (13, 25, 50), (8192, 32_768, 131_072)
 WARM, STEPS = 4, 20
+COMPARED = {"softmax": 1, "sampled_softmax": 512, "logistic": 5}
+"""Losses whose steps are compared, and their negatives."""
+COMPARED_STEPS, COMPARED_ENTITIES, COMPARED_RELATIONS, COMPARED_BATCH = 60, 20_000, 50, 1024
 
 
 def packed(edges: int, entities: int, relations: int) -> SplitGraph:
@@ -118,8 +123,29 @@ def step_times(split: SplitGraph, options: argparse.Namespace) -> list[dict[str,
     return times
 
 
-def losses(processes: int | None, device: str) -> dict[str, list[float]]:
-    found: dict[str, list[float]] = figures_of(["benchmarks.scale_losses", "--device", device], processes)
+def losses(workers: Workers, device: str) -> dict[str, list[float]]:
+    """The losses of the same steps for each kind of loss, by this process alone or by all of its launch."""
+    E, R = COMPARED_ENTITIES, COMPARED_RELATIONS
+    facts = np.random.default_rng(0).integers([E, R, E], size=(COMPARED_STEPS * COMPARED_BATCH, 3)).astype(np.int32)
+    names = Vocabulary(map(str, range(E))), Vocabulary(map(str, range(R)), "relation")
+    graph, found = KnowledgeGraph(*names, facts), {}
+    for kind, negatives in COMPARED.items():
+        config = TrainConfig.model_validate(
+            {
+                "model": {"name": "blockhole", "blocks": 2, "block_size": 25},
+                "loss": {"kind": kind, "negatives": negatives},
+                "optimizer": {"kind": "rowwise_adagrad", "learning_rate": 0.1},
+                "penalty": {"dura": 0.0},
+                "training": {"on": "base", "batch_size": COMPARED_BATCH, "device": device},
+            }
+        )
+        place = workers.settle(config, DataSet("", SplitGraph(*names, facts)))
+        model = workers.build_model(config, E, R)
+        stepper = workers.build_stepper(model, config, graph, 1, None)
+        positives = PathTensors.of(PathQueries.from_triples(facts), place)
+        plan = StoredPositives(positives, 0, COMPARED_BATCH).plan(0)
+        steps = [stepper.step(plan.batch(index)) for index in range(COMPARED_STEPS)]
+        found[kind] = torch.stack(steps).tolist()
     return found
 
 
@@ -132,13 +158,19 @@ def main() -> None:
     parser.add_argument("--block-size", type=int, default=25)
     parser.add_argument("--batch-size", type=int, default=32_768)
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--commit", required=True)
+    parser.add_argument("--commit", default="unknown")
+    parser.add_argument("--worker", action="store_true", help="print the losses of some steps alone")
     options = parser.parse_args()
+    if options.worker:
+        with joined(None) as workers:
+            print(json.dumps(losses(workers, options.device)))
+        return
     report: dict[str, Any] = {"commit": options.commit, "torch": torch.__version__}
     report["device"] = torch.cuda.get_device_name() if options.device == "cuda" else "CPU"
     report |= {key: vars(options)[key] for key in ("edges", "entities", "relations", "batch_size")}
     report |= {"model": "blockhole", "width": 4 * options.block_size, "optimizer": "rowwise_adagrad"}
-    alone, together = (losses(processes, options.device) for processes in (None, 1))
+    worker = ["benchmarks.bench_scale_gpu", "--worker", "--device", options.device]
+    alone, together = (figures_of(worker, processes) for processes in (None, 1))
     report["steps_beside_one_process"] = {
         kind: {
             "steps": len(expected),

@@ -2,7 +2,7 @@
 
     BLOCKHOLE_DATA=folder python -m benchmarks.bench_train [--peers .venv-peers/bin/python] [--quick]
 
-prints one JSON object, and writes it with a plot to benchmarks/results/train_cpu.{json,png,svg}. Every run is a process
+prints one JSON object, and writes it with a plot to benchmarks/results/train_cpu.{json,svg}. Every run is a process
 of its own. An epoch is one pass over WN11's train facts with five object negatives each, the logistic loss and Adagrad
 at 0.1; its time is the best of several, wall and processor. All models start at the same scale. The loss after ten
 epochs is computed for all by one function here, over one fixed draw of negatives.
@@ -265,8 +265,8 @@ def promised_ratios(runs: list[Result]) -> Result:
     return {"wall": wall, "processor": processor}
 
 
-def plot_results(results: Result, stem: Path) -> None:
-    """Write `stem`.png and `stem`.svg: epoch times beside the peers, and how our epoch grows."""
+def plot_results(results: Result, path: Path) -> None:
+    """Draw epoch times beside the peers, and how our epoch grows."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -290,8 +290,7 @@ def plot_results(results: Result, stem: Path) -> None:
         axis.set_xlabel(AXES[name])
         axis.set_ylabel("processor seconds per epoch, one thread")
         axis.set_ylim(bottom=0)
-    for suffix in (".png", ".svg"):
-        figure.savefig(stem.with_suffix(suffix), dpi=130)
+    figure.savefig(path)
     pyplot.close(figure)
 
 
@@ -326,7 +325,7 @@ def main() -> None:
     if not options.quick:
         RESULTS.mkdir(exist_ok=True)
         (RESULTS / "train_cpu.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-        plot_results(results, RESULTS / "train_cpu")
+        plot_results(results, RESULTS / "train_cpu.svg")
     print(json.dumps(results))
 
 

@@ -15,7 +15,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from blockhole.training.distributed.mesh import MeshShape, StepSizes, batch_bytes, step_bytes
+from benchmarks.volume import StepSizes, batch_bytes, step_bytes
+from blockhole.training.distributed.mesh import MeshShape
 
 GPUS_PER_HOST = 8
 WITHIN_HOST, BETWEEN_HOSTS = 450e9, 50e9

@@ -273,7 +273,7 @@ def _wikidata(gpu: Record, making: float) -> list[str]:
         two are added up: so counted, the epoch of the table above takes {alone.epoch_seconds:.1f} s, overlapped
         {steps * max(alone.making, alone.computing):.1f} s, and {epoch["epoch_seconds"]:.1f} s were measured, by the
         host of that GPU. In bold the fastest mesh.
-        Counted: the bytes sent, by `training/distributed/mesh.py`, which two gloo processes exceed by 2 % at most.
+        Counted: the bytes sent, by `benchmarks/volume.py`, which two gloo processes exceed by 2 % at most.
         From data sheets: 450 GB/s from a GPU to the 7 others of its host, 50 GB/s to those of other hosts, and 141 GB
         of memory. Assumed: sending does not overlap with computing, and processes along the entities divide nothing
         but memory and the making of batches. Nothing was run on several GPUs."""

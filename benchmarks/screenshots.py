@@ -7,11 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -19,7 +14,9 @@ from typing import Literal, final
 from urllib.parse import urlencode
 
 from PIL import Image
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
+
+from benchmarks.launching import browsing, serving
 
 FOLDER = Path(__file__).parent / "results" / "screenshots"
 COUSINS = "William/^fatherOf/brotherOf/fatherOf"
@@ -66,38 +63,16 @@ def main() -> None:
     parser.add_argument("runs", nargs=2, type=Path, metavar="RUN")
     parser.add_argument("--out", type=Path, default=FOLDER)
     arguments = parser.parse_args()
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        raise SystemExit("there is no chromium on this machine; install it, such as with: apt-get install chromium")
     arguments.out.mkdir(parents=True, exist_ok=True)
     sizes = {}
-    with serving(arguments.runs) as url, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=chromium, args=["--no-sandbox", "--disable-background-networking"]
-        )
+    with serving(arguments.runs) as url, browsing() as browser:
         for shot in shots(arguments.runs[1].name):
             file = arguments.out / f"{shot.name}.png"
             take(browser, url, shot, file)
             sizes[file.name] = file.stat().st_size
             if sizes[file.name] > LARGEST:
                 raise SystemExit(f"{file} has {sizes[file.name]:,} bytes, more than {LARGEST:,}")
-        browser.close()
     print(json.dumps({"folder": str(arguments.out), "bytes": sizes}))
-
-
-@contextmanager
-def serving(runs: list[Path]) -> Iterator[str]:
-    """The address of a server over `runs`, which ends with the block."""
-    command = [str(Path(sys.executable).with_name("blockhole")), "serve", *map(str, runs), "--port", "0", "--json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
-        assert server.stdout is not None
-        line = server.stdout.readline()
-        if not line:
-            raise SystemExit(f"the server did not start; try: {' '.join(command)}")
-        try:
-            yield str(json.loads(line)["url"])
-        finally:
-            server.terminate()
 
 
 def take(browser: Browser, url: str, shot: Shot, file: Path) -> None:

@@ -20,7 +20,8 @@ from blockhole.machine import peak_bytes
 from blockhole.models.catalogue import ModelSettings, build_model
 from blockhole.queries.paths import PathQueries
 from blockhole.runs.config import LossConfig, OptimizerConfig, TrainConfig, TrainingConfig
-from blockhole.training.batches import EpochOrder
+from blockhole.training.batches import PathTensors
+from blockhole.training.positives import StoredPositives
 from blockhole.training.steppers import AutogradStepper, Stepper, build_stepper
 
 
@@ -46,7 +47,7 @@ def make_config(options: argparse.Namespace) -> TrainConfig:
     )
 
 
-def time_epochs(stepper: Stepper, order: EpochOrder, epochs: int) -> list[list[float]]:
+def time_epochs(stepper: Stepper, order: StoredPositives, epochs: int) -> list[list[float]]:
     """Wall and processor seconds of each epoch; the first may include compiling the loops."""
     seconds = []
     for epoch in range(epochs):
@@ -85,7 +86,7 @@ def main() -> None:
         Vocabulary(map(str, range(num_relations)), "relation"),
         np.zeros((0, 3), dtype=np.int32),
     )
-    order = EpochOrder(queries, options.batch_size, seed=0, device=torch.device("cpu"))
+    order = StoredPositives(PathTensors.of(queries, torch.device("cpu")), 0, options.batch_size)
     stepper: Stepper
     if options.engine == "fused":
         stepper = build_stepper(model, config, graph, options.threads)

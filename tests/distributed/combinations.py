@@ -14,7 +14,8 @@ from blockhole.graph.vocabulary import Vocabulary
 from blockhole.models.catalogue import MODELS
 from blockhole.queries.paths import PathQueries
 from blockhole.runs.config import TrainConfig
-from blockhole.training.batches import Batch, EpochOrder
+from blockhole.training.batches import Batch, PathTensors
+from blockhole.training.positives import StoredPositives
 from tests.sweep import WHOLE
 from tests.training.worlds import config, random_queries, random_split
 
@@ -123,7 +124,8 @@ def batches(combination: Combination) -> list[Batch]:
         [random_queries(known, POSITIVES, hops, seed=1), random_queries(known, 1, 1, seed=2)]
     )
     by_relation = combination.name == "typed sample"
-    order = EpochOrder(positives, BATCH, seed=0, device=torch.device("cpu"), by_last_relation=by_relation)
+    paths = PathTensors.of(positives, torch.device("cpu"))
+    order = StoredPositives(paths, 0, BATCH, by_last_relation=by_relation)
     plans = [order.plan(epoch) for epoch in range(combination.epochs)]
     return [plan.batch(index) for plan in plans for index in range(len(plan))]
 

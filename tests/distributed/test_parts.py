@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 
+from benchmarks.volume import StepSizes, step_bytes
 from blockhole.data.dataset import DataSet
 from blockhole.errors import ConfigError
 from blockhole.graph.knowledge_graph import SplitGraph
 from blockhole.machine import launched, speaks
 from blockhole.training.distributed import sharded
 from blockhole.training.distributed.group import data_digests, first_difference, settings_digest
-from blockhole.training.distributed.mesh import MeshShape, StepSizes, step_bytes
+from blockhole.training.distributed.mesh import MeshShape
 from tests.training.worlds import config, random_data, random_split
 
 

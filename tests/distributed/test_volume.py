@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from blockhole.training.distributed.mesh import MeshShape, batch_bytes
+from benchmarks.volume import batch_bytes
+from blockhole.training.distributed.mesh import MeshShape
 from tests.distributed.scripts import run_script
 from tests.distributed.volume_worker import MESHES, STEP_MESHES
 

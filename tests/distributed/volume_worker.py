@@ -14,11 +14,13 @@ from pathlib import Path
 import torch
 from torch import distributed as dist
 
+from benchmarks.volume import batch_bytes, bytes_sent, sizes_of, step_bytes
 from blockhole.queries import walks  # noqa: F401 — so that no child has to
-from blockhole.training.batches import EpochOrder
-from blockhole.training.distributed.mesh import EntityMesh, MeshShape, batch_bytes, bytes_sent, step_bytes
+from blockhole.training.batches import PathTensors
+from blockhole.training.distributed.mesh import EntityMesh, MeshShape
 from blockhole.training.distributed.sharded import ShardedStepper, build_sharded_model
-from blockhole.training.positives import StreamedPositives
+from blockhole.training.negatives import NegativeSampler
+from blockhole.training.positives import StoredPositives, StreamedPositives
 from tests.distributed.combinations import LOSSES
 from tests.distributed.processes import end_group, start_group
 from tests.training.worlds import config, random_queries, random_split
@@ -70,7 +72,8 @@ def volume_of_batches(mesh: EntityMesh) -> list[dict[str, int]]:
 def volume_of_steps(mesh: EntityMesh) -> list[dict[str, object]]:
     """The bytes of each step of an epoch, for every loss and two models, as counted and as sent."""
     split = random_split(ENTITIES, RELATIONS, facts=3000)
-    plan = EpochOrder(random_queries(split, 900, 2), 300, seed=0, device=torch.device("cpu")).plan(0)
+    paths = PathTensors.of(random_queries(split, 900, 2), torch.device("cpu"))
+    plan = StoredPositives(paths, 0, 300).plan(0)
     found: list[dict[str, object]] = []
     for name, size in MODELS.items():
         for loss in LOSSES:
@@ -78,9 +81,10 @@ def volume_of_steps(mesh: EntityMesh) -> list[dict[str, object]]:
             chosen = config(**settings | size)
             model = build_sharded_model(chosen.model, ENTITIES, RELATIONS, 0, mesh)
             stepper = ShardedStepper(model, chosen, split.graph("train"), mesh)
+            sampler = NegativeSampler(chosen.loss, split.graph("train"), chosen.training.seed)
             for index in range(len(plan)):
                 batch = plan.batch(index)
-                counted = step_bytes(mesh.shape, stepper.sizes(batch))
+                counted = step_bytes(mesh.shape, sizes_of(model, sampler, mesh, batch))
                 dist.barrier()
                 before = bytes_sent()
                 stepper.step(batch)

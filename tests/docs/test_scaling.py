@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture(autouse=True)
-def _benchmarks_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "path", [str(ROOT), *sys.path])
+from benchmarks.scale_model import GPU_TERMS, Fit, Task, fit, predict
+from benchmarks.scale_report import BEGIN, END, PAGE, PLOT, report
+from blockhole.training.distributed.mesh import MeshShape
 
 
 def test_the_page_holds_what_is_made_from_the_results() -> None:
-    from benchmarks.scale_report import BEGIN, END, PAGE, PLOT, report
-
     page = PAGE.read_text(encoding="utf-8")
     written = page.split(BEGIN)[1].split(END)[0]
     assert written == report(), "run: python -m benchmarks.scale_report --write"
@@ -26,8 +18,6 @@ def test_the_page_holds_what_is_made_from_the_results() -> None:
 
 
 def test_a_fit_finds_the_costs_it_was_made_of_and_the_errors_of_what_is_left_out() -> None:
-    from benchmarks.scale_model import fit
-
     sizes = [(1, 10, 3), (1, 20, 5), (1, 40, 1), (1, 80, 9), (1, 160, 2)]
     exact = [2 + 0.5 * x + 4 * y for _, x, y in sizes]
     model = fit(("1", "x", "y"), sizes, exact)
@@ -39,9 +29,6 @@ def test_a_fit_finds_the_costs_it_was_made_of_and_the_errors_of_what_is_left_out
 
 
 def test_a_step_sends_what_volume_counts() -> None:
-    from benchmarks.scale_model import GPU_TERMS, Fit, Task, predict
-    from blockhole.training.distributed.mesh import MeshShape
-
     task = Task(entities=1000, relations=3, edges=10_000, blocks=2, block_size=5, negatives=4, queries=8)
     step = Fit(GPU_TERMS, np.array([0.5, 0.0, 0.0]), np.zeros(0))
     alone = predict(task, MeshShape(1, 1), step, 0.01)

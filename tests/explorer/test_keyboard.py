@@ -16,7 +16,7 @@ def test_a_whole_journey_by_keys(visit: Visit) -> None:
     expect(visit.options.first).to_have_text("number 7")
     keys.press("ArrowDown")
     expect(visit.options.first).to_have_attribute("aria-selected", "true")
-    expect(visit.box).to_have_attribute("aria-activedescendant", "suggestion-0")
+    expect(visit.box).to_have_attribute("aria-activedescendant", "suggestions-0")
     keys.press("Enter")
     expect(visit.box).to_have_value('"number 7"/')
     keys.type("nex")

@@ -13,7 +13,9 @@ from blockhole.models.blockhole import BlockHolE
 from blockhole.models.circulant import block_circulant, circular_correlation
 from blockhole.models.complex import ComplEx
 from blockhole.models.contract import Model
-from blockhole.models.forms import (
+from blockhole.models.hole import HolE
+from blockhole.models.spatial import BlockHolESpatial
+from tests.models.forms import (
     Scaling,
     complex_form,
     entity_to_fourier,
@@ -25,8 +27,6 @@ from blockhole.models.forms import (
     spatial_form,
     widened_form,
 )
-from blockhole.models.hole import HolE
-from blockhole.models.spatial import BlockHolESpatial
 
 E, R = 7, 3
 SCALINGS: list[Scaling] = ["paths", "paper"]

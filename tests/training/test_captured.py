@@ -13,8 +13,9 @@ from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from blockhole.models.contract import Model
-from blockhole.training.batches import Batch, EpochOrder, PathTensors
+from blockhole.training.batches import Batch, PathTensors
 from blockhole.training.negatives import corrupt_once
+from blockhole.training.positives import StoredPositives
 from blockhole.training.steppers import AutogradStepper, CapturedStepper, Recorder, build_stepper
 from tests.sweep import first_quick
 
@@ -70,7 +71,7 @@ def batches(device: torch.device, **settings: Any) -> list[Batch]:
     paths = PathTensors.concatenate([PathTensors.of(each, device) for each in seen])
     loss = config(**settings).loss
     corruptions = corrupt_once(paths, loss, GRAPH) if loss.corrupted_paths else None
-    order = EpochOrder(paths, 16, 0, device, corruptions=corruptions)
+    order = StoredPositives(paths, 0, 16, corruptions=corruptions)
     return [plan.batch(index) for plan in (order.plan(0), order.plan(1)) for index in range(len(plan))]
 
 

@@ -13,9 +13,10 @@ from blockhole.fitting import train
 from blockhole.queries.answer_masks import hold_by_masks
 from blockhole.queries.exact import answers, holds
 from blockhole.queries.paths import PathQueries
-from blockhole.training.batches import Batch, EpochOrder, PathTensors
+from blockhole.training.batches import Batch, PathTensors
 from blockhole.training.draws import KeyedDraws, Purpose
 from blockhole.training.negatives import KnownCorruptions, corrupt_once
+from blockhole.training.positives import StoredPositives
 from blockhole.training.steppers import AutogradStepper
 
 from .worlds import config, random_data, random_queries, random_split, tiny_model
@@ -29,7 +30,7 @@ CORRUPTED = {"loss__corrupted_paths": 2, "loss__corrupt": "once"}
 
 def batches(corrupted: bool) -> list[Batch]:
     corruptions = corrupt_once(PATHS, config(**CORRUPTED).loss, GRAPH) if corrupted else None
-    plan = EpochOrder(PATHS, 16, 0, CPU, corruptions=corruptions).plan(0)
+    plan = StoredPositives(PATHS, 0, 16, corruptions=corruptions).plan(0)
     return [plan.batch(index) for index in range(len(plan))]
 
 
@@ -102,7 +103,7 @@ def test_corruptions_drawn_once_are_false_where_they_count_and_differ_from_their
 
 def test_batches_carry_the_corruptions_of_their_positives() -> None:
     found = corrupt_once(PATHS, config(**CORRUPTED).loss, GRAPH)
-    plan = EpochOrder(PATHS, 16, 0, CPU, corruptions=found).plan(3)
+    plan = StoredPositives(PATHS, 0, 16, corruptions=found).plan(3)
     members = iter(plan.members.tolist())
     for batch in (plan.batch(index) for index in range(len(plan))):
         assert batch.corruptions is not None

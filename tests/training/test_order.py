@@ -15,7 +15,7 @@ from blockhole.queries.paths import PathQueries
 from blockhole.queries.walks import sample_walks
 from blockhole.runs.config import TrainingConfig
 from blockhole.training import positives as positives_module
-from blockhole.training.batches import TOGETHER, EpochOrder, EpochPlan, PathTensors, Plan
+from blockhole.training.batches import TOGETHER, EpochPlan, PathTensors, Plan
 from blockhole.training.positives import (
     FreshWalks,
     Reverse,
@@ -39,6 +39,13 @@ def mixed_queries(counts: list[int], seed: int = 0) -> PathQueries:
     return PathQueries(numbers, queries.path, queries.length, queries.target)
 
 
+def stored(
+    queries: PathQueries, seed: int, batch_size: int, by_last_relation: bool = False, by_query: bool = False
+) -> StoredPositives:
+    paths = PathTensors.of(queries, CPU)
+    return StoredPositives(paths, seed, batch_size, by_last_relation=by_last_relation, by_query=by_query)
+
+
 def tensors(**ids: NDArray[np.int32]) -> PathTensors:
     return PathTensors.of(PathQueries(**ids), CPU)
 
@@ -60,7 +67,7 @@ def test_an_epoch_holds_every_positive_once_in_batches_of_one_length(
     counts: list[int], size: int, by_last_relation: bool
 ) -> None:
     queries = mixed_queries(counts)
-    plan = EpochOrder(queries, size, seed=3, device=CPU, by_last_relation=by_last_relation).plan(epoch=1)
+    plan = stored(queries, 3, size, by_last_relation=by_last_relation).plan(epoch=1)
     assert sorted(number for batch in sources(plan) for number in batch) == list(range(len(queries)))
     for index in range(len(plan)):
         batch = plan.batch(index)
@@ -76,7 +83,7 @@ def test_an_epoch_holds_every_positive_once_in_batches_of_one_length(
 
 
 def test_batches_of_one_length_differ_by_one_at_most() -> None:
-    plan = EpochOrder(mixed_queries([21]), 10, seed=0, device=CPU).plan(0)
+    plan = stored(mixed_queries([21]), 0, 10).plan(0)
     assert sorted(plan.size(index) for index in range(len(plan))) == [7, 7, 7]
 
 
@@ -86,7 +93,7 @@ def test_edges_of_one_query_stand_together_in_bunches_and_none_is_lost() -> None
     edges = PathQueries(source, relation[:, None], np.ones(300, dtype=np.int32), np.arange(300, dtype=np.int32))
 
     def targets(epoch: int) -> list[int]:
-        plan = EpochOrder(edges, 50, 0, CPU, by_query=True).plan(epoch)
+        plan = stored(edges, 0, 50, by_query=True).plan(epoch)
         return [target for index in range(len(plan)) for target in plan.batch(index).target.tolist()]
 
     asked = (2 * source + relation)[targets(0)]
@@ -101,7 +108,7 @@ def test_the_order_is_a_function_of_seed_and_epoch() -> None:
     queries = mixed_queries([9, 9])
 
     def order(seed: int, epoch: int) -> list[list[int]]:
-        return sources(EpochOrder(queries, 4, seed, CPU).plan(epoch))
+        return sources(stored(queries, seed, 4).plan(epoch))
 
     assert order(0, 5) == order(0, 5)
     assert order(0, 5) != order(0, 6)
@@ -170,10 +177,10 @@ def rows(plan: Plan) -> list[tuple[int, ...]]:
 
 
 def test_stored_positives_are_the_same_in_every_epoch() -> None:
-    stored = StoredPositives(PathTensors.of(mixed_queries([9, 0, 5]), CPU), seed=0, batch_size=4)
-    assert len(stored) == stored.plan(0).positives == 14
-    assert rows(stored.plan(0)) == rows(stored.plan(7))
-    assert stored.plan(0).batch(0).source.tolist() != stored.plan(7).batch(0).source.tolist()
+    positives = stored(mixed_queries([9, 0, 5]), seed=0, batch_size=4)
+    assert len(positives) == positives.plan(0).positives == 14
+    assert rows(positives.plan(0)) == rows(positives.plan(7))
+    assert positives.plan(0).batch(0).source.tolist() != positives.plan(7).batch(0).source.tolist()
 
 
 @pytest.mark.parametrize("chunk", [7, 1 << 22])

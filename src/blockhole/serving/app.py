@@ -57,7 +57,6 @@ from blockhole.serving.schemas import (
     Health,
     ParsedReport,
     PathsBody,
-    Place,
     Problem,
     ReadReport,
     Refusal,
@@ -71,6 +70,8 @@ from blockhole.serving.schemas import (
     Success,
     SuggestionsReport,
     TranslatedReport,
+    invalid,
+    malformed,
     refusing,
     too_large,
 )
@@ -711,16 +712,15 @@ async def _invalid(request: Request, failure: Exception) -> Response:
     assert isinstance(failure, RequestValidationError)
     fault = failure.errors()[0]
     if fault["type"] == "json_invalid":
-        return _respond(request, Refusal(400, Problem(kind="malformed", message=_NOT_JSON)))
+        return _respond(request, malformed(_NOT_JSON))
     # Between a field and a place in its list stands which of several types was tried, which is nobody's business.
     path = fault["loc"][1:]
     field = ".".join(str(part) for part in path if part == path[0] or isinstance(part, int))
     if not field:
-        return _respond(request, Refusal(422, Problem(kind="invalid", message="the body is not an object; send one.")))
+        return _respond(request, invalid("the body is not an object; send one."))
     if fault["type"] == "extra_forbidden":
         return _respond(request, _unknown_field(field, _body_fields(request), "field"))
-    problem = Problem(kind="invalid", message=_sentence(field, fault), place=Place(field=field))
-    return _respond(request, Refusal(422, problem))
+    return _respond(request, invalid(_sentence(field, fault), field))
 
 
 def _sentence(field: str, fault: dict[str, Any]) -> str:
@@ -744,8 +744,7 @@ def _sentence(field: str, fault: dict[str, Any]) -> str:
 def _unknown_field(name: str, known: Iterable[str], what: str) -> Refusal:
     known = tuple(known)
     advice = nearest_or_all(name, known, f"the {what}s are") if known else f"this route has no {what}s."
-    message = f"there is no {what} {quoted(name)}; {advice}"
-    return Refusal(422, Problem(kind="invalid", message=message, place=Place(field=name)))
+    return invalid(f"there is no {what} {quoted(name)}; {advice}", name)
 
 
 def _body_fields(request: Request) -> Iterable[str]:

@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from blockhole.errors import counted, listed, quoted
 from blockhole.serving.observing import Metrics, Observed
-from blockhole.serving.schemas import RETRY, Failure, Problem, Refusal, too_large
+from blockhole.serving.schemas import RETRY, Failure, Problem, Refusal, malformed, too_large
 from blockhole.serving.service import LANES
 from blockhole.serving.settings import MAX_BODY
 
@@ -197,8 +197,7 @@ class Hosts:
         if not given and http_version == "1.0":
             return
         if len(given) != 1:
-            message = "a request has one Host header; this one has " + (f"{len(given)}." if given else "none.")
-            raise Refusal(400, Problem(kind="malformed", message=message))
+            raise malformed("a request has one Host header; this one has " + (f"{len(given)}." if given else "none."))
         name = _host_name(given[0].decode("latin-1"))
         if name not in self._names and not _is_address(name):
             message = f"this server is not {quoted(name)}; where it should be, start it with --allowed-host NAME."

@@ -23,7 +23,7 @@ from blockhole.answering.sparql.results import (
 )
 from blockhole.errors import quoted
 from blockhole.serving.front import negotiated
-from blockhole.serving.schemas import Place, Problem, Refusal, SparqlQuestion
+from blockhole.serving.schemas import Place, Problem, Refusal, SparqlQuestion, invalid, malformed
 
 _GRAPHS: dict[str, str] = {media: name for name, media in GRAPH_MEDIA_TYPES.items()}
 FORMATS: dict[str, str] = {
@@ -43,26 +43,26 @@ async def asked_in_body(request: Request, otherwise: SparqlQuestion) -> SparqlQu
     try:
         body = (await request.body()).decode("utf-8")
     except UnicodeDecodeError:
-        raise _malformed("the body is not text in UTF-8; send it as such.") from None
+        raise malformed("the body is not text in UTF-8; send it as such.") from None
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "application/sparql-query":
         return replace(otherwise, query=body)
     try:
         form = dict(parse_qsl(body, keep_blank_values=True, max_num_fields=_MOST_FIELDS))
     except ValueError:
-        raise _malformed(f"a form may have {_MOST_FIELDS} fields at most.") from None
+        raise malformed(f"a form may have {_MOST_FIELDS} fields at most.") from None
     refuse_data_sets(form)
     refuse_misspelt(form)
     if "query" not in form:
         if "update" in form:
-            raise _malformed("SPARQL Update is not supported: a run is read, never changed.")
-        raise _malformed("the query is missing; send it as the body, or as the field query of a form.")
+            raise malformed("SPARQL Update is not supported: a run is read, never changed.")
+        raise malformed("the query is missing; send it as the body, or as the field query of a form.")
     known = _TRUTH.get(form.get("known", str(otherwise.known)).lower())
     if known is None:
-        raise _invalid("known", "known must be true or false.")
+        raise invalid("known must be true or false.", "known")
     candidates = form.get("candidates", otherwise.candidates)
     if candidates not in get_args(Candidates):
-        raise _invalid("candidates", "candidates must be 'typed' or 'all'.")
+        raise invalid("candidates must be 'typed' or 'all'.", "candidates")
     threshold, run = _threshold(form, otherwise.threshold), form.get("run", otherwise.run)
     return SparqlQuestion(form["query"], known, threshold, "all" if candidates == "all" else "typed", run)
 
@@ -70,16 +70,12 @@ async def asked_in_body(request: Request, otherwise: SparqlQuestion) -> SparqlQu
 _TRUTH = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
 
 
-def _invalid(field: str, message: str) -> Refusal:
-    return Refusal(422, Problem(kind="invalid", message=message, place=Place(field=field)))
-
-
 def _threshold(form: Mapping[str, str], otherwise: float | None) -> float | None:
     try:
         return float(form["threshold"]) if "threshold" in form else otherwise
     except ValueError:
         message = f"threshold must be a probability above 0, at most 1, not {quoted(form['threshold'])}."
-        raise _invalid("threshold", message) from None
+        raise invalid(message, "threshold") from None
 
 
 def refuse_data_sets(parameters: Mapping[str, str]) -> None:
@@ -98,11 +94,7 @@ def refuse_misspelt(parameters: Iterable[str]) -> None:
     for name in parameters:
         near = get_close_matches(name.lower(), _PARAMETERS, n=1, cutoff=0.75)
         if near and name not in _PARAMETERS:
-            raise _invalid(name, f"there is no parameter {quoted(name)}; did you mean {near[0]}?")
-
-
-def _malformed(message: str) -> Refusal:
-    return Refusal(400, Problem(kind="malformed", message=message))
+            raise invalid(f"there is no parameter {quoted(name)}; did you mean {near[0]}?", name)
 
 
 # Formats

@@ -550,6 +550,17 @@ def _end_of_mistake(text: str, column: int) -> int:
     return max(end, column + 1)
 
 
+def malformed(message: str) -> Refusal:
+    """What was sent cannot be read."""
+    return Refusal(400, Problem(kind="malformed", message=message))
+
+
+def invalid(message: str, field: str | None = None) -> Refusal:
+    """A value will not do: that of a field, where one is named."""
+    place = None if field is None else Place(field=field)
+    return Refusal(422, Problem(kind="invalid", message=message, place=place))
+
+
 def busy() -> Refusal:
     """The queue is full."""
     message = "the server has as many requests as it can hold; ask again in a second."

@@ -21,7 +21,7 @@ from blockhole.answering.proofs import Explanation, explain
 from blockhole.answering.search import Deadline
 from blockhole.answering.sparql.results import Solutions, Statements, Truth
 from blockhole.answering.sparql.writing import as_sparql, from_sparql
-from blockhole.errors import ConfigError, QueryError, grouped
+from blockhole.errors import QueryError, grouped
 from blockhole.files.tables import write_rows
 from blockhole.queries.language import Intersection, Query, encode_entity, encode_hop, parse, pieces
 from blockhole.queries.tree import write_node
@@ -48,6 +48,7 @@ from blockhole.serving.schemas import (
     SpreadBody,
     SuggestionsReport,
     TranslatedReport,
+    invalid,
     pieces_of,
     refusing,
 )
@@ -301,8 +302,7 @@ class Service:
     async def translate(self, run: ServedRun, query: str | None, sparql: str | None) -> TranslatedReport:
         """A question in both languages, from either."""
         if (query is None) == (sparql is None):
-            message = "give one of query and sparql; what it is in the other language comes back."
-            raise Refusal(422, Problem(kind="invalid", message=message))
+            raise invalid("give one of query and sparql; what it is in the other language comes back.")
 
         def work() -> TranslatedReport:
             meant = self._parse(query) if query is not None else from_sparql(sparql or "", run.engine)
@@ -367,21 +367,17 @@ def _typed_hops(text: str) -> int:
 
 
 def _check_top(top: int, most: int) -> None:
-    if 1 <= top <= most:
-        return
     with refusing({}, setting="top"):
         check_top(top)
-        if top > most:
-            raise ConfigError(f"top may be {most:,} at most here; it cannot be {grouped(top)}.")
+    if top > most:
+        raise invalid(f"top may be {most:,} at most here; it cannot be {grouped(top)}.", "top")
 
 
 def _check_offset(offset: int) -> None:
     if not 0 <= offset < 2**31:
-        with refusing({}, setting="offset"):
-            raise ConfigError(f"offset is a place in a list, at least 0; it cannot be {grouped(offset)}.")
+        raise invalid(f"offset is a place in a list, at least 0; it cannot be {grouped(offset)}.", "offset")
 
 
 def _check_limit(limit: int, most: int) -> None:
-    with refusing({}, setting="limit"):
-        if not 1 <= limit <= most:
-            raise ConfigError(f"limit is a number from 1 to {most:,}; it cannot be {grouped(limit)}.")
+    if not 1 <= limit <= most:
+        raise invalid(f"limit is a number from 1 to {most:,}; it cannot be {grouped(limit)}.", "limit")

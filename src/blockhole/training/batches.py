@@ -13,7 +13,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from blockhole.queries.paths import PathQueries
-from blockhole.training.draws import Purpose, generator
 
 
 @final
@@ -80,81 +79,6 @@ class Plan(Protocol):
 TOGETHER: Final = 16
 """Edges of one query that may stand together in a batch: a batch of nothing but the men of a graph would teach little.
 FB15k-237 has 3.6 edges a query, and 3.4 so."""
-
-
-@final
-class EpochOrder:
-    """Cuts positives into batches of one length (and one last relation if asked), anew for every epoch.
-
-    Within a group the positives are shuffled and cut into batches whose sizes differ by one at most, so that no small
-    rest takes a step as large as a full batch; then the batches of all groups are shuffled. With `by_query` edges that
-    ask the same (s, r, ?) are shuffled as one, up to `TOGETHER` of them.
-    """
-
-    def __init__(
-        self,
-        queries: PathQueries | PathTensors,
-        batch_size: int,
-        seed: int,
-        device: torch.device,
-        *,
-        by_last_relation: bool = False,
-        by_query: bool = False,
-        corruptions: Corruptions | None = None,
-    ) -> None:
-        self._paths = paths = PathTensors.of(queries, device)
-        self._corruptions = corruptions
-        self._by_query = by_query
-        self._seed = seed
-        self._batch_size = batch_size
-        ids = int(paths.path.max()) + 1 if by_last_relation and len(paths) else 1
-        # Few distinct numbers of few bits: a stable sort of them is a radix sort.
-        key = paths.length * ids + paths.last_relation if by_last_relation else paths.length.short()
-        by_key = torch.argsort(key, stable=True)
-        keys, sizes = torch.unique_consecutive(key[by_key], return_counts=True)
-        self._groups = torch.split(by_key, sizes.tolist())
-        self._lengths = [each // ids for each in keys.tolist()]
-
-    def plan(self, epoch: int) -> EpochPlan:
-        """The batches of an epoch."""
-        rng = generator(self._seed, Purpose.ORDER, epoch)
-        batches: list[Tensor] = []
-        lengths: list[int] = []
-        for group, length in zip(self._groups, self._lengths, strict=True):
-            shuffled = self._by_queries(group, rng) if self._by_query and length == 1 else _shuffled(group, rng)
-            cut = shuffled.tensor_split(-(-len(group) // self._batch_size))
-            batches += cut
-            lengths += [length] * len(cut)
-        order = rng.permutation(len(batches))
-        sizes = np.array([len(batches[i]) for i in order])
-        return EpochPlan(
-            epoch=epoch,
-            bounds=np.concatenate([[0], np.cumsum(sizes)]),
-            lengths=[lengths[i] for i in order],
-            members=torch.cat([batches[i] for i in order]),
-            paths=self._paths,
-            corruptions=self._corruptions,
-        )
-
-    def _by_queries(self, group: Tensor, rng: np.random.Generator) -> Tensor:
-        """Edges in random order, but with up to `TOGETHER` of one query beside each other; which, is random too."""
-        members = rng.permutation(group.cpu().numpy())
-        index = torch.from_numpy(members).to(self._paths.source.device)
-        query = (self._paths.source[index].long() << 32 | self._paths.path[index, 0].long()).cpu().numpy()
-        by_query = np.argsort(query, kind="stable")
-        _, first, count = np.unique(query[by_query], return_index=True, return_counts=True)
-        place = np.arange(len(query)) - np.repeat(first, count)
-        bunch = np.cumsum(place % TOGETHER == 0) - 1
-        by_bunch = np.argsort(rng.permutation(bunch[-1] + 1)[bunch], kind="stable")
-        return torch.from_numpy(members[by_query[by_bunch]]).to(group.device)
-
-
-def _shuffled(group: Tensor, rng: np.random.Generator) -> Tensor:
-    """The members of a group in random order; a GPU draws its own, since the host needs a tenth of an epoch for it."""
-    if not group.is_cuda:
-        return torch.from_numpy(rng.permutation(group.cpu().numpy())).to(group.device)
-    drawn = torch.Generator(group.device).manual_seed(int(rng.integers(2**63)))
-    return group[torch.randperm(len(group), generator=drawn, device=group.device)]
 
 
 @final

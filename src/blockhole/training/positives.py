@@ -15,7 +15,7 @@ from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.queries.paths import PathQueries
 from blockhole.queries.walks import Walker, sample_walks, split_mix
 from blockhole.runs.config import TrainConfig, TrainingConfig
-from blockhole.training.batches import Batch, Corruptions, EpochOrder, PathTensors, Plan
+from blockhole.training.batches import TOGETHER, Batch, Corruptions, EpochPlan, PathTensors, Plan
 from blockhole.training.draws import Purpose, below, generator
 
 Reverse = Literal["none", "edges", "paths"]
@@ -37,7 +37,13 @@ class Positives(Protocol):
 
 @final
 class StoredPositives:
-    """The same queries every epoch, in another order; `corruptions` of each, where they were drawn beforehand."""
+    """The same queries every epoch, cut anew into batches of one length (and one last relation if asked).
+
+    Within a group the positives are shuffled and cut into batches whose sizes differ by one at most, so that no small
+    rest takes a step as large as a full batch; then the batches of all groups are shuffled. With `by_query` edges that
+    ask the same (s, r, ?) are shuffled as one, up to `TOGETHER` of them. `corruptions` are those of each positive,
+    where they were drawn beforehand.
+    """
 
     def __init__(
         self,
@@ -50,26 +56,65 @@ class StoredPositives:
         corruptions: Corruptions | None = None,
     ) -> None:
         self._paths = paths
-        self._order = EpochOrder(
-            paths,
-            batch_size,
-            seed,
-            paths.source.device,
-            by_last_relation=by_last_relation,
-            by_query=by_query,
-            corruptions=corruptions,
-        )
+        self._corruptions = corruptions
+        self._by_query = by_query
+        self._seed = seed
+        self._batch_size = batch_size
+        ids = int(paths.path.max()) + 1 if by_last_relation and len(paths) else 1
+        # Few distinct numbers of few bits: a stable sort of them is a radix sort.
+        key = paths.length * ids + paths.last_relation if by_last_relation else paths.length.short()
+        by_key = torch.argsort(key, stable=True)
+        keys, sizes = torch.unique_consecutive(key[by_key], return_counts=True)
+        self._groups = torch.split(by_key, sizes.tolist())
+        self._lengths = [each // ids for each in keys.tolist()]
 
     def __len__(self) -> int:
         return len(self._paths)
 
-    def plan(self, epoch: int) -> Plan:
-        """See Positives."""
-        return self._order.plan(epoch)
-
     def ends(self) -> Tensor:
         """See Positives."""
         return torch.cat([self._paths.source, self._paths.target])
+
+    def plan(self, epoch: int) -> EpochPlan:
+        """See Positives."""
+        rng = generator(self._seed, Purpose.ORDER, epoch)
+        batches: list[Tensor] = []
+        lengths: list[int] = []
+        for group, length in zip(self._groups, self._lengths, strict=True):
+            shuffled = self._by_queries(group, rng) if self._by_query and length == 1 else _shuffled(group, rng)
+            cut = shuffled.tensor_split(-(-len(group) // self._batch_size))
+            batches += cut
+            lengths += [length] * len(cut)
+        order = rng.permutation(len(batches))
+        sizes = np.array([len(batches[i]) for i in order])
+        return EpochPlan(
+            epoch=epoch,
+            bounds=np.concatenate([[0], np.cumsum(sizes)]),
+            lengths=[lengths[i] for i in order],
+            members=torch.cat([batches[i] for i in order]),
+            paths=self._paths,
+            corruptions=self._corruptions,
+        )
+
+    def _by_queries(self, group: Tensor, rng: np.random.Generator) -> Tensor:
+        """Edges in random order, but with up to `TOGETHER` of one query beside each other; which, is random too."""
+        members = rng.permutation(group.cpu().numpy())
+        index = torch.from_numpy(members).to(self._paths.source.device)
+        query = (self._paths.source[index].long() << 32 | self._paths.path[index, 0].long()).cpu().numpy()
+        by_query = np.argsort(query, kind="stable")
+        _, first, count = np.unique(query[by_query], return_index=True, return_counts=True)
+        place = np.arange(len(query)) - np.repeat(first, count)
+        bunch = np.cumsum(place % TOGETHER == 0) - 1
+        by_bunch = np.argsort(rng.permutation(bunch[-1] + 1)[bunch], kind="stable")
+        return torch.from_numpy(members[by_query[by_bunch]]).to(group.device)
+
+
+def _shuffled(group: Tensor, rng: np.random.Generator) -> Tensor:
+    """The members of a group in random order; a GPU draws its own, since the host needs a tenth of an epoch for it."""
+    if not group.is_cuda:
+        return torch.from_numpy(rng.permutation(group.cpu().numpy())).to(group.device)
+    drawn = torch.Generator(group.device).manual_seed(int(rng.integers(2**63)))
+    return group[torch.randperm(len(group), generator=drawn, device=group.device)]
 
 
 @final
@@ -111,15 +156,10 @@ class FreshWalks:
 
     def plan(self, epoch: int) -> Plan:
         """See Positives."""
-        order = EpochOrder(
-            self.epoch(epoch),
-            self._batch_size,
-            self._seed,
-            self._device,
-            by_last_relation=self._by_last_relation,
-            by_query=self._by_query,
-        )
-        return order.plan(epoch)
+        paths = self.epoch(epoch)
+        last, query = self._by_last_relation, self._by_query
+        stored = StoredPositives(paths, self._seed, self._batch_size, by_last_relation=last, by_query=query)
+        return stored.plan(epoch)
 
     def epoch(self, epoch: int) -> PathTensors:
         """The edges and walks of an epoch."""

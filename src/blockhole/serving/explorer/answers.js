@@ -6,7 +6,7 @@
  */
 
 import { go, here, hrefOf, statusOf, withQuery } from "./address.js";
-import { Failure, ask, explain, parse } from "./api.js";
+import { Failure, get, post } from "./api.js";
 import { attempt, breakable, element, hopsOf, percent, problem, queryCode, shorten, statusLabel } from "./elements.js";
 import { Graph } from "./graph.js";
 import { remember } from "./notebook.js";
@@ -30,12 +30,11 @@ let columns = 0;
  * @param {Place} place
  * @param {RunInfo} run
  * @param {AbortSignal} signal
- * @param {(text: string) => void} announce
- * @param {string} search
+ * @param {import("./searches.js").NewSearch} search
  * @returns {Promise<View>}
  */
-export async function answersView(place, run, signal, announce, search) {
-  const column = await answerColumn(place, run, signal, announce, search);
+export async function answersView(place, run, signal, search) {
+  const column = await answerColumn(place, run, signal, search);
   const threshold = run.calibrated && column.predicted.length > 0 ? thresholdOf(column) : null;
   if (threshold !== null) column.predictedNode?.querySelector("h2")?.after(threshold.node);
   const update = (/** @type {Place | null} */ now) => {
@@ -51,7 +50,7 @@ export async function answersView(place, run, signal, announce, search) {
       "div",
       {},
       element("p", { class: "asked" }, element("code", {}, shorten(column.result.query))),
-      element("div", { class: "answers-head" }, heading(column.result, run), takeAway(column, announce)),
+      element("div", { class: "answers-head" }, heading(column.result, run), takeAway(column)),
       uncalibrated(run),
       negated(column.result),
       column.all.length > 0 && run.calibrated ? drawnAnswers(column) : null,
@@ -68,13 +67,12 @@ export async function answersView(place, run, signal, announce, search) {
  * @param {Place} place
  * @param {RunInfo} run
  * @param {AbortSignal} signal
- * @param {(text: string) => void} announce
- * @param {string} search
+ * @param {import("./searches.js").NewSearch} search
  */
-async function answerColumn(place, run, signal, announce, search) {
+async function answerColumn(place, run, signal, search) {
   const { query, top, candidates } = place;
-  const result = await ask({ run: run.name, query, top, candidates, only: statusOf(place) }, signal, search);
-  return new AnswerColumn({ ...place, run: run.name }, run, result, signal, announce);
+  const result = await post("ask", { run: run.name, query, top, candidates, only: statusOf(place) }, signal, search());
+  return new AnswerColumn({ ...place, run: run.name }, run, result, signal);
 }
 
 /**
@@ -139,12 +137,12 @@ function drawnAnswers(column) {
     const { run, query } = column.place;
     const shown = column.all.filter(({ row }) => !row.hidden).slice(0, DRAWN);
     const centre = shown[0]?.answer.entity ?? "";
-    const graph = new Graph({ ...column.place, entity: centre }, run, column.signal, column.announce);
+    const graph = new Graph({ ...column.place, entity: centre }, run, column.signal);
     const refused = element("div");
     drawn.append(graph.node, refused);
     attempt(refused, column.signal, async () => {
       for (const { answer } of shown) {
-        const { proofs } = await explain({ run, query, entity: answer.entity, top: 1 }, column.signal);
+        const { proofs } = await post("explain", { run, query, entity: answer.entity, top: 1 }, column.signal);
         graph.entity(answer.entity).mark.classList.add("centre");
         graph.addSteps(proofs.flatMap(({ tree }) => stepsOf(tree)));
       }
@@ -176,13 +174,11 @@ export class AnswerColumn {
    * @param {RunInfo} run
    * @param {import("./api.js").Answers} result
    * @param {AbortSignal} signal
-   * @param {(text: string) => void} announce
    */
-  constructor(place, run, result, signal, announce) {
+  constructor(place, run, result, signal) {
     this.place = { ...place, query: result.query };
     this.result = result;
     this.signal = signal;
-    this.announce = announce;
     this.id = `reason-${(columns += 1)}`;
     this.pending = new AbortController();
     /** @type {HTMLElement | null} */
@@ -237,7 +233,7 @@ export class AnswerColumn {
    */
   listOf(status) {
     const own = this[status];
-    const more = element("button", { type: "button", class: "more" });
+    const more = element("button", { class: "more" });
     const refused = element("div");
     const node = list("", own, more, refused);
     const [heading, rows] = node.children;
@@ -256,7 +252,7 @@ export class AnswerColumn {
       const { run, query, candidates } = this.place;
       const offset = own.length;
       await attempt(refused, this.signal, async () => {
-        const next = await ask({ run, query, candidates, only: status, top: MORE, offset }, this.signal);
+        const next = await post("ask", { run, query, candidates, only: status, top: MORE, offset }, this.signal);
         const added = this.entries(next.answers, status, offset);
         isWhole = status === "predicted" && added.length < MORE;
         own.push(...added);
@@ -321,7 +317,7 @@ export class AnswerColumn {
       entry.button.setAttribute("aria-expanded", String(entry === found));
     }
     if (answer === null) return;
-    this.panel = reasonPanel(this.place, answer, this.id, this.pending.signal, this.announce);
+    this.panel = reasonPanel(this.place, answer, this.id, this.pending.signal);
     if (found !== undefined) {
       found.row.append(this.panel);
     } else {
@@ -359,7 +355,7 @@ export class AnswerColumn {
     };
     return element(
       "button",
-      { type: "button", "aria-expanded": "false", "aria-controls": this.id, click: toggle },
+      { "aria-expanded": "false", "aria-controls": this.id, click: toggle },
       element("span", { class: "rank", "aria-hidden": "true" }, String(rank)),
       element("span", { class: "name", title: entity, dir: "auto" }, ...breakable(entity)),
       statusLabel(status),
@@ -421,7 +417,7 @@ function nothing(place) {
   if (place.only !== "known" && place.candidates === "typed")
     changes.push(["Look among all entities", { candidates: "all" }]);
   const remedies = changes.map(([label, change]) =>
-    element("button", { type: "button", click: () => go({ ...here(), ...change }) }, label),
+    element("button", { click: () => go({ ...here(), ...change }) }, label),
   );
   return element(
     "div",
@@ -444,14 +440,13 @@ function nothing(place) {
  * @param {Place} place
  * @param {[RunInfo, RunInfo]} runs
  * @param {AbortSignal} signal
- * @param {(text: string) => void} announce
- * @param {[string, string]} searches
+ * @param {import("./searches.js").NewSearch} search
  * @returns {Promise<View>}
  */
-export async function compareView(place, runs, signal, announce, searches) {
-  const [{ orders }, ...outcomes] = await Promise.all([
-    otherOrders(place.query, signal),
-    ...runs.map((run, at) => askOne(place, run, signal, announce, searches[at])),
+export async function compareView(place, runs, signal, search) {
+  const [taken, ...outcomes] = await Promise.all([
+    orFailure(get("parse", { query: place.query }, signal)),
+    ...runs.map((run) => orFailure(answerColumn(place, run, signal, search))),
   ]);
   const columns = outcomes.filter((outcome) => outcome instanceof AnswerColumn);
   if (columns.length === 0) throw outcomes[0];
@@ -470,22 +465,20 @@ export async function compareView(place, runs, signal, announce, searches) {
   remember(hrefOf(withQuery(place, columns[0].result.query)), columns[0].result.query);
   return {
     title: `${columns[0].result.query}: ${runs[0].name} beside ${runs[1].name}`,
-    node: element("div", {}, orderLinks(place, orders), element("div", { class: "columns" }, ...nodes)),
+    node: element("div", {}, orderLinks(place, taken), element("div", { class: "columns" }, ...nodes)),
     summary: outcomes.map((outcome, at) => `${runs[at].name}: ${summaryOf(outcome)}`).join(". "),
     update,
   };
 }
 
 /**
- * @param {Place} place
- * @param {RunInfo} run
- * @param {AbortSignal} signal
- * @param {(text: string) => void} announce
- * @param {string} search
+ * @template Result
+ * @param {Promise<Result>} work
+ * @returns {Promise<Result | Failure>}
  */
-async function askOne(place, run, signal, announce, search) {
+async function orFailure(work) {
   try {
-    return await answerColumn(place, run, signal, announce, search);
+    return await work;
   } catch (failure) {
     if (failure instanceof Failure) return failure;
     throw failure;
@@ -518,33 +511,18 @@ function columnHeading(run, other, compared) {
 }
 
 /**
- * The same relations in other orders; none of a query that does not parse, for the runs say what is wrong with it.
- *
- * @param {string} query
- * @param {AbortSignal} signal
- * @returns {Promise<{orders: import("./api.js").Taken[]}>}
- */
-async function otherOrders(query, signal) {
-  try {
-    return await parse(query, signal);
-  } catch (failure) {
-    if (failure instanceof Failure) return { orders: [] };
-    throw failure;
-  }
-}
-
-/**
- * Links to the same relations in another order, which a commutative model cannot tell apart.
+ * Links to the same relations in another order, which a commutative model cannot tell apart; none of a query that does
+ * not parse, for the runs say what is wrong with it.
  *
  * @param {Place} place
- * @param {import("./api.js").Taken[]} orders
+ * @param {{orders: import("./api.js").Taken[]} | Failure} taken
  */
-function orderLinks(place, orders) {
-  if (orders.length === 0) return null;
+function orderLinks(place, taken) {
+  if (taken instanceof Failure || taken.orders.length === 0) return null;
   return element(
     "p",
     { class: "orders" },
     "The same relations in another order: ",
-    ...orders.map((order) => element("a", { href: hrefOf(withQuery(place, order.query)) }, queryCode(order))),
+    ...taken.orders.map((order) => element("a", { href: hrefOf(withQuery(place, order.query)) }, queryCode(order))),
   );
 }

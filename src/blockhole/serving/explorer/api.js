@@ -128,6 +128,52 @@
  */
 /** @typedef {{default: string, runs: RunInfo[]}} Runs */
 /** @typedef {{field: string, text: string | null, column: number | null, end: number | null}} Where */
+/**
+ * @typedef {object} Question
+ * @property {string} run
+ * @property {string} query
+ * @property {number} top
+ * @property {string} candidates
+ * @property {Status | null} only
+ * @property {number} [offset] how many answers of each list to pass over
+ */
+/** @typedef {{run: string}} OfRun */
+/** @typedef {{run: string, name: string}} OfName */
+/**
+ * What is asked at each address, and what comes back.
+ *
+ * @typedef {object} Gets
+ * @property {[{}, Runs]} runs
+ * @property {[OfRun, RunPage]} run
+ * @property {[OfRun, EntityMap]} map
+ * @property {[OfRun, Validation]} validation
+ * @property {[OfName, RelationOverview]} relation
+ * @property {[OfName, Rules]} rules that a relation takes part in
+ * @property {[OfName & {limit: number, relation?: string, offset?: number}, Neighbourhood]} entity
+ *   its facts by relation; with `relation`, those of one relation from `offset` on
+ * @property {[OfRun & {prefix: string, limit: number}, {entities: FoundEntity[]}]} entities
+ *   names that what was typed may become
+ * @property {[OfRun & {after: string, limit: number}, {relations: NextRelation[]}]} relations
+ *   that make sense after the beginning of a query
+ * @property {[OfRun & {text: string, caret: number}, Completion]} complete
+ *   what the name at the caret may become: entities, then only relations that make sense there
+ * @property {[{query: string}, Taken & {tree: Branch, orders: Taken[]}]} parse
+ *   a query taken apart, and the queries that exchange two neighbouring hops of it
+ * @property {[OfRun & {query: string}, {entity: string | null, query: string | null, repaired: boolean}]} read
+ *   what a text is: an entity, or a query, perhaps with quotes around its names
+ * @property {[OfRun & {query?: string, sparql?: string}, {query: string, sparql: string}]} translate
+ *   one question in both languages, from either
+ */
+/**
+ * @typedef {object} Posts
+ * @property {[Question, Answers]} ask the `top` best answers of each list, known and predicted, or of one alone
+ * @property {[OfRun & {query: string, candidates: string}, {counts: number[], least: number}]} spread
+ *   how many predicted answers there are in each hundredth of probability; all that are as probable as `least`
+ * @property {[OfRun & {query: string, entity: string, top: number}, Explanation]} explain
+ * @property {[OfRun & {query: string, entities: string[]}, {entities: number, facets: Facet[]}]} facets
+ *   what the answers have in common
+ * @property {[OfRun & {source: string, target: string, max_length: number, top: number}, Connections]} paths
+ */
 
 const TRIES = 4;
 
@@ -150,33 +196,28 @@ export class Failure extends Error {
 }
 
 /**
+ * @template {keyof Gets} Path
+ * @param {Path} path
+ * @param {Gets[Path][0]} question
  * @param {AbortSignal} signal
- * @returns {Promise<Runs>}
+ * @returns {Promise<Gets[Path][1]>}
  */
-export function getRuns(signal) {
-  return get("api/v1/runs", {}, signal);
+export function get(path, question, signal) {
+  const url = urlOf(path);
+  for (const [name, value] of Object.entries(question)) url.searchParams.set(name, String(value));
+  return call(url, { signal });
 }
 
 /**
- * @typedef {object} Question
- * @property {string} run
- * @property {string} query
- * @property {number} top
- * @property {string} candidates
- * @property {Status | null} only
- * @property {number} [offset]
- */
-
-/**
- * The `top` best answers of each list, known and predicted, or of one alone, from `offset` on.
- *
- * @param {Question} question
+ * @template {keyof Posts} Path
+ * @param {Path} path
+ * @param {Posts[Path][0]} question
  * @param {AbortSignal} signal
- * @param {string} [search]
- * @returns {Promise<Answers>}
+ * @param {string} [search] an id of the search, by which it can be watched and cancelled
+ * @returns {Promise<Posts[Path][1]>}
  */
-export function ask(question, signal, search) {
-  return post("api/v1/ask", question, signal, search);
+export function post(path, question, signal, search) {
+  return call(urlOf(path), sent(question, signal, search === undefined ? {} : { "X-Request-Id": search }));
 }
 
 /**
@@ -187,7 +228,7 @@ export function ask(question, signal, search) {
  * @returns {Promise<Answers[]>}
  */
 export function askMany(question, signal) {
-  return post("api/v1/ask", question, signal);
+  return call(urlOf("ask"), sent(question, signal));
 }
 
 /**
@@ -195,254 +236,47 @@ export function askMany(question, signal) {
  *
  * @param {Question} question
  * @param {AbortSignal} signal
- * @returns {Promise<string>}
  */
 export async function askTable(question, signal) {
-  const headers = { "Content-Type": "application/json", Accept: "text/csv" };
-  const request = { method: "POST", headers, body: JSON.stringify(question), signal };
-  const { response, text } = await reach(urlOf("api/v1/ask"), request);
+  const { response, text } = await reach(urlOf("ask"), sent(question, signal, { Accept: "text/csv" }));
   if (!response.ok) refuse(read(response, text).error);
   return text;
 }
 
 /**
- * How many predicted answers there are in each hundredth of probability; all that are as probable as `least`.
+ * How far a search is, or after DELETE, how far it was when it was cancelled.
  *
- * @param {{run: string, query: string, candidates: string}} question
- * @param {AbortSignal} signal
- * @returns {Promise<{counts: number[], least: number}>}
- */
-export function getSpread(question, signal) {
-  return post("api/v1/spread", question, signal);
-}
-
-/**
- * How far a search is.
- *
+ * @param {"GET" | "DELETE"} method
  * @param {string} search
  * @param {AbortSignal} signal
  * @returns {Promise<Search>}
  */
-export function getSearch(search, signal) {
-  return get(`api/v1/searches/${search}`, {}, signal);
+export function callSearch(method, search, signal) {
+  return call(urlOf(`searches/${search}`), { method, signal });
 }
 
 /**
- * @param {string} search
- * @param {AbortSignal} signal
- * @returns {Promise<Search>}
- */
-export function cancelSearch(search, signal) {
-  return call(urlOf(`api/v1/searches/${search}`), { method: "DELETE", signal });
-}
-
-/**
- * What the answers have in common.
- *
- * @param {{run: string, query: string, entities: string[]}} question
- * @param {AbortSignal} signal
- * @returns {Promise<{entities: number, facets: Facet[]}>}
- */
-export function getFacets(question, signal) {
-  return post("api/v1/facets", question, signal);
-}
-
-/**
- * The relation paths from one entity to another.
- *
- * @param {{run: string, source: string, target: string, max_length: number, top: number}} question
- * @param {AbortSignal} signal
- * @param {string} search
- * @returns {Promise<Connections>}
- */
-export function connect(question, signal, search) {
-  return post("api/v1/paths", question, signal, search);
-}
-
-/**
- * Names of entities that what was typed may become.
- *
- * @param {{run: string, prefix: string, limit: number}} question
- * @param {AbortSignal} signal
- * @returns {Promise<{entities: FoundEntity[]}>}
- */
-export function getEntities(question, signal) {
-  return get("api/v1/entities", question, signal);
-}
-
-/**
- * The relations that make sense after the beginning of a query.
- *
- * @param {{run: string, after: string, limit: number}} question
- * @param {AbortSignal} signal
- * @returns {Promise<{relations: NextRelation[]}>}
- */
-export function getRelations(question, signal) {
-  return get("api/v1/relations", question, signal);
-}
-
-/**
- * What a text is: an entity, or a query, perhaps with quotes around its names.
- *
- * @param {{run: string, query: string}} question
- * @param {AbortSignal} signal
- * @returns {Promise<{entity: string | null, query: string | null, repaired: boolean}>}
- */
-export function readText(question, signal) {
-  return get("api/v1/read", question, signal);
-}
-
-/**
- * One question in both languages, from either.
- *
- * @param {{run: string, query?: string, sparql?: string}} question
- * @param {AbortSignal} signal
- * @returns {Promise<{query: string, sparql: string}>}
- */
-export function translate(question, signal) {
-  return get("api/v1/translate", question, signal);
-}
-
-/**
- * @param {{run: string, name: string}} question
- * @param {AbortSignal} signal
- * @returns {Promise<RelationOverview>}
- */
-export function getRelation(question, signal) {
-  return get("api/v1/relation", question, signal);
-}
-
-/**
- * The rules that a relation takes part in.
- *
- * @param {{run: string, name: string}} question
- * @param {AbortSignal} signal
- * @returns {Promise<Rules>}
- */
-export function getRules(question, signal) {
-  return get("api/v1/rules", question, signal);
-}
-
-/**
- * @param {{run: string}} question
- * @param {AbortSignal} signal
- * @returns {Promise<RunPage>}
- */
-export function getRun(question, signal) {
-  return get("api/v1/run", question, signal);
-}
-
-/**
- * @param {{run: string}} question
- * @param {AbortSignal} signal
- * @returns {Promise<EntityMap>}
- */
-export function getMap(question, signal) {
-  return get("api/v1/map", question, signal);
-}
-
-/**
- * @param {{run: string}} question
- * @param {AbortSignal} signal
- * @returns {Promise<Validation>}
- */
-export function getValidation(question, signal) {
-  return get("api/v1/validation", question, signal);
-}
-
-/**
- * What the server makes once, when it is there; `tell` hears how far it is.
- *
- * @template {Making} Made
- * @param {() => Promise<Made>} look
- * @param {(done: number) => void} tell
- * @param {AbortSignal} signal
- * @returns {Promise<Made>}
- */
-export async function whenMade(look, tell, signal) {
-  for (;;) {
-    const made = await look();
-    if (made.state !== "making") return made;
-    tell(made.done);
-    await pause(0.5, signal);
-  }
-}
-
-/**
- * @param {{run: string, query: string, entity: string, top: number}} question
- * @param {AbortSignal} signal
- * @param {string} [search]
- * @returns {Promise<Explanation>}
- */
-export function explain(question, signal, search) {
-  return post("api/v1/explain", question, signal, search);
-}
-
-/**
- * What the name at the caret may become: entities, then only relations that make sense there.
- *
- * @param {{run: string, text: string, caret: number}} question
- * @param {AbortSignal} signal
- * @returns {Promise<Completion>}
- */
-export function complete(question, signal) {
-  return get("api/v1/complete", question, signal);
-}
-
-/**
- * A query taken apart, and the queries that exchange two neighbouring hops of it.
- *
- * @param {string} query
- * @param {AbortSignal} signal
- * @returns {Promise<Taken & {tree: Branch, orders: Taken[]}>}
- */
-export function parse(query, signal) {
-  return get("api/v1/parse", { query }, signal);
-}
-
-/**
- * An entity's facts by relation; with `relation`, those of one relation from `offset` on.
- *
- * @param {{run: string, name: string, limit: number, relation?: string, offset?: number}} question
- * @param {AbortSignal} signal
- * @returns {Promise<Neighbourhood>}
- */
-export function getEntity(question, signal) {
-  return get("api/v1/entity", question, signal);
-}
-
-/**
- * @param {string} path
- * @param {Record<string, string | number>} question
- * @param {AbortSignal} signal
- */
-function get(path, question, signal) {
-  const url = urlOf(path);
-  for (const [name, value] of Object.entries(question)) url.searchParams.set(name, String(value));
-  return call(url, { signal });
-}
-
-/**
- * @param {string} path
  * @param {object} question
  * @param {AbortSignal} signal
- * @param {string} [search] an id of the search, by which it can be watched and cancelled
+ * @param {Record<string, string>} [headers]
  */
-function post(path, question, signal, search) {
-  /** @type {Record<string, string>} */
-  const headers = { "Content-Type": "application/json" };
-  if (search !== undefined) headers["X-Request-Id"] = search;
-  return call(urlOf(path), { method: "POST", headers, body: JSON.stringify(question), signal });
+function sent(question, signal, headers) {
+  return {
+    method: "POST",
+    headers: { "Content-Type": "application/json", ...headers },
+    body: JSON.stringify(question),
+    signal,
+  };
 }
 
 /** @param {string} path */
 function urlOf(path) {
-  return new URL(path, location.origin + location.pathname); // without a password that the address may hold
+  return new URL(`api/v1/${path}`, location.origin + location.pathname); // without a password that the address may hold
 }
 
 /**
  * @param {URL} url
- * @param {RequestInit & {signal: AbortSignal}} request
+ * @param {RequestInit} request
  * @returns {Promise<any>}
  */
 async function call(url, request) {
@@ -451,7 +285,7 @@ async function call(url, request) {
     const body = read(response, text);
     if (response.ok) return body.result;
     if (body.error.kind !== "busy" || left === 0) refuse(body.error);
-    await pause(Number(response.headers.get("Retry-After") ?? 1), request.signal);
+    await pause(1000 * Number(response.headers.get("Retry-After") ?? 1));
   }
 }
 
@@ -494,16 +328,9 @@ function read({ ok, status }, text) {
 }
 
 /**
- * @param {number} seconds
- * @param {AbortSignal} signal
+ * @param {number} milliseconds
  * @returns {Promise<void>}
  */
-function pause(seconds, signal) {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(resolve, 1000 * seconds);
-    signal.addEventListener("abort", () => {
-      clearTimeout(timer);
-      reject(signal.reason);
-    });
-  });
+export function pause(milliseconds) {
+  return new Promise((resolve) => setTimeout(resolve, milliseconds));
 }

@@ -6,7 +6,7 @@
  */
 
 import { go, here, hrefOf, withEntity, withQuery, withRelation } from "./address.js";
-import { Failure, getRelations, parse } from "./api.js";
+import { Failure, get } from "./api.js";
 import { byId, element, inWords, quoteName, shorten, statusMark } from "./elements.js";
 import { Picker, entityChoices, nextChoices, relationChoices } from "./picker.js";
 
@@ -71,14 +71,11 @@ function withoutBranch(tree, path) {
 
 export class Builder {
   /**
-   * @param {object} wiring
-   * @param {() => string} wiring.run the run whose names are offered
-   * @param {(text: string) => void} wiring.announce tells a screen reader
+   * @param {() => string} run the run whose names are offered
    */
-  constructor({ run, announce }) {
+  constructor(run) {
     this.node = byId("builder");
     this.run = run;
-    this.announce = announce;
     /** @type {Branch | null} */
     this.tree = null;
     /** @type {Path} */
@@ -118,7 +115,7 @@ export class Builder {
     else if (this.tree !== null && writeBranch(this.tree) === text) this.put(this.tree, signal);
     else {
       try {
-        const { tree } = await parse(place.query, signal);
+        const { tree } = await get("parse", { query: place.query }, signal);
         if (!signal.aborted) this.put(tree, signal);
       } catch (failure) {
         if (signal.aborted) return;
@@ -233,7 +230,7 @@ export class Builder {
     const path = this.active;
     const after = writeBranch({ ...branch, negated: false });
     try {
-      const { relations } = await getRelations({ run: this.run(), after, limit: 400 }, signal);
+      const { relations } = await get("relations", { run: this.run(), after, limit: 400 }, signal);
       if (signal.aborted) return;
       const choices = relationChoices(relations);
       const from =
@@ -243,7 +240,7 @@ export class Builder {
         element("span", { class: "muted" }, choices.length > 0 ? from : "Nothing leads on from here."),
         ...choices.slice(0, OFFERED).map((choice) => this.offered(choice, path)),
         ...(more > 0
-          ? [element("button", { type: "button", class: "quiet", click: () => this.pickNext(path) }, `${more} more …`)]
+          ? [element("button", { class: "quiet", click: () => this.pickNext(path) }, `${more} more …`)]
           : []),
       );
     } catch (failure) {
@@ -261,7 +258,6 @@ export class Builder {
     return element(
       "button",
       {
-        type: "button",
         class: "offer",
         title: `${choice.text}: ${choice.note}`,
         click: () => this.follow(path, choice),
@@ -301,7 +297,6 @@ export class Builder {
       element(
         "button",
         {
-          type: "button",
           class: "plus",
           "data-part": `plus ${path.join()}`,
           "aria-label": entity === null ? "Go on from these" : `Go on from ${shorten(entity.name, LONGEST_CHIP)}`,
@@ -375,7 +370,6 @@ export class Builder {
     const chip = element(
       "button",
       {
-        type: "button",
         class: `chip ${kind}`,
         title: meaning,
         "data-part": part,
@@ -407,7 +401,7 @@ export class Builder {
         if (joined !== undefined) joined.joined = other;
       });
     const label = `${word}: make it ${other}`;
-    return element("button", { type: "button", class: "connective", "aria-label": label, click: turn }, word);
+    return element("button", { class: "connective", "aria-label": label, click: turn }, word);
   }
 
   joiners() {
@@ -419,7 +413,6 @@ export class Builder {
       const button = element(
         "button",
         {
-          type: "button",
           class: "quiet joiner",
           title: meaning,
           "data-part": `join ${how}`,
@@ -439,7 +432,7 @@ export class Builder {
       joiner("and", "and …", "only what another path leads to as well"),
       joiner("or", "or …", "also what another path leads to"),
       joiner("not", "and not …", "without what another path leads to"),
-      element("button", { type: "button", class: "quiet", click: () => go(withQuery(here(), "")) }, "Start again"),
+      element("button", { class: "quiet", click: () => go(withQuery(here(), "")) }, "Start again"),
     );
   }
 
@@ -528,7 +521,6 @@ export class Builder {
       element(
         "button",
         {
-          type: "button",
           class: "quiet",
           click: () => {
             this.closePanel();

@@ -5,14 +5,14 @@
  * @module
  */
 
-import { here, hrefOf } from "./address.js";
+import { here, hrefOf, withEntity } from "./address.js";
 import { Failure } from "./api.js";
 
 /** @typedef {Node | string | null} Child */
 
 /**
  * An HTML element: `element("a", {href: "#", class: "link"}, "text")`. A function as a value listens to an event, as in
- * `{click: run}`; `true` sets a bare attribute; `false` and `null` set none.
+ * `{click: run}`; `true` sets a bare attribute; `false` and `null` set none. No button sends a form.
  *
  * @template {keyof HTMLElementTagNameMap} Tag
  * @param {Tag} tag
@@ -21,7 +21,9 @@ import { Failure } from "./api.js";
  * @returns {HTMLElementTagNameMap[Tag]}
  */
 export function element(tag, attributes = {}, ...children) {
-  return fill(document.createElement(tag), attributes, children);
+  const made = document.createElement(tag);
+  if (made instanceof HTMLButtonElement) made.type = "button";
+  return fill(made, attributes, children);
 }
 
 /**
@@ -64,6 +66,15 @@ export function byId(id) {
   const found = document.getElementById(id);
   if (found === null) throw new Error(`the page has no #${id}`);
   return found;
+}
+
+/**
+ * Tell a screen reader.
+ *
+ * @param {string} text
+ */
+export function announce(text) {
+  byId("announcer").textContent = text;
 }
 
 // The marks of known and predicted, told apart by form and word as well as colour; numbers as people read them.
@@ -196,6 +207,17 @@ export function breakable(name, most) {
 }
 
 /**
+ * A link to the page of an entity.
+ *
+ * @param {import("./address.js").Place} place
+ * @param {string} name
+ * @param {number} [most] characters that are shown
+ */
+export function entityLink(place, name, most) {
+  return element("a", { href: hrefOf(withEntity(place, name)), title: name, dir: "auto" }, ...breakable(name, most));
+}
+
+/**
  * A query, which may break into lines before the marks between its names.
  *
  * @param {import("./api.js").Taken} taken
@@ -261,7 +283,7 @@ export function problem(failure, mend) {
 /** @param {{label: string, take: () => void}[]} offered */
 function remedies(offered) {
   const buttons = offered.map(({ label, take }) =>
-    element("button", { type: "button", title: label, click: take }, shorten(label)),
+    element("button", { title: label, click: take }, shorten(label)),
   );
   return element("p", { class: "remedies" }, "Take ", ...buttons);
 }

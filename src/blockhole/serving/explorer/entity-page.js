@@ -6,12 +6,23 @@
  */
 
 import { go, here, hrefOf, withEntity, withQuery, withRelation } from "./address.js";
-import { connect, explain, getEntity } from "./api.js";
-import { attempt, breakable, counted, element, hopsOf, inWords, percent, shorten, statusMark } from "./elements.js";
+import { get, post } from "./api.js";
+import {
+  attempt,
+  breakable,
+  counted,
+  element,
+  entityLink,
+  hopsOf,
+  inWords,
+  percent,
+  shorten,
+  statusMark,
+} from "./elements.js";
 import { Graph } from "./graph.js";
 import { Picker, entityChoices } from "./picker.js";
 import { chainOf } from "./reason.js";
-import { newSearch, watched } from "./searches.js";
+import { watched } from "./searches.js";
 
 /** @typedef {import("./address.js").Place} Place */
 
@@ -24,13 +35,12 @@ const LIKELY = 0.5; // the least probability of a predicted path that is drawn
  * @param {Place & {entity: string}} place
  * @param {import("./api.js").RunInfo} run
  * @param {AbortSignal} signal
- * @param {(text: string) => void} announce
  * @returns {Promise<import("./answers.js").View>}
  */
-export async function entityView(place, run, signal, announce) {
-  const found = await getEntity({ run: run.name, name: place.entity, limit: FIRST }, signal);
+export async function entityView(place, run, signal) {
+  const found = await get("entity", { run: run.name, name: place.entity, limit: FIRST }, signal);
   const facts = `${counted(found.facts, "fact", "facts")} in ${run.name}`;
-  const graph = new Graph(place, run.name, signal, announce);
+  const graph = new Graph(place, run.name, signal);
   graph.begin(found);
   const node = element(
     "article",
@@ -41,7 +51,7 @@ export async function entityView(place, run, signal, announce) {
       element("h1", { title: found.entity, dir: "auto" }, ...breakable(found.entity)),
       element("p", { class: "muted" }, facts),
     ),
-    connections(place, found, run, graph, signal, announce),
+    connections(place, found, run, graph, signal),
     graph.node,
     found.relations.length === 0 ? element("p", { class: "nothing" }, "The graph has no facts about it.") : null,
     ...found.relations.map((group) => groupSection(group, found, place, run, signal)),
@@ -57,9 +67,8 @@ export async function entityView(place, run, signal, announce) {
  * @param {import("./api.js").RunInfo} run
  * @param {Graph} graph
  * @param {AbortSignal} signal
- * @param {(text: string) => void} announce
  */
-function connections(place, found, run, graph, signal, announce) {
+function connections(place, found, run, graph, signal) {
   const picker = new Picker({
     label: "How is it connected with",
     placeholder: "another entity",
@@ -73,10 +82,8 @@ function connections(place, found, run, graph, signal, announce) {
     attempt(room, signal, async () => {
       const progress = element("div", { class: "searching", hidden: true });
       room.append(element("p", { class: "muted", "aria-busy": "true" }, "Looking for paths …"), progress);
-      const search = newSearch();
       const question = { run: run.name, source: found.entity, target: to, ...CONNECTIONS };
-      const looking = connect(question, signal, search);
-      const { paths, target } = await watched(progress, [search], signal, announce, looking);
+      const { paths, target } = await watched(progress, signal, (search) => post("paths", question, signal, search()));
       room.replaceChildren(
         paths.length === 0
           ? element("p", { class: "nothing" }, `No path of up to three steps leads to ${shorten(target)}.`)
@@ -126,7 +133,7 @@ function pathItem({ path, probability, status }, place, from, target) {
  * @param {AbortSignal} signal
  */
 async function drawPath(graph, run, query, entity, signal) {
-  const { proofs } = await explain({ run, query, entity, top: 1 }, signal);
+  const { proofs } = await post("explain", { run, query, entity, top: 1 }, signal);
   const chain = proofs.length > 0 ? chainOf(proofs[0]) : null;
   const steps = chain?.hops.map(({ relation, ...step }) => ({ ...step, ...hopsOf(relation)[0] }));
   graph.addSteps(steps ?? []);
@@ -141,19 +148,11 @@ async function drawPath(graph, run, query, entity, signal) {
  */
 function groupSection(group, found, place, run, signal) {
   const list = element("ul", { class: "names" });
-  const more = element("button", { type: "button", class: "quiet" });
+  const more = element("button", { class: "quiet" });
   const refused = element("div");
   /** @param {string[]} names */
   const add = (names) => {
-    list.append(
-      ...names.map((name) =>
-        element(
-          "li",
-          {},
-          element("a", { href: hrefOf(withEntity(place, name)), title: name, dir: "auto" }, ...breakable(name)),
-        ),
-      ),
-    );
+    list.append(...names.map((name) => element("li", {}, entityLink(place, name))));
     const left = group.total - list.children.length;
     more.textContent = `${Math.min(left, MORE)} more of ${left.toLocaleString("en")}`;
     more.hidden = left === 0;
@@ -163,7 +162,7 @@ function groupSection(group, found, place, run, signal) {
     const offset = list.children.length;
     const question = { run: run.name, name: found.entity, relation: group.text, offset, limit: MORE };
     await attempt(refused, signal, async () => {
-      const next = await getEntity(question, signal);
+      const next = await get("entity", question, signal);
       add(next.relations.flatMap(({ entities }) => entities));
       list.children[offset]?.querySelector("a")?.focus();
     });

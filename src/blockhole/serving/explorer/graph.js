@@ -6,9 +6,20 @@
  * @module
  */
 
-import { go, here, hrefOf, withEntity } from "./address.js";
-import { askMany, getEntity, getRelations } from "./api.js";
-import { attempt, counted, drawing, element, inWords, percent, quoteName, shorten } from "./elements.js";
+import { go, here, withEntity } from "./address.js";
+import { askMany, get } from "./api.js";
+import {
+  announce,
+  attempt,
+  counted,
+  drawing,
+  element,
+  entityLink,
+  inWords,
+  percent,
+  quoteName,
+  shorten,
+} from "./elements.js";
 import { save, saveFrom } from "./sift.js";
 
 /** @typedef {import("./address.js").Place} Place */
@@ -52,13 +63,11 @@ export class Graph {
    * @param {Place & {entity: string}} place
    * @param {string} run
    * @param {AbortSignal} signal
-   * @param {(text: string) => void} announce
    */
-  constructor(place, run, signal, announce) {
+  constructor(place, run, signal) {
     this.place = place;
     this.run = run;
     this.signal = signal;
-    this.announce = announce;
     /** @type {Map<string, GraphNode>} */
     this.nodes = new Map();
     /** @type {Map<string, GraphEdge>} */
@@ -78,15 +87,11 @@ export class Graph {
     this.showView();
     this.failed = element("div");
     this.list = element("ul", { class: "graph-list" });
-    this.connectButton = element(
-      "button",
-      { type: "button", click: () => this.connectChosen() },
-      "Connect the two chosen",
-    );
+    this.connectButton = element("button", { click: () => this.connectChosen() }, "Connect the two chosen");
     this.connectButton.disabled = true;
-    const predicted = element("button", { type: "button", click: () => this.addPredicted() }, "Add predicted edges");
+    const predicted = element("button", { click: () => this.addPredicted() }, "Add predicted edges");
     const tool = (/** @type {string} */ label, /** @type {() => void} */ click) =>
-      element("button", { type: "button", class: "quiet", click }, label);
+      element("button", { class: "quiet", click }, label);
     this.node = element(
       "figure",
       { class: "graph" },
@@ -161,7 +166,7 @@ export class Graph {
     const bundle = /** @type {Bundle} */ (relation.bundle);
     for (const name of names) {
       if (this.nodes.size >= MOST) {
-        this.announce(`The drawing holds ${MOST} nodes at most`);
+        announce(`The drawing holds ${MOST} nodes at most`);
         break;
       }
       this.link(relation, this.entity(name, relation), "known", null);
@@ -191,7 +196,7 @@ export class Graph {
     await attempt(this.failed, this.signal, async () => {
       const { entity } = this.place;
       const after = quoteName(entity);
-      const found = await getRelations({ run: this.run, after, limit: PREDICTED.relations }, this.signal);
+      const found = await get("relations", { run: this.run, after, limit: PREDICTED.relations }, this.signal);
       const groups = found.relations;
       if (groups.length === 0) return;
       const answers = await askMany(
@@ -214,7 +219,7 @@ export class Graph {
         }
       });
       this.addSteps(steps);
-      this.announce(`${counted(steps.length, "predicted edge", "predicted edges")} added`);
+      announce(`${counted(steps.length, "predicted edge", "predicted edges")} added`);
     });
   }
 
@@ -299,14 +304,15 @@ export class Graph {
     await attempt(this.failed, this.signal, async () => {
       if (node.kind === "entity") {
         if (node.mark.classList.contains("opened")) return;
-        this.grow(await getEntity({ run: this.run, name: node.name, limit: FIRST.names }, this.signal), FIRST.whole);
-        this.announce(`${shorten(node.name)} is open`);
+        const found = await get("entity", { run: this.run, name: node.name, limit: FIRST.names }, this.signal);
+        this.grow(found, FIRST.whole);
+        announce(`${shorten(node.name)} is open`);
         return;
       }
       const { owner, text, total, shown } = /** @type {Bundle} */ (node.bundle);
       if (shown >= total) return;
       const question = { run: this.run, name: owner, relation: text, offset: shown, limit: MORE };
-      const found = await getEntity(question, this.signal);
+      const found = await get("entity", question, this.signal);
       this.addNames(
         node,
         found.relations.flatMap(({ entities }) => entities),
@@ -324,7 +330,7 @@ export class Graph {
     for (const each of this.nodes.values()) each.mark.classList.toggle("chosen", this.chosen.includes(each.name));
     this.connectButton.disabled = this.chosen.length < 2;
     for (const box of this.list.querySelectorAll("input")) box.checked = this.chosen.includes(box.value);
-    this.announce(
+    announce(
       this.chosen.length === 2 ? `${this.chosen.map((name) => shorten(name, 40)).join(" and ")} chosen` : "",
     );
   }
@@ -505,14 +511,13 @@ export class Graph {
           "li",
           {},
           element("label", {}, box, element("span", { class: "unseen" }, `Choose ${shorten(node.name)}`)),
-          element("a", { href: hrefOf(withEntity(this.place, node.name)), dir: "auto" }, shorten(node.name)),
+          entityLink(this.place, node.name),
           element("small", {}, ` ${said.slice(0, 6).join("; ")}`),
           node.mark.classList.contains("opened")
             ? null
             : element(
                 "button",
                 {
-                  type: "button",
                   class: "quiet",
                   "aria-label": `Open ${shorten(node.name)}`,
                   click: () => this.open(node),

@@ -5,15 +5,15 @@
  */
 
 import { go, here, hrefOf, onPlace, withEntity, withQuery } from "./address.js";
-import { Failure, getRuns, readText } from "./api.js";
+import { Failure, get } from "./api.js";
 import { answersView, compareView } from "./answers.js";
 import { Builder } from "./builder.js";
-import { byId, element, offsetOf, problem, shorten } from "./elements.js";
+import { announce, byId, element, offsetOf, problem, shorten } from "./elements.js";
 import { entityView } from "./entity-page.js";
 import { wireDrawers } from "./notebook.js";
 import { mapView, relationView, runView } from "./pages.js";
 import { QueryBox, Ways, showOptions, wireOptions } from "./query-box.js";
-import { newSearch, watched } from "./searches.js";
+import { watched } from "./searches.js";
 import { welcomeView } from "./welcome.js";
 
 /** @typedef {import("./address.js").Place} Place */
@@ -30,8 +30,8 @@ class Page {
     /** @type {{key: string, view: View, life: AbortController} | null} */
     this.shown = null;
     const run = () => this.runOf(here());
-    this.box = new QueryBox({ run, ask: (query) => go(withQuery(here(), query)), announce });
-    this.ways = new Ways({ box: this.box, builder: new Builder({ run, announce }), run });
+    this.box = new QueryBox({ run, ask: (query) => go(withQuery(here(), query)) });
+    this.ways = new Ways({ box: this.box, builder: new Builder(run), run });
     wireDrawers();
     wireOptions(runs, () => this.box.input.value.trim());
     onPlace(() => this.show());
@@ -80,7 +80,7 @@ class Page {
   async understood(place, failure, signal) {
     if (!place.query || failure.kind !== "syntax") return failure;
     try {
-      const { entity, query } = await readText({ run: this.runOf(place), query: place.query }, signal);
+      const { entity, query } = await get("read", { run: this.runOf(place), query: place.query }, signal);
       if (signal.aborted || (entity === null && (query === null || query === place.query))) return failure;
       announce(entity === null ? `Read as ${query}` : `The page of ${shorten(entity)}`);
       go(entity === null ? withQuery(place, /** @type {string} */ (query)) : withEntity(place, entity), {
@@ -103,15 +103,13 @@ class Page {
     if (place.page === "map") return mapView(place, run, signal);
     if (place.page === "run") return runView(place, run, signal);
     if (place.relation !== null) return relationView({ ...place, relation: place.relation }, run, signal);
-    if (place.entity !== null) return entityView({ ...place, entity: place.entity }, run, signal, announce);
+    if (place.entity !== null) return entityView({ ...place, entity: place.entity }, run, signal);
     if (!place.query) return welcomeView(place, run);
-    const [search, beside] = [newSearch(), newSearch()];
-    const room = byId("search");
-    if (place.versus === null) {
-      return watched(room, [search], signal, announce, answersView(place, run, signal, announce, search));
-    }
-    const view = compareView(place, [run, this.info(place.versus)], signal, announce, [search, beside]);
-    return watched(room, [search, beside], signal, announce, view);
+    return watched(byId("search"), signal, (search) =>
+      place.versus === null
+        ? answersView(place, run, signal, search)
+        : compareView(place, [run, this.info(place.versus)], signal, search),
+    );
   }
 
   /**
@@ -186,13 +184,8 @@ class Page {
   }
 }
 
-/** @param {string} text */
-function announce(text) {
-  byId("announcer").textContent = text;
-}
-
 try {
-  await new Page(await getRuns(new AbortController().signal)).show();
+  await new Page(await get("runs", {}, new AbortController().signal)).show();
 } catch (failure) {
   if (!(failure instanceof Failure)) throw failure;
   byId("problem").replaceChildren(problem(failure, () => {}));

@@ -94,7 +94,7 @@ function openDrawer(label, content) {
       "header",
       {},
       element("h2", {}, label),
-      element("button", { type: "button", class: "quiet", click: () => drawer.close() }, "Close"),
+      element("button", { class: "quiet", click: () => drawer.close() }, "Close"),
     ),
     ...content,
   );
@@ -115,7 +115,7 @@ function recentContent() {
     );
     return element("ul", {}, ...links);
   };
-  const forget = element("button", { type: "button" }, "Forget the last queries");
+  const forget = element("button", {}, "Forget the last queries");
   forget.addEventListener("click", () => {
     keep("recent", []);
     forget.closest("dialog")?.close();

@@ -5,13 +5,14 @@
  */
 
 import { go, here, hrefOf, withEntity, withQuery, withRelation } from "./address.js";
-import { getMap, getRelation, getRules, getRun, getValidation, whenMade } from "./api.js";
+import { get, pause } from "./api.js";
 import {
   attempt,
   breakable,
   counted,
   drawing,
   element,
+  entityLink,
   hopsOf,
   inKnownCases,
   inWords,
@@ -26,6 +27,7 @@ import { Picker, entityChoices } from "./picker.js";
 /** @typedef {import("./answers.js").View} View */
 
 const RULES = 6; // of each kind that are seen without a click
+const LOOK = 500; // milliseconds between two looks at what is being made
 const VALIDATING = "Asking for validation facts";
 
 /**
@@ -42,10 +44,23 @@ function made(what, signal, look, show) {
   const bar = element("progress", { max: "1", value: "0", "aria-label": what });
   attempt(room, signal, async () => {
     room.append(element("p", { class: "muted" }, `${what} … `, bar));
-    const found = await whenMade(look, (done) => (bar.value = done), signal);
+    let found = await look();
+    while (found.state === "making") {
+      bar.value = found.done;
+      await pause(LOOK);
+      found = await look();
+    }
     room.replaceChildren(...show(found));
   });
   return room;
+}
+
+/**
+ * @param {string} heading
+ * @param {import("./elements.js").Child[]} content
+ */
+function block(heading, ...content) {
+  return element("section", { class: "block" }, element("h2", {}, heading), ...content);
 }
 
 // A relation.
@@ -57,9 +72,8 @@ function made(what, signal, look, show) {
  * @returns {Promise<View>}
  */
 export async function relationView(place, run, signal) {
-  const relation = await getRelation({ run: run.name, name: place.relation }, signal);
+  const relation = await get("relation", { run: run.name, name: place.relation }, signal);
   const { name, text, facts, domain, range, examples } = relation;
-  const asked = { run: run.name, name };
   const title = shorten(name);
   const node = element(
     "article",
@@ -74,10 +88,8 @@ export async function relationView(place, run, signal) {
       facts > 0 ? `, ${(facts / domain.entities).toFixed(1)} for each source.` : ".",
     ),
     element("div", { class: "two" }, endBlock("Leads from", domain, place), endBlock("Leads to", range, place)),
-    element(
-      "section",
-      { class: "block" },
-      element("h2", {}, "Examples"),
+    block(
+      "Examples",
       element(
         "ul",
         { class: "facts" },
@@ -88,34 +100,30 @@ export async function relationView(place, run, signal) {
             element(
               "span",
               {},
-              element("a", { href: hrefOf(withEntity(place, source)), dir: "auto" }, ...breakable(source, 60)),
+              entityLink(place, source, 60),
               element("span", { class: "muted" }, ` ${inWords(name)} `),
-              element("a", { href: hrefOf(withEntity(place, target)), dir: "auto" }, ...breakable(target, 60)),
+              entityLink(place, target, 60),
             ),
-            element("a", { class: "why", href: hrefOf(withQuery(place, `${quoteName(source)}/${text}`)) }, "ask"),
+            element("a", { href: hrefOf(withQuery(place, `${quoteName(source)}/${text}`)) }, "ask"),
           ),
         ),
       ),
     ),
-    element(
-      "section",
-      { class: "block" },
-      element("h2", {}, "Rules"),
+    block(
+      "Rules",
       made(
         "Counting rules",
         signal,
-        () => getRules(asked, signal),
+        () => get("rules", { run: run.name, name }, signal),
         (found) => rulesOf(found, place, name),
       ),
     ),
-    element(
-      "section",
-      { class: "block" },
-      element("h2", {}, "How well it is predicted"),
+    block(
+      "How well it is predicted",
       made(
         VALIDATING,
         signal,
-        () => getValidation({ run: run.name }, signal),
+        () => get("validation", { run: run.name }, signal),
         (found) => howWell(found, place, name),
       ),
     ),
@@ -156,7 +164,7 @@ function endBlock(heading, { entities, beside, shared }, place) {
         .flatMap(({ name, inverse, entity, count }, at) => [
           at === 0 ? "Often: " : "; ",
           `${inWords(name, inverse)} `,
-          element("a", { href: hrefOf(withEntity(place, entity)), dir: "auto" }, shorten(entity, 40)),
+          entityLink(place, entity, 40),
           ` (${count.toLocaleString("en")})`,
         ]),
     ),
@@ -261,7 +269,7 @@ function ruleItem({ text, head, body, support, confidence, pca_confidence }, pla
  * @returns {Promise<View>}
  */
 export async function runView(place, run, signal) {
-  const { settings, curves, brier } = await getRun({ run: run.name }, signal);
+  const { settings, curves, brier } = await get("run", { run: run.name }, signal);
   const told = curves.filter(({ name, value }) => value.length > 0 && !/paths|queries|seconds/.test(name));
   const [shown, single] = [
     told.filter(({ value }) => value.length > 1),
@@ -280,22 +288,18 @@ export async function runView(place, run, signal) {
       run.data === null ? "" : ` from ${run.data}`,
       `, with ${counted(run.parameters, "parameter", "parameters")}, after ${counted(run.epochs, "epoch", "epochs")}.`,
     ),
-    element(
-      "section",
-      { class: "block" },
-      element("h2", {}, "Training"),
+    block(
+      "Training",
       told.length === 0 ? element("p", { class: "muted" }, "The run has kept no figures of its training.") : null,
       figures === "" ? null : element("p", {}, `Measured once: ${figures}.`),
       element("div", { class: "charts" }, ...shown.map(curveChart)),
     ),
-    element(
-      "section",
-      { class: "block" },
-      element("h2", {}, "Evaluation and calibration"),
+    block(
+      "Evaluation and calibration",
       made(
         VALIDATING,
         signal,
-        () => getValidation({ run: run.name }, signal),
+        () => get("validation", { run: run.name }, signal),
         (found) => calibration(found, place, brier),
       ),
     ),
@@ -464,7 +468,7 @@ export function mapView(place, run, signal) {
     made(
       "Drawing the map",
       signal,
-      () => getMap({ run: run.name }, signal),
+      () => get("map", { run: run.name }, signal),
       (map) =>
         map.state === "missing"
           ? [element("p", {}, `There is no map: ${map.message}`)]
@@ -570,7 +574,6 @@ function drawnMap(map, place, run, signal) {
     const toggle = element(
       "button",
       {
-        type: "button",
         class: "quiet",
         "aria-pressed": "false",
         click: () => {
@@ -595,15 +598,7 @@ function drawnMap(map, place, run, signal) {
         element(
           "ul",
           { class: "names" },
-          ...members
-            .slice(0, LISTED)
-            .map((entity) =>
-              element(
-                "li",
-                {},
-                element("a", { href: hrefOf(withEntity(place, entity)), dir: "auto" }, ...breakable(entity)),
-              ),
-            ),
+          ...members.slice(0, LISTED).map((entity) => element("li", {}, entityLink(place, entity))),
         ),
       ),
     );

@@ -1,11 +1,11 @@
 /**
- * A field that offers what may be chosen: a combobox as the ARIA practices describe it, of entities or of relations. It
- * stands in the page, or in a panel below what opened it.
+ * Fields that offer what may be chosen, comboboxes as the ARIA practices describe them, and such fields for entities
+ * and relations, in the page or in a panel below what opened it.
  *
  * @module
  */
 
-import { Failure, getEntities, getRelations } from "./api.js";
+import { Failure, get, pause } from "./api.js";
 import { counted, element, inWords, shorten, statusMark } from "./elements.js";
 
 const PAUSE = 40; // milliseconds between the last key and the request
@@ -35,7 +35,7 @@ let pickers = 0;
  */
 export function entityChoices(run) {
   return async (typed, signal) => {
-    const { entities } = await getEntities({ run: run(), prefix: typed, limit: ENTITIES_SHOWN }, signal);
+    const { entities } = await get("entities", { run: run(), prefix: typed, limit: ENTITIES_SHOWN }, signal);
     return entities.map(({ name, text, match }) => {
       return { name, text, inverse: false, label: name, note: match === "similar" ? "looks alike" : "", mark: null };
     });
@@ -74,7 +74,7 @@ export function nextChoices(run, after) {
   let all = null; // no promise of them: the next key would abort what it waits for
   return async (typed, signal) => {
     if (all === null) {
-      const { relations } = await getRelations({ run: run(), after, limit: RELATIONS_ASKED }, signal);
+      const { relations } = await get("relations", { run: run(), after, limit: RELATIONS_ASKED }, signal);
       all = relationChoices(relations);
     }
     const wanted = typed.trim().toLowerCase();
@@ -82,7 +82,106 @@ export function nextChoices(run, after) {
   };
 }
 
-export class Picker {
+/** A field, and below it the options that fit what is typed there. */
+export class Combobox {
+  /**
+   * @param {HTMLInputElement} input
+   * @param {HTMLElement} list
+   * @param {HTMLElement} popup what opens and closes: the list, or what holds it
+   * @param {(signal: AbortSignal) => Promise<void>} look finds what fits, and opens it
+   * @param {(failure: Failure) => void} fail
+   */
+  constructor(input, list, popup, look, fail) {
+    this.input = input;
+    this.list = list;
+    this.popup = popup;
+    this.look = look;
+    this.fail = fail;
+    this.count = 0;
+    this.active = -1;
+    this.pending = new AbortController();
+    input.addEventListener("blur", () => this.close());
+    popup.addEventListener("mousedown", (press) => press.preventDefault()); // the field keeps the focus
+  }
+
+  /** Look for what fits, unless another key comes first. */
+  async refresh() {
+    this.pending.abort();
+    this.pending = new AbortController();
+    const { signal } = this.pending;
+    await pause(PAUSE);
+    if (signal.aborted) return;
+    try {
+      await this.look(signal);
+    } catch (failure) {
+      if (signal.aborted) return;
+      if (!(failure instanceof Failure)) throw failure;
+      this.fail(failure);
+    }
+  }
+
+  /** @param {HTMLElement[]} options */
+  open(options) {
+    this.count = options.length;
+    this.list.replaceChildren(...options);
+    this.list.scrollTop = 0;
+    this.popup.hidden = false;
+    this.input.setAttribute("aria-expanded", "true");
+    this.activate(-1);
+  }
+
+  /** Close the list, also one still on its way. */
+  close() {
+    this.pending.abort();
+    this.popup.hidden = true;
+    this.input.setAttribute("aria-expanded", "false");
+    this.activate(-1);
+  }
+
+  /**
+   * @param {number} at
+   * @param {string} title
+   * @param {import("./elements.js").Child[]} label
+   * @param {import("./elements.js").Child[]} note
+   * @param {() => void} click
+   */
+  option(at, title, label, note, click) {
+    return element(
+      "li",
+      { role: "option", id: `${this.list.id}-${at}`, "aria-selected": "false", title, click },
+      element("span", { class: "label" }, ...label),
+      element("span", { class: "note" }, ...note),
+    );
+  }
+
+  /** @param {number} at -1 for none */
+  activate(at) {
+    this.list.children[this.active]?.setAttribute("aria-selected", "false");
+    this.active = at;
+    if (at < 0) {
+      this.input.removeAttribute("aria-activedescendant");
+      return;
+    }
+    const option = this.list.children[at];
+    option.setAttribute("aria-selected", "true");
+    option.scrollIntoView({ block: "nearest" });
+    this.input.setAttribute("aria-activedescendant", option.id);
+  }
+
+  /**
+   * Go on to the option below or above, round at the ends.
+   *
+   * @param {KeyboardEvent} key
+   */
+  move(key) {
+    key.preventDefault();
+    if (this.popup.hidden || this.count === 0) this.refresh();
+    else if (key.key === "ArrowDown") this.activate((this.active + 1) % this.count);
+    else this.activate((Math.max(this.active, 0) + this.count - 1) % this.count);
+  }
+}
+
+export class Picker extends Combobox {
   /**
    * @param {object} wiring
    * @param {string} wiring.label what the field is for
@@ -94,16 +193,7 @@ export class Picker {
    */
   constructor({ label, placeholder, source, take, enter, close }) {
     const id = `picker-${(pickers += 1)}`;
-    this.source = source;
-    this.take = take;
-    this.enter = enter;
-    this.onClose = close;
-    /** @type {Choice[]} */
-    this.choices = [];
-    this.active = -1;
-    this.pending = new AbortController();
-    this.list = element("ul", { role: "listbox", id, "aria-label": `${label}: suggestions`, tabindex: "-1" });
-    this.input = element("input", {
+    const input = element("input", {
       type: "text",
       role: "combobox",
       "aria-label": label,
@@ -117,108 +207,64 @@ export class Picker {
       input: () => this.refresh(),
       focus: () => this.refresh(),
       keydown: (/** @type {KeyboardEvent} */ key) => this.onKey(key),
-      blur: () => this.shut(),
     });
-    this.list.hidden = true;
-    this.list.addEventListener("mousedown", (press) => press.preventDefault()); // the field keeps the focus
-    this.node = element("div", { class: "picker", dir: "auto" }, this.input, this.list);
-  }
-
-  async refresh() {
-    this.pending.abort();
-    this.pending = new AbortController();
-    const { signal } = this.pending;
-    await new Promise((resolve) => setTimeout(resolve, PAUSE));
-    if (signal.aborted) return;
-    try {
-      const choices = await this.source(this.input.value, signal);
-      if (!signal.aborted && document.activeElement === this.input) this.offer(choices);
-    } catch (failure) {
-      if (signal.aborted) return;
-      if (!(failure instanceof Failure)) throw failure;
-      this.list.replaceChildren(element("li", { role: "option", "aria-disabled": "true" }, failure.message));
-      this.list.hidden = false;
-    }
+    const suggestions = { role: "listbox", id, "aria-label": `${label}: suggestions`, tabindex: "-1", hidden: true };
+    const list = element("ul", { class: "choices", ...suggestions });
+    super(
+      input,
+      list,
+      list,
+      async (signal) => {
+        const choices = await source(input.value, signal);
+        if (!signal.aborted && document.activeElement === input) this.offer(choices);
+      },
+      ({ message }) => this.say(message),
+    );
+    this.take = take;
+    this.enter = enter;
+    this.onClose = close;
+    /** @type {Choice[]} */
+    this.choices = [];
+    this.node = element("div", { class: "picker", dir: "auto" }, input, list);
   }
 
   /** @param {Choice[]} choices */
   offer(choices) {
     this.choices = choices;
-    this.active = -1;
-    this.input.removeAttribute("aria-activedescendant");
-    const nothing = element("li", { role: "option", "aria-disabled": "true", class: "muted" }, "Nothing fits.");
-    this.list.replaceChildren(
-      ...(choices.length === 0 ? [nothing] : choices.map((choice, at) => this.option(choice, at))),
-    );
-    this.list.hidden = false;
-    this.list.scrollTop = 0;
-    this.input.setAttribute("aria-expanded", "true");
+    const options = choices.map((choice, at) => {
+      const { label, text, name, note, mark } = choice;
+      const written = label === name ? null : element("code", {}, shorten(text, 60));
+      const marked = mark === null ? null : statusMark(mark);
+      return this.option(at, text, [shorten(label), written], [marked, note], () => this.choose(choice));
+    });
+    this.open(options);
+    if (choices.length === 0) this.say("Nothing fits.");
   }
 
-  /**
-   * @param {Choice} choice
-   * @param {number} at
-   */
-  option(choice, at) {
-    const { label, text, name, note, mark } = choice;
-    return element(
-      "li",
-      {
-        role: "option",
-        id: `${this.list.id}-${at}`,
-        "aria-selected": "false",
-        title: text,
-        click: () => this.choose(choice),
-      },
-      element(
-        "span",
-        { class: "label" },
-        shorten(label),
-        label === name ? null : element("code", {}, shorten(text, 60)),
-      ),
-      element("span", { class: "note" }, mark === null ? null : statusMark(mark), note),
-    );
+  /** @param {string} what stands where options would */
+  say(what) {
+    this.list.replaceChildren(element("li", { role: "option", "aria-disabled": "true", class: "muted" }, what));
+    this.list.hidden = false;
   }
 
   /** @param {Choice} choice */
   choose(choice) {
-    this.shut();
+    this.close();
     this.take(choice);
-  }
-
-  shut() {
-    this.pending.abort();
-    this.list.hidden = true;
-    this.input.setAttribute("aria-expanded", "false");
-    this.input.removeAttribute("aria-activedescendant");
   }
 
   /** @param {KeyboardEvent} key */
   onKey(key) {
     if (key.isComposing) return;
-    if (key.key === "ArrowDown" || key.key === "ArrowUp") {
-      key.preventDefault();
-      const count = this.choices.length;
-      if (this.list.hidden || count === 0) this.refresh();
-      else this.activate((this.active + (key.key === "ArrowDown" ? 1 : count - (this.active < 0 ? 0 : 1))) % count);
-    } else if (key.key === "Enter") {
+    if (key.key === "ArrowDown" || key.key === "ArrowUp") this.move(key);
+    else if (key.key === "Enter") {
       key.preventDefault();
       if (!this.list.hidden && this.active >= 0) this.choose(this.choices[this.active]);
       else if (this.enter !== undefined && this.input.value.trim()) this.enter(this.input.value.trim());
       else if (!this.list.hidden && this.choices.length > 0) this.choose(this.choices[0]);
     } else if (key.key === "Escape") {
       if (this.list.hidden || this.onClose !== undefined) this.onClose?.();
-      this.shut();
+      this.close();
     }
-  }
-
-  /** @param {number} at */
-  activate(at) {
-    this.list.children[this.active]?.setAttribute("aria-selected", "false");
-    this.active = at;
-    const option = this.list.children[at];
-    option.setAttribute("aria-selected", "true");
-    option.scrollIntoView({ block: "nearest" });
-    this.input.setAttribute("aria-activedescendant", option.id);
   }
 }

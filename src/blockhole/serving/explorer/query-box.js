@@ -9,43 +9,43 @@
  */
 
 import { go, here, statusOf, withQuery } from "./address.js";
-import { Failure, complete, translate } from "./api.js";
-import { attempt, byId, columnOf, element, offsetOf, quoteName, shorten, statusMark } from "./elements.js";
+import { get } from "./api.js";
+import { announce, attempt, byId, columnOf, element, offsetOf, quoteName, shorten, statusMark } from "./elements.js";
+import { Combobox } from "./picker.js";
 
 /** @typedef {import("./address.js").Place} Place */
 /** @typedef {import("./api.js").Completion} Completion */
 
-const PAUSE = 40; // milliseconds between the last key and the request
-
-export class QueryBox {
+export class QueryBox extends Combobox {
   /**
    * @param {object} wiring
    * @param {() => string} wiring.run the run whose names complete
    * @param {(query: string) => void} wiring.ask
-   * @param {(text: string) => void} wiring.announce tells a screen reader
    */
-  constructor({ run, ask, announce }) {
-    this.input = /** @type {HTMLInputElement} */ (byId("query"));
-    this.popup = byId("suggestion-popup");
-    this.list = byId("suggestions");
-    this.run = run;
+  constructor({ run, ask }) {
+    const input = /** @type {HTMLInputElement} */ (byId("query"));
+    super(
+      input,
+      byId("suggestions"),
+      byId("suggestion-popup"),
+      async (signal) => {
+        const text = input.value;
+        const caret = columnOf(text, input.selectionStart ?? text.length);
+        this.offer(await get("complete", { run: run(), text, caret }, signal));
+      },
+      () => this.close(), // suggestions are a comfort; what is wrong is said when the query is asked
+    );
     this.ask = ask;
-    this.announce = announce;
     /** @type {Completion | null} */
     this.completion = null;
-    /** @type {number | null} */
-    this.active = null;
-    this.pending = new AbortController();
-    this.early = this.input.value; // typed before the server said which runs there are
+    this.early = input.value; // typed before the server said which runs there are
 
-    this.input.addEventListener("input", () => {
-      this.activate(null); // what was chosen was chosen for another text
+    input.addEventListener("input", () => {
+      this.activate(-1); // what was chosen was chosen for another text
       this.refresh();
     });
-    this.input.addEventListener("click", () => this.refresh());
-    this.input.addEventListener("keydown", (key) => this.onKey(key));
-    this.input.addEventListener("blur", () => this.close());
-    this.popup.addEventListener("mousedown", (press) => press.preventDefault()); // the field keeps the focus
+    input.addEventListener("click", () => this.refresh());
+    input.addEventListener("keydown", (key) => this.onKey(key));
     byId("ask").addEventListener("submit", (submit) => {
       submit.preventDefault();
       this.submit();
@@ -74,36 +74,14 @@ export class QueryBox {
     else this.input.focus();
   }
 
-  /** Look for suggestions at the caret, unless another key comes first. */
-  async refresh() {
-    this.pending.abort();
-    this.pending = new AbortController();
-    const { signal } = this.pending;
-    await new Promise((resolve) => setTimeout(resolve, PAUSE));
-    if (signal.aborted) return;
-    try {
-      const text = this.input.value;
-      const caret = columnOf(text, this.input.selectionStart ?? text.length);
-      this.open(await complete({ run: this.run(), text, caret }, signal));
-    } catch (failure) {
-      if (signal.aborted) return;
-      if (!(failure instanceof Failure)) throw failure;
-      this.close(); // suggestions are a comfort; what is wrong is said when the query is asked
-    }
-  }
-
-  /** Close the suggestions, also those still on their way. */
+  /** Close the suggestions; none is taken any more. */
   close() {
-    this.pending.abort();
+    super.close();
     this.completion = null;
-    this.popup.hidden = true;
-    this.list.replaceChildren();
-    this.input.setAttribute("aria-expanded", "false");
-    this.activate(null);
   }
 
   /** @param {Completion} completion */
-  open(completion) {
+  offer(completion) {
     const { suggestions } = completion;
     const nothingNew = suggestions.length === 0 || (suggestions.length === 1 && completion.complete);
     if (nothingNew || document.activeElement !== this.input) {
@@ -111,55 +89,23 @@ export class QueryBox {
       return;
     }
     this.completion = completion;
-    this.list.replaceChildren(...suggestions.map((suggestion, at) => this.option(suggestion, at)));
-    this.list.scrollTop = 0;
-    this.popup.hidden = false;
-    this.input.setAttribute("aria-expanded", "true");
-    this.activate(null);
+    this.open(suggestions.map((suggestion, at) => this.suggested(suggestion, at)));
     const kinds = completion.piece.kind === "entity" ? ["entity", "entities"] : ["relation", "relations"];
-    this.announce(`${suggestions.length} ${kinds[suggestions.length === 1 ? 0 : 1]} suggested`);
+    announce(`${suggestions.length} ${kinds[suggestions.length === 1 ? 0 : 1]} suggested`);
   }
 
   /**
    * @param {import("./api.js").Suggestion} suggestion
    * @param {number} at
    */
-  option({ label, hit, known, similar }, at) {
+  suggested({ label, hit, known, similar }, at) {
     const [from, to] = hit.map((column) => offsetOf(label, column));
     const mark = known === null ? null : statusMark(known ? "known" : "predicted");
     const note = known === null ? (similar ? "looks alike" : "") : known ? "facts lead on" : "the model only";
-    return element(
-      "li",
-      {
-        role: "option",
-        id: `suggestion-${at}`,
-        "aria-selected": "false",
-        title: label,
-        click: () => this.take(at, true),
-      },
-      element(
-        "span",
-        { class: "label" },
-        shorten(label.slice(0, from)),
-        element("b", {}, shorten(label.slice(from, to))),
-        shorten(label.slice(to)),
-      ),
-      element("span", { class: "note" }, mark, note),
+    const [before, typed, after] = [label.slice(0, from), label.slice(from, to), label.slice(to)].map((part) =>
+      shorten(part),
     );
-  }
-
-  /** @param {number | null} at */
-  activate(at) {
-    if (this.active !== null) this.list.children[this.active]?.setAttribute("aria-selected", "false");
-    this.active = at;
-    if (at === null) {
-      this.input.removeAttribute("aria-activedescendant");
-      return;
-    }
-    const option = this.list.children[at];
-    option.setAttribute("aria-selected", "true");
-    option.scrollIntoView({ block: "nearest" });
-    this.input.setAttribute("aria-activedescendant", option.id);
+    return this.option(at, label, [before, element("b", {}, typed), after], [mark, note], () => this.take(at, true));
   }
 
   /**
@@ -188,27 +134,14 @@ export class QueryBox {
   onKey(key) {
     if (key.isComposing) return;
     if (["ArrowLeft", "ArrowRight", "Home", "End"].includes(key.key)) this.refresh();
-    else if (key.key === "ArrowDown" || key.key === "ArrowUp") this.onArrow(key);
+    else if (key.key === "ArrowDown" || key.key === "ArrowUp") this.move(key);
     else if (this.completion === null) return;
     else if (key.key === "Escape") {
       this.close();
-    } else if (key.key === "Enter" && this.active !== null) {
+    } else if (key.key === "Enter" && this.active >= 0) {
       key.preventDefault();
       this.take(this.active, true);
     } else if (key.key === "Tab" && !key.shiftKey) this.onTab(key);
-  }
-
-  /** @param {KeyboardEvent} key */
-  onArrow(key) {
-    key.preventDefault();
-    if (this.completion === null) {
-      this.refresh();
-      return;
-    }
-    const count = this.completion.suggestions.length;
-    const down = key.key === "ArrowDown";
-    if (this.active === null) this.activate(down ? 0 : count - 1);
-    else this.activate((this.active + (down ? 1 : count - 1)) % count);
   }
 
   /**
@@ -218,7 +151,7 @@ export class QueryBox {
    */
   async onTab(key) {
     if (this.isFresh()) {
-      if (this.active === null && !this.canComplete()) return;
+      if (this.active < 0 && !this.canComplete()) return;
       key.preventDefault();
     } else {
       key.preventDefault(); // the keys were faster than the server, so what can be completed is not known yet
@@ -230,7 +163,7 @@ export class QueryBox {
         return;
       }
     }
-    this.take(this.active ?? 0, false);
+    this.take(Math.max(this.active, 0), false);
   }
 
   /** Whether the suggestions are for what stands in the box. */
@@ -334,7 +267,7 @@ export class Ways {
     this.area.value = "";
     if (!query) return;
     await attempt(this.failed, signal, async () => {
-      const { sparql } = await translate({ run: this.run(), query }, signal);
+      const { sparql } = await get("translate", { run: this.run(), query }, signal);
       this.area.value = sparql;
     });
   }
@@ -342,7 +275,7 @@ export class Ways {
   async askSparql() {
     const { signal } = this.pending;
     await attempt(this.failed, signal, async () => {
-      const { query } = await translate({ run: this.run(), sparql: this.area.value }, signal);
+      const { query } = await get("translate", { run: this.run(), sparql: this.area.value }, signal);
       go(withQuery(here(), query));
     });
   }

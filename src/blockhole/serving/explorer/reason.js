@@ -6,10 +6,10 @@
  */
 
 import { hrefOf, withEntity } from "./address.js";
-import { Failure, explain } from "./api.js";
-import { element, inKnownCases, percent, problem, shorten } from "./elements.js";
+import { Failure, post } from "./api.js";
+import { announce, element, inKnownCases, percent, problem, shorten } from "./elements.js";
 import { layersOf, legend, pointOut, treeOf } from "./layers.js";
-import { newSearch, watched } from "./searches.js";
+import { watched } from "./searches.js";
 
 /** @typedef {import("./address.js").Place} Place */
 /** @typedef {import("./api.js").Explanation} Explanation */
@@ -29,9 +29,8 @@ const PROOFS_SHOWN = 5;
  * @param {string} entity
  * @param {string} id
  * @param {AbortSignal} signal
- * @param {(text: string) => void} announce
  */
-export function reasonPanel(place, entity, id, signal, announce) {
+export function reasonPanel(place, entity, id, signal) {
   const progress = element("div", { class: "searching", hidden: true });
   const body = element("div", { class: "reason-body", "aria-busy": "true" }, "Looking for proofs …", progress);
   const panel = element(
@@ -44,7 +43,7 @@ export function reasonPanel(place, entity, id, signal, announce) {
       element("a", { href: hrefOf(withEntity(place, entity)) }, `All facts about ${shorten(entity)}`),
     ),
   );
-  fill(body, progress, place, entity, signal, announce);
+  fill(body, progress, place, entity, signal);
   return panel;
 }
 
@@ -54,13 +53,11 @@ export function reasonPanel(place, entity, id, signal, announce) {
  * @param {Place & {run: string}} place
  * @param {string} entity
  * @param {AbortSignal} signal
- * @param {(text: string) => void} announce
  */
-async function fill(body, progress, place, entity, signal, announce) {
+async function fill(body, progress, place, entity, signal) {
   const question = { run: place.run, query: place.query, entity, top: PROOFS_SHOWN };
-  const search = newSearch();
   try {
-    const explanation = await watched(progress, [search], signal, announce, explain(question, signal, search));
+    const explanation = await watched(progress, signal, (search) => post("explain", question, signal, search()));
     body.replaceChildren(...explained(explanation, place));
     announce(summary(explanation));
   } catch (failure) {

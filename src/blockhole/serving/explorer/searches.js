@@ -4,39 +4,37 @@
  * @module
  */
 
-import { Failure, cancelSearch, getSearch } from "./api.js";
-import { element } from "./elements.js";
+import { Failure, callSearch, pause } from "./api.js";
+import { announce, element } from "./elements.js";
 
 const PATIENCE = 700; // milliseconds before a search shows how far it is
 const AGAIN = 400; // milliseconds between two looks
 
-/** An id for a search, by which the server finds it. */
-export function newSearch() {
-  return `page-${Date.now().toString(36)}-${Math.random().toString(36).slice(2, 10)}`;
-}
+/** @typedef {() => string} NewSearch makes an id for a search, by which the server finds it */
 
 /**
  * What comes of `work`; while that takes long, `room` shows how far its searches are, and a button to cancel them.
  *
  * @template Result
  * @param {HTMLElement} room
- * @param {string[]} searches
  * @param {AbortSignal} signal
- * @param {(text: string) => void} announce
- * @param {Promise<Result>} work
+ * @param {(search: NewSearch) => Promise<Result>} work
  * @returns {Promise<Result>}
  */
-export async function watched(room, searches, signal, announce, work) {
+export async function watched(room, signal, work) {
   let isOver = false;
-  const end = () => {
+  /** @type {string[]} */
+  const searches = [];
+  watch(room, searches, signal, () => isOver || signal.aborted);
+  try {
+    return await work(() => {
+      const search = `page-${Date.now().toString(36)}-${Math.random().toString(36).slice(2, 10)}`;
+      searches.push(search);
+      return search;
+    });
+  } finally {
     isOver = true;
     if (!signal.aborted) room.hidden = true; // what comes after it may have begun to show itself there
-  };
-  watch(room, searches, signal, announce, () => isOver || signal.aborted);
-  try {
-    return await work;
-  } finally {
-    end();
   }
 }
 
@@ -44,23 +42,22 @@ export async function watched(room, searches, signal, announce, work) {
  * @param {HTMLElement} room
  * @param {string[]} searches
  * @param {AbortSignal} signal
- * @param {(text: string) => void} announce
  * @param {() => boolean} isOver
  */
-async function watch(room, searches, signal, announce, isOver) {
+async function watch(room, searches, signal, isOver) {
   await pause(PATIENCE);
   if (isOver()) return;
   const said = element("span", {}, "Searching …");
   const bar = element("progress", { max: "1", "aria-label": "Search" });
-  const cancel = element("button", { type: "button" }, "Cancel");
+  const cancel = element("button", {}, "Cancel");
   cancel.addEventListener("click", () => {
-    for (const search of searches) cancelSearch(search, signal).catch(() => {}); // it may just be over
+    for (const search of searches) callSearch("DELETE", search, signal).catch(() => {}); // it may just be over
   });
   room.replaceChildren(said, bar, cancel);
   room.hidden = false;
   announce("Searching");
   while (!isOver()) {
-    const looks = await Promise.allSettled(searches.map((search) => getSearch(search, signal)));
+    const looks = await Promise.allSettled(searches.map((search) => callSearch("GET", search, signal)));
     for (const look of looks) {
       if (look.status === "fulfilled") {
         const { seconds, timeout, steps } = look.value;
@@ -72,12 +69,4 @@ async function watch(room, searches, signal, announce, isOver) {
     }
     await pause(AGAIN);
   }
-}
-
-/**
- * @param {number} milliseconds
- * @returns {Promise<void>}
- */
-function pause(milliseconds) {
-  return new Promise((resolve) => setTimeout(resolve, milliseconds));
 }

@@ -6,9 +6,9 @@
  */
 
 import { go, here, hrefOf, statusOf, withQuery } from "./address.js";
-import { ask, askTable, getFacets, getSpread, translate } from "./api.js";
+import { askTable, get, post } from "./api.js";
 import { narrowedHref } from "./builder.js";
-import { attempt, drawing, element, inWords, percent, shorten } from "./elements.js";
+import { announce, attempt, drawing, element, inWords, percent, shorten } from "./elements.js";
 import { isStarred, star } from "./notebook.js";
 
 /** @typedef {import("./address.js").Place} Place */
@@ -57,7 +57,7 @@ export function thresholdOf(column) {
   draw();
   if (column.result.milliseconds < QUICK && listed.length >= column.place.top) {
     const { run, query, candidates } = column.place;
-    getSpread({ run, query, candidates }, column.signal).then(
+    post("spread", { run, query, candidates }, column.signal).then(
       (spread) => {
         ({ counts, least: complete } = spread);
         draw();
@@ -115,7 +115,7 @@ export function facetsOf(column) {
     .filter((name) => (letters += name.length) < NAMES.letters);
   const failed = element("div");
   attempt(failed, column.signal, async () => {
-    const found = await getFacets({ run, query, entities }, column.signal);
+    const found = await post("facets", { run, query, entities }, column.signal);
     const { facets } = found;
     if (facets.length === 0 || found.entities < 2) return;
     room.append(
@@ -148,12 +148,11 @@ export function facetsOf(column) {
 
 /**
  * @param {AnswerColumn} column
- * @param {(text: string) => void} announce
  */
-export function takeAway(column, announce) {
+export function takeAway(column) {
   const { place } = column;
   const failed = element("div");
-  const starred = element("button", { type: "button", class: "quiet" });
+  const starred = element("button", { class: "quiet" });
   const showStar = () => {
     const on = isStarred(hrefOf(withQuery(here(), place.query)));
     starred.textContent = on ? "★ Starred" : "☆ Star";
@@ -165,7 +164,7 @@ export function takeAway(column, announce) {
   });
   showStar();
   const download = (/** @type {string} */ label, /** @type {() => Promise<{text: string, kind: string}>} */ make) => {
-    const button = element("button", { type: "button", class: "quiet" }, label);
+    const button = element("button", { class: "quiet" }, label);
     button.addEventListener("click", () => {
       button.disabled = true;
       attempt(failed, column.signal, async () => {
@@ -180,7 +179,7 @@ export function takeAway(column, announce) {
   };
   const more = element("details", { class: "share" }, element("summary", {}, "Share"));
   more.addEventListener("toggle", () => {
-    if (more.open && more.childElementCount === 1) more.append(shared(column, announce));
+    if (more.open && more.childElementCount === 1) more.append(shared(column));
   });
   return element(
     "div",
@@ -219,7 +218,7 @@ async function asCsv(column) {
 
 /** @param {AnswerColumn} column */
 async function everyAnswer(column) {
-  const lists = await Promise.all(questionsOf(column).map((question) => ask(question, column.signal)));
+  const lists = await Promise.all(questionsOf(column).map((question) => post("ask", question, column.signal)));
   return { run: column.place.run, query: column.place.query, answers: lists.flatMap(({ answers }) => answers) };
 }
 
@@ -248,9 +247,8 @@ export function saveFrom(name, href) {
  * The same question for others: as a link, for a shell, for Python, for SPARQL.
  *
  * @param {AnswerColumn} column
- * @param {(text: string) => void} announce
  */
-function shared(column, announce) {
+function shared(column) {
   const { run, query, candidates, top } = column.place;
   const body = JSON.stringify({ run, query, candidates, top });
   const api = new URL("api/v1/ask", location.origin + location.pathname).href;
@@ -267,7 +265,7 @@ function shared(column, announce) {
     const code = element("code", {}, text);
     const copy = element(
       "button",
-      { type: "button", class: "quiet", "aria-label": `Copy ${label}`, click: () => copyText(text, code, announce) },
+      { class: "quiet", "aria-label": `Copy ${label}`, click: () => copyText(text, code) },
       "Copy",
     );
     list.append(element("dt", {}, label, copy), element("dd", {}, code));
@@ -275,7 +273,7 @@ function shared(column, announce) {
   add("Link", location.href);
   add("curl", `curl -s ${api} -H 'Content-Type: application/json' -d ${inShell(body)}`);
   add("Python", python);
-  translate({ run, query }, column.signal).then(
+  get("translate", { run, query }, column.signal).then(
     ({ sparql }) => add("SPARQL", sparql),
     () => {}, // a query that has no SPARQL has the others
   );
@@ -287,9 +285,8 @@ function shared(column, announce) {
  *
  * @param {string} text
  * @param {HTMLElement} shown
- * @param {(text: string) => void} announce
  */
-async function copyText(text, shown, announce) {
+async function copyText(text, shown) {
   try {
     await navigator.clipboard.writeText(text);
     announce("Copied");

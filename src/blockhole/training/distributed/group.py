@@ -96,7 +96,7 @@ class Group:
         self._mesh = mesh
         self._begun = begun
         self._control = dist.new_group(backend="gloo")
-        self.saving = dist.new_group(backend="gloo")
+        self.saving = dist.new_group(backend="gloo")  # apart: checkpoints are written while training goes on
 
     @property
     def speaks(self) -> bool:

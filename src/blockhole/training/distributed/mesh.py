@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import struct
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -13,7 +9,7 @@ import torch
 from torch import Tensor
 from torch import distributed as dist
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torch.distributed.tensor import DTensor, Placement, Replicate, Shard
+from torch.distributed.tensor import DTensor, Replicate, Shard
 
 from blockhole.errors import ConfigError, counted, quoted
 
@@ -106,11 +102,9 @@ class EntityMesh:
 
     def table(self, rows: Tensor, num_entities: int) -> DTensor:
         """The whole table of which this process holds `rows`, without copying them: [E, …]."""
-        return _put_together(rows, num_entities, self._mesh, [Replicate(), Shard(0)])
-
-    def copy_of_table(self, rows: Tensor, num_entities: int) -> DTensor:
-        """The same along the entities alone: no process need know what those of other copies compute."""
-        return _put_together(rows, num_entities, self.entities, [Shard(0)])
+        shape = torch.Size((num_entities, *rows.shape[1:]))
+        stride, placements = torch.empty(shape, device="meta").stride(), [Replicate(), Shard(0)]
+        return DTensor.from_local(rows, self._mesh, placements, run_check=False, shape=shape, stride=stride)
 
     def of_whole(self, whole: Tensor) -> DTensor:
         """A table that every process has, with this process' rows of it kept."""
@@ -147,80 +141,6 @@ class EntityMesh:
         return values
 
 
-def _put_together(rows: Tensor, num_entities: int, mesh: DeviceMesh, placements: Sequence[Placement]) -> DTensor:
-    shape = torch.Size((num_entities, *rows.shape[1:]))
-    stride = torch.empty(shape, device="meta").stride()
-    return DTensor.from_local(rows, mesh, placements, run_check=False, shape=shape, stride=stride)
-
-
 def inside(ids: Tensor, held: range) -> Tensor:
     """Which ids are among those held: bool of the same shape."""
     return (ids >= held.start) & (ids < held.stop)
-
-
-# How much a process sends in one step: counted from the sizes of what is reduced, and read off its sockets.
-
-
-FLOAT = INT = 4
-_BYTES_SENT = 200
-"""Where tcp_info has tcpi_bytes_sent, and after it tcpi_bytes_retrans, in Linux since 4.19."""
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class StepSizes:
-    """What a step of one process is made of, in numbers of rows and of floats per row.
-
-    `queries` of its part of the batch, with `ends` distinct sources and targets in all; `per_query` figures that are
-    reduced for each: maximum and sum by a softmax, by other losses the scores of the objects drawn for it. `touched`
-    rows of its shard (all of them with the full softmax); `width` of an entity, `candidate_width` of a query vector,
-    and `dense` parameters beside the entities.
-    """
-
-    queries: int
-    ends: int
-    per_query: int
-    touched: int
-    width: int
-    candidate_width: int
-    dense: int
-
-
-def step_bytes(shape: MeshShape, sizes: StepSizes) -> float:
-    """The bytes that a process sends in a step, without headers.
-
-    A ring reduces n floats over g processes by sending 2(g - 1)/g · 4n bytes from each. Along the entities: the rows of
-    sources and targets, the gradients of the queries, and the figures of each query. Along the data: the gradients of
-    the touched rows and of all other parameters, and the loss.
-    """
-    along_entities = sizes.ends * sizes.width + sizes.queries * (sizes.per_query + sizes.candidate_width)
-    along_data = sizes.touched * sizes.width + sizes.dense + 1
-    return FLOAT * (_ring(shape.entities) * along_entities + _ring(shape.data) * along_data)
-
-
-def batch_bytes(shape: MeshShape, batch: int, hops: int) -> int:
-    """The bytes that a process sends for a batch of a packed graph, without headers: the rows made by each, to all.
-
-    A row has source, relations and target; parts are filled up to the largest.
-    """
-    return (shape.size - 1) * -(-batch // shape.size) * (2 + hops) * INT
-
-
-def _ring(processes: int) -> float:
-    return 2 * (processes - 1) / processes
-
-
-def bytes_sent() -> int:
-    """The bytes that this process has sent over the TCP connections it has, each once, by Linux's count."""
-    total = 0
-    for descriptor in os.listdir("/proc/self/fd"):
-        try:
-            if not os.readlink(f"/proc/self/fd/{descriptor}").startswith("socket:"):
-                continue
-            with socket.socket(fileno=os.dup(int(descriptor))) as connection:
-                info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _BYTES_SENT + 16)
-        except OSError:  # closed meanwhile, or not TCP
-            continue
-        sent, again = struct.unpack_from("QQ", info, _BYTES_SENT)
-        total += sent - again
-    return total

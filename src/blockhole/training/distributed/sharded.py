@@ -17,7 +17,7 @@ from blockhole.models.catalogue import ModelSettings, build_model
 from blockhole.models.contract import Model
 from blockhole.runs.config import TrainConfig
 from blockhole.training.batches import Batch
-from blockhole.training.distributed.mesh import EntityMesh, StepSizes, inside
+from blockhole.training.distributed.mesh import EntityMesh, inside
 from blockhole.training.losses import CHUNK_LOGITS, Pairs, Rivals
 from blockhole.training.negatives import ALL_ENTITIES, Negatives, NegativeSampler
 from blockhole.training.objective import build_objective, target_weights
@@ -168,20 +168,6 @@ class ShardedStepper:
         gradient = of_ends.new_zeros(len(touched), of_ends.shape[1])
         gradient.index_add_(0, torch.searchsorted(touched, ends), of_ends)
         return gradient.index_add_(0, torch.searchsorted(touched, rivals), of_rivals)
-
-    def sizes(self, batch: Batch) -> StepSizes:
-        """What `step_bytes` counts with for a step on `batch`."""
-        drawn, part = self._sampler.draw(batch), self._mesh.part(len(batch.source))
-        touched = self._touched(batch, drawn)
-        return StepSizes(
-            queries=part.stop - part.start,
-            ends=len(torch.unique(torch.cat((batch.source[part], batch.target[part])))),
-            per_query=drawn.objects.shape[1] if drawn.objects is not None and drawn.objects.dim() == 2 else 2,
-            touched=len(self._shard) if touched is None else len(touched),
-            width=self._shard.shape[1],
-            candidate_width=self._model.finish_candidate(self._shard[:1]).shape[1],
-            dense=sum(value.numel() for value in self._dense.values()),
-        )
 
     def optimizer_state(self) -> dict[str, Tensor]:
         """See Stepper; what belongs to entity rows is sharded as they are."""

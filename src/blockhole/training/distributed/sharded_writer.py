@@ -5,13 +5,12 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol, final
+from typing import TYPE_CHECKING, Any, final
 
 import torch
 from torch import Tensor
-from torch import distributed as dist
 from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.tensor import DTensor
 
@@ -36,22 +35,9 @@ from blockhole.runs.run import check_weights
 from blockhole.runs.shards import load_shards, write_shards
 from blockhole.runs.tracking import Figures, MetricsFile, Tracker
 from blockhole.runs.writer import Optimizing, begin_folder, check_optimizer, check_same_data, resume_folder
-from blockhole.training.distributed.mesh import EntityMesh
 
-
-class Savers(Protocol):
-    """The processes that save a run together, as one of them sees them; see Workers."""
-
-    mesh: EntityMesh
-    saving: dist.ProcessGroup
-    """Serves nothing but saving: checkpoints are written while training goes on."""
-
-    @property
-    def speaks(self) -> bool:
-        """Whether this process is the one that writes and prints."""
-
-    def together(self) -> AbstractContextManager[None]:
-        """What goes wrong for one process within the block goes wrong for all at its end."""
+if TYPE_CHECKING:
+    from blockhole.training.distributed.group import Group
 
 
 @final
@@ -63,7 +49,7 @@ class ShardedRunWriter:
     """
 
     def __init__(
-        self, folder: Path, model: Model, optimizing: Optimizing, group: Savers, trackers: Sequence[Tracker]
+        self, folder: Path, model: Model, optimizing: Optimizing, group: Group, trackers: Sequence[Tracker]
     ) -> None:
         self._folder = folder
         self._model = model
