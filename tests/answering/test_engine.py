@@ -340,7 +340,7 @@ def test_who_has_no_validation_facts_is_told_to_set_some_aside(
     data = tmp_path / "data"
     for name in files:
         data.mkdir(exist_ok=True)
-        (data / name).touch()
+        (data / name).write_text("a\tr\tb\n" * 12, encoding="utf-8")
     run = shutil.copytree(clockwork, tmp_path / "run")
     (run / "calibration.json").unlink()
     opened = Run.open(run)
