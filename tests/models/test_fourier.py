@@ -13,9 +13,7 @@ from blockhole.models.blockhole import BlockHolE
 from blockhole.models.circulant import block_circulant, circular_correlation
 from blockhole.models.complex import ComplEx
 from blockhole.models.contract import Model
-from blockhole.models.hole import HolE
-from blockhole.models.spatial import BlockHolESpatial
-from tests.models.forms import (
+from blockhole.models.forms import (
     Scaling,
     complex_form,
     entity_to_fourier,
@@ -27,6 +25,8 @@ from tests.models.forms import (
     spatial_form,
     widened_form,
 )
+from blockhole.models.hole import HolE
+from blockhole.models.spatial import BlockHolESpatial
 
 E, R = 7, 3
 SCALINGS: list[Scaling] = ["paths", "paper"]

@@ -16,9 +16,9 @@ NAMES = sorted(set(re.findall(r"`(\w+)\.(\w+)`", MAP)) - {(m, "py") for m in re.
 
 
 def defined(module: str) -> set[str]:
-    """The functions and classes at the top of a module of models, or of one beside the tests."""
-    places = [folder / f"{module}.py" for folder in (ROOT / "tests" / "models", ROOT / "src" / "blockhole" / "models")]
-    tree = ast.parse(next(place for place in places if place.exists()).read_text(encoding="utf-8"))
+    """The functions and classes at the top of a module of models, or of a test module."""
+    folder = ROOT / "tests" / "models" if module.startswith("test_") else ROOT / "src" / "blockhole" / "models"
+    tree = ast.parse((folder / f"{module}.py").read_text(encoding="utf-8"))
     return {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
 
 
