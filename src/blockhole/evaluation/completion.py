@@ -92,7 +92,9 @@ class CompletionReport:
             figures["both, by score"] = _means(self.score_ranks, self.ties)
         figures |= dict(self.baselines.rows() if self.baselines else ())
         digits = {metric.name: metric.digits for metric in COMPLETION_METRICS}
-        rows = [(name, *(f"{own[each]:.{digits[each]}f}" for each in digits)) for name, own in figures.items()]
+        rows: list[tuple[str | None, ...]] = [
+            (name, *(f"{own[each]:.{digits[each]}f}" for each in digits)) for name, own in figures.items()
+        ]
         rows.insert(1, ("95 %", *(spell_interval(self.intervals[each], digits[each]) for each in digits)))
         header = ("side", *(metric.title for metric in COMPLETION_METRICS))
         return [Table(f"Completion of {self.split} by {self.by}, filtered, ties {self.ties}", header, tuple(rows))]
