@@ -83,9 +83,8 @@ negatives.
     "completion": """\
 ## Completion
 
-Both sides of every test fact, ranked among all entities with other known answers removed; fractions of 1. *By
-probability* orders entities as `ask` does ([protocol](explanation/protocol.md#completion)), the other rows by the
-model's scores, as published figures are made.
+Both sides of every test fact, ranked among all entities with other known answers removed; fractions of 1. Entities are
+ordered by the model's scores, as published figures are made ([protocol](explanation/protocol.md#completion)).
 """,
     "triples": """\
 ## Triple classification

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
@@ -20,7 +19,6 @@ import torch
 
 from blockhole.answering import calibrating
 from blockhole.answering.engine import Engine
-from blockhole.answering.sweep import rank_hops
 from blockhole.answering.vectors import Vectors
 from blockhole.data.dataset import DataSet
 from blockhole.data.words import count_words, words_of
@@ -329,16 +327,12 @@ def _order(model: Model, data: DataSet, split: Split, device: torch.device) -> F
 
 
 def _completion(model: Model, data: DataSet, split: Split, device: torch.device) -> Figures:
-    """Filtered MR, MRR and Hits@k of both sides of every fact, by score and by probability."""
+    """Filtered MR, MRR and Hits@k of both sides of every fact, by score."""
     triples = data.split.valid if split == "dev" else data.split.test
-    truth, names = _truth(data, split), ("mr", "mrr", "hits_at_1", "hits_at_3", "hits_at_10", "intervals")
-    probable = partial(rank_hops, _calibrated(model, data, device), truth=truth, device=device)
-    by_score, by_probability = (
-        evaluate_completion(model, triples, truth, device=device, by_probability=ranked).to_dict()
-        for ranked in (None, probable)
-    )
-    figures = {name: by_score[name] for name in ("queries", *names)}
-    return {**figures, "by_probability": {name: by_probability[name] for name in names}}
+    report = evaluate_completion(model, triples, _truth(data, split), device=device).to_dict()
+    return {
+        name: report[name] for name in ("queries", "mr", "mrr", "hits_at_1", "hits_at_3", "hits_at_10", "intervals")
+    }
 
 
 def _calibrated(model: Model, data: DataSet, device: torch.device) -> Engine:

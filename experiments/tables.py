@@ -279,9 +279,7 @@ def _order(summary: Summary, data: str, columns: Sequence[str]) -> list[Table]:
 def _completion(summary: Summary, data: str, columns: Sequence[str]) -> list[Table]:
     names = {"mrr": "MRR", "hits_at_1": "Hits@1", "hits_at_3": "Hits@3", "hits_at_10": "Hits@10"}
     rows: list[tuple[Cell, ...]] = [
-        (f"{column}{said}", *(show(summary, "completion", data, column, *way, name, digits=3) for name in names))
-        for column in columns
-        for way, said in (((), ""), (("by_probability",), ": by probability"))
+        (column, *(show(summary, "completion", data, column, name, digits=3) for name in names)) for column in columns
     ]
     rows += [(name, each[data], None, None, None) for name, each in COMPLETION.items() if data in each]
     return [Table(f"{data}: completion, filtered", ("column", *names.values()), tuple(rows), digits=3)]

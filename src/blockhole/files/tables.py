@@ -200,7 +200,8 @@ def read_delimited(path: Path, file_format: FileFormat, reading: Reading) -> Ite
 
 def find_dialect(path: Path, text: str, usual: str, reading: Reading) -> Dialect | None:
     """How a file is written that begins with `text`, or None without rows; its suffix tells the `usual` separator."""
-    if text.count("\r") > 1 and "\n" not in text.rstrip("\n"):
+    lines = [line for line in text.rstrip("\n").split("\r") if line.strip()]
+    if len(lines) > 1 and not any("\n" in line for line in lines) and _alike(lines):
         remedy = "save the file with line ends of Windows or Unix"
         raise MalformedFile(path, "lines end in carriage returns only", remedy, 1)
     remarks = _remarks(text, usual)
@@ -217,6 +218,11 @@ def find_dialect(path: Path, text: str, usual: str, reading: Reading) -> Dialect
         reading.note(path, "all names are in quotes and keep them; if they only enclose names, call the file .csv")
     width = len(rows[0]) if len(rows[0]) >= 3 else 3
     return Dialect(separator, quoting, quoting or choice.names is not None, width, choice, remarks)
+
+
+def _alike(lines: Sequence[str]) -> bool:
+    """Whether each line has three fields or more by the same mark."""
+    return any(all(line.count(mark) > 1 for line in lines) for mark in "\t,;|")
 
 
 def _remarks(text: str, usual: str) -> int:
