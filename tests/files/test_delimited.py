@@ -94,9 +94,8 @@ def test_tsv_agrees_with_plain_splitting(content: str, tmp_path_factory: pytest.
         graph = read_graph(path)
     except DataError:
         assert not good
-    else:
-        assert good
-        assert facts_of(graph) == [tuple(row) for row in rows]
+    else:  # rows and columns of nothing are left out
+        assert facts_of(graph) == [tuple(filter(None, row)) for row in rows if any(row)]
 
 
 def test_tsv_knows_no_quotes_and_keeps_spaces(tmp_path: Path) -> None:

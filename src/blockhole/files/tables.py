@@ -295,8 +295,9 @@ def _split_sample(text: str, separator: str, quoting: bool) -> list[list[str]]:
     if separator == " ":
         return [re.split(" +", line.strip()) for line in lines if line.strip()]
     if not quoting or '"' not in text:
-        rows = [[field.strip(" ") for field in line.split(separator)] for line in lines]
-        return [row for row in rows if any(row)]
+        blank = f" {separator}" if quoting else separator  # a name of TSV may be a space
+        kept = (line for line in lines if line.strip(" ") and line.strip(blank))
+        return [[field.strip(" ") for field in line.split(separator)] for line in kept]
     try:
         rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=True))
     except csv.Error:
