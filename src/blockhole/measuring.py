@@ -93,7 +93,7 @@ def evaluate(
             "an order (--order) is judged by classification; leave it out, or add --task classification."
         )
     if by is not None and task != "completion":
-        raise EvaluationError("--by is for completion; leave it out, or add --task completion.")
+        raise EvaluationError("what orders entities (--by) is for completion; leave it out, or add --task completion.")
     if task == "queries":
         chosen = _query_set(run, data, queries, split)
         engine = Engine.open(run, graph=chosen.data.graph("train"), calibrated=True)

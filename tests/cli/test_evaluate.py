@@ -345,7 +345,7 @@ def test_completion_by_probability_and_by_score(
     shown = refusal("evaluate", bare, "--task", "completion", "--by", "probability")
     assert "has no calibration for its weights" in shown
     assert refusal("evaluate", runs[0], "--task", "ranking", "--by", "score") == (
-        "error: --by is for completion; leave it out, or add --task completion.\n"
+        "error: what orders entities (--by) is for completion; leave it out, or add --task completion.\n"
     )
     compared = command("compare", runs[0], bare, "--task", "completion")
     assert {report["by"] for report in compared["runs"].values()} == {"score"}
