@@ -133,6 +133,7 @@ _SEED = re.compile(r"(?P<column>.*)-seed(?P<seed>\d+)")
 class Declaration(BaseModel):
     """The columns of a table, the data sets they are trained on, and their settings.
 
+    Every column is for every data set, but where `leave_out` names data/column.
     A rule of `settings` holds `for`, a pattern of data/column or several, any settings, a `preset` that goes before
     them, `members`, how many models are trained and merged, `words`, how often a word of an entity's name is trained on
     as a fact, `lean`, how far rows then lean on them, and `beside`, the settings, over the column's own, of as many
@@ -146,7 +147,12 @@ class Declaration(BaseModel):
     data: tuple[str, ...] = Field(min_length=1)
     columns: tuple[str, ...] = Field(min_length=1)
     seeds: tuple[int, ...] = Field(min_length=1)
+    leave_out: tuple[str, ...] = ()
     settings: tuple[dict[str, Any], ...] = ()
+
+    def columns_of(self, data: str) -> list[str]:
+        """The columns of a data set."""
+        return [column for column in self.columns if f"{data}/{column}" not in self.leave_out]
 
     def settings_of(self, data: str, column: str) -> Settings:
         """The settings of one column on one data set, unchecked."""
@@ -221,7 +227,8 @@ def _behind(name: str, seeds: Sequence[int] | None, split: Split, overrides: Map
         _experiment(table, data, column, seed, split, overrides)
         for seed in (declaration.seeds if seeds is None else seeds)
         for data in _data_sets(declaration, data_pattern or "*")
-        for column in columns
+        for column in declaration.columns_of(data)
+        if column in columns
     ]
 
 

@@ -104,13 +104,13 @@ among all entities that are not answers; ties count half, and only train facts a
 averaged over the hard answers of a query, then over queries, then over types; fractions of 1
 ([protocol](explanation/protocol.md#complex-queries)).
 
-*edges* is BlockHolE with b = 2 and m = 512, trained on single edges; *merged* is the mean of it and of one with m = 256
-that is trained on fresh walks; *complex-edges* is ComplEx of the same n = 1024 in the same engine. *best* is, on NELL,
-*merged* with the words of entity names, such as `concept_city_oslo`, as facts for the model of edges, which no
-published result on this data uses; on FB15k-237, whose names have no words and where walks add nothing on valid
-queries, it is *edges*. All settings were chosen on the valid queries of Query2box and on valid facts; a prototype like
-*edges* was measured on 1,000 test queries of each type before. Most published queries need a single missing fact
-(Gregucci et al. 2025), so MRR is also shown by the number of facts that the easiest proof of an answer lacks.
+*merged* is the mean of a BlockHolE with b = 2 and m = 512 that is trained on single edges and of one with m = 256 that
+is trained on fresh walks. *best* is, on NELL, *merged* with the words of entity names, such as `concept_city_oslo`, as
+facts for the model of edges, which no published result on this data uses; on FB15k-237, whose names have no words and
+where walks add nothing on valid queries, it is the model of edges alone. All settings were chosen on the valid queries
+of Query2box and on valid facts; a prototype was measured on 1,000 test queries of each type before. Most published
+queries need a single missing fact (Gregucci et al. 2025), so MRR is also shown by the number of facts that the easiest
+proof of an answer lacks.
 
 All were measured before τ was part of [the probability of a hop](explanation/probabilities.md) and before unions kept
 the evidence of their paths, *merged* also before L and ν.

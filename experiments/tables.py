@@ -9,7 +9,7 @@ from typing import NamedTuple
 from blockhole.evaluation.query_ranking import FAMILIES
 from blockhole.evaluation.report import Cell, Table
 from blockhole.queries.query_sets import QUERY_TYPES
-from experiments.declared import TABLES, read_declaration
+from experiments.declared import TABLES, Declaration, read_declaration
 from experiments.records import Summary, look_up
 from experiments.timing import BLOCKS, DIMENSIONS, TIMED_DATA
 
@@ -167,7 +167,7 @@ def data_sets(summary: Summary, table: str) -> list[str]:
 def columns_of(summary: Summary, table: str, data: str) -> list[str]:
     """The declared columns, then others that have records; of data that is not declared, those with records."""
     plan, recorded = _plan(table), summary[table].get(data, {})
-    planned = [column for column in plan.columns if data in plan.data or column in recorded]
+    planned = [column for column in plan.columns_of(data) if data in plan.data or column in recorded]
     return [*planned, *(column for column in recorded if column not in planned)]
 
 
@@ -176,20 +176,11 @@ def missing_seeds(table: str, seeds: Sequence[int]) -> list[int]:
     return [seed for seed in _plan(table).seeds if seed not in seeds]
 
 
-class _Plan(NamedTuple):
-    """What is declared of a table."""
-
-    data: tuple[str, ...]
-    columns: tuple[str, ...]
-    seeds: tuple[int, ...]
-
-
-def _plan(table: str) -> _Plan:
+def _plan(table: str) -> Declaration:
     for known in TABLES:
         if table == known:
-            declaration = read_declaration(known)
-            return _Plan(declaration.data, declaration.columns, declaration.seeds)
-    return _Plan((TIMED_DATA,), tuple(BLOCKS), ())
+            return read_declaration(known)
+    return Declaration(data=(TIMED_DATA,), columns=tuple(BLOCKS), seeds=(0,))
 
 
 def show(summary: Summary, *place: str, digits: int = 1) -> str:

@@ -18,14 +18,16 @@ EDGES = ("completion", "queries", "rules")
 def test_every_declared_experiment_has_valid_settings(table: TableName) -> None:
     plan = read_declaration(table)
     found = find_experiments([table])
-    assert len(found) == len(plan.data) * len(plan.columns) * len(plan.seeds)
+    assert len(found) == sum(len(plan.columns_of(data)) for data in plan.data) * len(plan.seeds)
+    assert {f"{experiment.data}/{experiment.column}" for experiment in found}.isdisjoint(plan.leave_out)
     assert len({experiment.name for experiment in found}) == len(found)
 
 
 @pytest.mark.parametrize("table", TABLES)
 def test_every_rule_is_for_some_column(table: TableName) -> None:
     plan = read_declaration(table)
-    names = [f"{data}/{column}" for data in plan.data for column in plan.columns]
+    names = [f"{data}/{column}" for data in plan.data for column in plan.columns_of(data)]
+    assert {f"{data}/{column}" for data in plan.data for column in plan.columns} >= set(plan.leave_out)
     for pattern in (each for rule in plan.settings for each in patterns(rule)):
         assert any(fnmatchcase(name, pattern) for name in names), pattern
 
@@ -93,23 +95,22 @@ def test_overrides_of_what_is_declared_beside_the_settings() -> None:
         find_experiments(["ranking/wn11/complex-50"], overrides={"lean": 1.0})
 
 
-def test_the_merged_column_of_queries_is_that_of_edges_with_a_model_of_paths_beside() -> None:
-    for data, weight in (("nell", 0.0), ("fb15k-237-q2b", 4.0)):
-        edges, merged, best, rival = find_experiments([f"queries/{data}"], seeds=[0])
-        assert merged.settings == edges.settings == best.settings
-        assert (best.beside, best.words) == ((merged.beside, 1) if data == "nell" else ({}, 0))
-        assert (edges.beside, rival.beside) == ({}, {})
-        assert edges.config.model.dimension == rival.config.model.dimension == 1024
-        alone = edges.trainings
-        assert [config.training.seed for config in alone] == [0]
-        own, paths = merged.trainings
-        assert (own.model, own.loss.relation_weight) == (alone[0].model, weight)
-        assert paths.loss.relation_weight == 0
-        assert [config.training.seed for config in (own, paths)] == [0, 1]
-        assert (paths.training.on, paths.training.walks, paths.training.epochs) == ("paths", "fresh", 8)
-        # Its scales are those that a model has which names none.
-        plain = build_model(ModelSettings(blocks=2, block_size=256), 3, 2, seed=0)
-        assert (paths.model.entity_scale, paths.model.relation_scale) == (plain.entity_scale, plain.relation_scale)
+def test_columns_of_queries_are_models_of_edges_and_on_nell_those_with_a_model_of_paths_beside() -> None:
+    (alone,) = find_experiments(["queries/fb15k-237-q2b"], seeds=[0])
+    assert (alone.column, alone.beside, alone.words, alone.config.loss.relation_weight) == ("best", {}, 0, 4.0)
+    assert [config.training.seed for config in alone.trainings] == [0]
+    merged, best = find_experiments(["queries/nell"], seeds=[0])
+    assert (merged.settings, merged.beside) == (best.settings, best.beside)
+    assert (merged.words, best.words) == (0, 1)
+    edges, paths = merged.trainings
+    assert (edges.model, edges.loss.relation_weight) == (alone.config.model, 0.0)
+    assert edges.model.dimension == 1024
+    assert paths.loss.relation_weight == 0
+    assert [config.training.seed for config in (edges, paths)] == [0, 1]
+    assert (paths.training.on, paths.training.walks, paths.training.epochs) == ("paths", "fresh", 8)
+    # Its scales are those that a model has which names none.
+    plain = build_model(ModelSettings(blocks=2, block_size=256), 3, 2, seed=0)
+    assert (paths.model.entity_scale, paths.model.relation_scale) == (plain.entity_scale, plain.relation_scale)
 
 
 def test_data_sets_that_would_write_over_each_others_records_are_refused() -> None:

@@ -137,12 +137,12 @@ def test_what_is_beside_has_its_own_settings_and_seeds_and_is_merged(queried_tow
 
 
 def test_queries_have_the_figures_that_evaluate_gives(queried_town: Path, tmp_path: Path) -> None:
-    (edges,) = find_experiments(
-        [f"queries/{queried_town}/edges"], seeds=[0], overrides=OVERRIDES | {"model.block_size": 4}
+    (best,) = find_experiments(
+        [f"queries/{queried_town}/best"], seeds=[0], overrides=OVERRIDES | {"model.block_size": 4}
     )
-    assert Runner(Material(), tmp_path, "cpu", Commit(None, None), lambda line: None, threads=1).run([edges]) == []
-    found = read_record(tmp_path / "queries/queried/edges-seed0.json").figures["sampled"]
-    settings = overlay(edges.settings, {"training": {"device": "cpu", "threads": 1}})
+    assert Runner(Material(), tmp_path, "cpu", Commit(None, None), lambda line: None, threads=1).run([best]) == []
+    found = read_record(tmp_path / "queries/queried/best-seed0.json").figures["sampled"]
+    settings = overlay(best.settings, {"training": {"device": "cpu", "threads": 1}})
     fit(load(queried_town), validate(settings), tmp_path / "run")
     calibrate(tmp_path / "run", device="cpu")
     report = evaluate(tmp_path / "run", task="queries", queries="sampled", device="cpu").to_dict()
@@ -153,7 +153,7 @@ def test_queries_need_scipy_which_is_said_before_a_training(
     queried_town: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trained: list[str]
 ) -> None:
     monkeypatch.setattr("experiments.runner.find_spec", lambda name: None)
-    chosen = find_experiments([f"queries/{queried_town}/edges"], seeds=[0], overrides=OVERRIDES)
+    chosen = find_experiments([f"queries/{queried_town}/best"], seeds=[0], overrides=OVERRIDES)
     with pytest.raises(EvaluationError, match=r"the table queries needs SciPy, for curves"):
         Runner(Material(), tmp_path, "cpu", Commit(None, None), lambda line: None, threads=1).run(chosen)
     assert trained == []
