@@ -14,8 +14,9 @@ All are means over the positives of a batch.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal, Protocol, final
 
 import torch
@@ -203,9 +204,10 @@ def shared_softmax(own: Tensor, query: Tensor, rivals: Rivals, weight: Tensor | 
     vectors, log_weight = rivals.vectors, rivals.log_weight
     log_weight = query.new_zeros(len(vectors)) if log_weight is None else log_weight.to(query)
     rows = rivals.rows or max(1, (CUDA_CHUNK_LOGITS if query.is_cuda else CHUNK_LOGITS) // max(1, len(vectors)))
-    loss: Tensor = _SharedSoftmax.apply(  # type: ignore[no-untyped-call]
-        own, query, vectors, log_weight, rivals.excluded, weight, rivals.across, min(rows, len(query))
-    )
+    with nullcontext() if query.is_cuda else _products(_on_processors()):
+        loss: Tensor = _SharedSoftmax.apply(  # type: ignore[no-untyped-call]
+            own, query, vectors, log_weight, rivals.excluded, weight, rivals.across, min(rows, len(query))
+        )
     return loss
 
 
@@ -303,16 +305,15 @@ def softmax_gradients(
     asked: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Loss [], its gradient for the queries [count, width] and for the candidates [E, width]."""
-    if not query.is_cuda or query.dtype != torch.float32:
-        return chunked_softmax(query, candidates, target, weight, asked)
-    if triton_installed() and asked is None:
+    if query.is_cuda and query.dtype == torch.float32 and triton_installed() and asked is None:
         from blockhole.training.kernels.triton_kernels import WIDE, WIDEST, fused_softmax, wide_softmax
 
         if query.shape[1] <= WIDEST:
             return fused_softmax(query, candidates, target, weight)
         if WIDE:
             return wide_softmax(query, candidates, target, weight, at_once=CUDA_CHUNK_LOGITS)
-    with _tensor_cores():
+    # TF32 on CUDA: its mantissa is that of the fused kernels.
+    with _products("high" if query.is_cuda else _on_processors()):
         return chunked_softmax(query, candidates, target, weight, asked)
 
 
@@ -368,11 +369,23 @@ def _shares(weight: Tensor | None, asked: Tensor | None, query: Tensor) -> Tenso
 
 
 @contextmanager
-def _tensor_cores() -> Iterator[None]:
-    """Let products of float32 take TF32 where the device has it: its mantissa is that of the fused kernels."""
+def _products(precision: str) -> Iterator[None]:
+    """What torch may do with products of float32, as `torch.set_float32_matmul_precision` names it."""
     before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high")
+    torch.set_float32_matmul_precision(precision)
     try:
         yield
     finally:
         torch.set_float32_matmul_precision(before)
+
+
+@cache
+def _on_processors() -> str:
+    """The precision under which a processor is quickest without rounding more than float32 does.
+
+    "medium" hands products to oneDNN, which may round them to bfloat16, and does so where there is AMX. Where there is
+    AVX-512 alone it computes in float32, on AMD's processors twice as fast as MKL, which takes them otherwise.
+    """
+    found = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
+    exact = found.get("avx512_f") and not (found.get("amx_bf16") or found.get("amx_tile"))
+    return "medium" if exact else "highest"
