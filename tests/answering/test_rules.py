@@ -23,7 +23,7 @@ from blockhole.graph.knowledge_graph import KnowledgeGraph
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.models.catalogue import ModelSettings, build_model
 from blockhole.queries.bodies import Bodies
-from tests.answering.toys import make_engine
+from tests.answering.toys import SIZES, make_engine
 from tests.queries.graphs import graphs, make_graph
 from tests.queries.test_bodies import said
 
@@ -263,8 +263,9 @@ def test_known_hops_need_no_rule(family_run: Path) -> None:
     assert list(rules_behind(explanation.proofs[0].tree)) == []
 
 
-def test_models_without_matrices_have_reasons_too() -> None:
-    engine, _ = make_engine("transe")
+@pytest.mark.parametrize("name", SIZES)
+def test_all_models_have_reasons(name: str) -> None:
+    engine, _ = make_engine(name)
     source, relation, target = engine.graph.triples[0].tolist()
     found = rule_reasons(engine).find(source, relation, target)
     assert found is None or found.support >= 2
