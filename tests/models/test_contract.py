@@ -8,6 +8,8 @@ from typing import Literal
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor
 
 from blockhole.errors import UndefinedPath
@@ -22,10 +24,10 @@ E, R, BATCH, HOPS = 11, 3, 24, 4
 Inverses = Literal["own", "tied"]
 
 
-def build(name: str, inverses: Inverses, seed: int = 0) -> Model:
+def build(name: str, inverses: Inverses, seed: int = 0, size: int = 6) -> Model:
     if find_model(name).sized_by_blocks:
-        return build_model(ModelSettings(name=name, blocks=2, block_size=3, inverses=inverses), E, R, seed)
-    return build_model(ModelSettings(name=name, dim=6, inverses=inverses), E, R, seed)
+        return build_model(ModelSettings(name=name, blocks=2, block_size=-(-size // 2), inverses=inverses), E, R, seed)
+    return build_model(ModelSettings(name=name, dim=size, inverses=inverses), E, R, seed)
 
 
 @pytest.fixture(params=[(name, inverses) for name in known_models() for inverses in ("own", "tied")], ids="-".join)
@@ -213,8 +215,12 @@ def test_a_hop_keeps_the_norm_of_bilinear_vectors_on_average(name: str) -> None:
     assert float(after.square().sum() / before.square().sum()) == pytest.approx(1, abs=0.1)
 
 
-def test_matrices_are_the_hops_in_other_coordinates(model: Model) -> None:
+@pytest.mark.parametrize("inverses", ["own", "tied"])
+@pytest.mark.parametrize("name", known_models())
+@given(size=st.integers(1, 9))
+def test_matrices_are_the_hops_in_other_coordinates(name: str, inverses: Inverses, size: int) -> None:
     """Re(xᵀȳ) is the inner product, and x of a walked vector is x_sᵀ W_{r1} … W_{rk}, inverses included."""
+    model = build(name, inverses, size=size).double()
     if not model.has_matrices:
         with pytest.raises(NotImplementedError, match="are not matrices"):
             model.path_operator(torch.tensor([[0]]))
