@@ -164,3 +164,13 @@ def test_a_run_is_compressed(family_run: Path, tmp_path: Path, ran: Ran) -> None
     assert json.loads(out)["kept"] == of // 2
     status, _, err = ran("compress", family_run, "--out", tmp_path / "none", "--keep", 0)
     assert (status, err) == (1, "error: keep must be a share above 0, at most 1, not 0.\n")
+
+
+def test_a_compressed_run_without_validation_facts_is_not_told_to_calibrate(tmp_path: Path, ran: Ran) -> None:
+    facts, run = tmp_path / "facts.tsv", tmp_path / "run"
+    facts.write_text("".join(f"e{i}\tnext\te{i + 1}\n" for i in range(20)), encoding="utf-8")
+    small = ("--blocks", 1, "--block-size", 2, "--threads", 1, "--epochs", 1)
+    assert ran("train", "--data", facts, "--out", run, *small)[0] == 0
+    status, _, err = ran("compress", run, "--out", tmp_path / "half")
+    assert status == 0
+    assert "its data no validation facts to fit one on; set some aside with `blockhole data split" in err

@@ -8,12 +8,15 @@ from typing import Literal
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor
 
 from blockhole.errors import UndefinedPath
 from blockhole.models.bilinear import BlockBilinear
 from blockhole.models.blocks import BLOCK_MODELS, BlockArrays
 from blockhole.models.catalogue import MODELS, ModelSettings, build_model, find_model, known_models
+from blockhole.models.circulant import fourier_hop
 from blockhole.models.contract import Model, TorchArrays
 
 E, R, BATCH, HOPS = 11, 3, 24, 4
@@ -21,10 +24,10 @@ E, R, BATCH, HOPS = 11, 3, 24, 4
 Inverses = Literal["own", "tied"]
 
 
-def build(name: str, inverses: Inverses, seed: int = 0) -> Model:
+def build(name: str, inverses: Inverses, seed: int = 0, size: int = 6) -> Model:
     if find_model(name).sized_by_blocks:
-        return build_model(ModelSettings(name=name, blocks=2, block_size=3, inverses=inverses), E, R, seed)
-    return build_model(ModelSettings(name=name, dim=6, inverses=inverses), E, R, seed)
+        return build_model(ModelSettings(name=name, blocks=2, block_size=-(-size // 2), inverses=inverses), E, R, seed)
+    return build_model(ModelSettings(name=name, dim=size, inverses=inverses), E, R, seed)
 
 
 @pytest.fixture(params=[(name, inverses) for name in known_models() for inverses in ("own", "tied")], ids="-".join)
@@ -212,6 +215,27 @@ def test_a_hop_keeps_the_norm_of_bilinear_vectors_on_average(name: str) -> None:
     assert float(after.square().sum() / before.square().sum()) == pytest.approx(1, abs=0.1)
 
 
+@pytest.mark.parametrize("inverses", ["own", "tied"])
+@pytest.mark.parametrize("name", known_models())
+@given(size=st.integers(1, 9))
+def test_matrices_are_the_hops_in_other_coordinates(name: str, inverses: Inverses, size: int) -> None:
+    """Re(xᵀȳ) is the inner product, and x of a walked vector is x_sᵀ W_{r1} … W_{rk}, inverses included."""
+    model = build(name, inverses, size=size).double()
+    if not model.has_matrices:
+        with pytest.raises(NotImplementedError, match="are not matrices"):
+            model.path_operator(torch.tensor([[0]]))
+        return
+    source, path, _, _ = draw_queries(model)
+    entity = model.coordinates(model.entity)
+    torch.testing.assert_close(entity.flatten(1) @ entity.flatten(1).T, model.entity @ model.entity.T)
+    walked = fourier_hop(entity[source], model.path_operator(path))
+    torch.testing.assert_close(walked, model.coordinates(model.embed_paths(source, path)))
+
+
+def test_all_models_but_two_have_matrices() -> None:
+    assert {name for name in MODELS if not find_model(name).has_matrices} == {"transe", "simple"}
+
+
 @pytest.mark.parametrize("hops", [2, 5])
 def test_simple_explains_why_it_has_no_paths(hops: int) -> None:
     model = build("simple", "own")
@@ -234,6 +258,7 @@ def test_what_is_known_without_torch_is_what_the_classes_say() -> None:
         if name in BLOCK_MODELS:
             known = BLOCK_MODELS[name]
             assert known.sized_by_blocks == kind.sized_by_blocks
+            assert known.has_matrices == kind.has_matrices
             assert known.linear_in_relations == kind.linear_in_relations
             assert known.distance == kind.distance
             assert kind.why_no_paths is None
@@ -253,7 +278,10 @@ def test_hops_over_arrays_are_those_of_torch(name: str, inverses: Inverses, bloc
     arrays, own = BlockArrays(model.geometry, model.relation.numpy(), R, model.tied), TorchArrays(model)
     source, path, length, _ = (each.numpy() for each in draw_queries(model))
     start = model.entity.numpy()[source]
+    ids = np.arange(2 * R)
     for one, other in (
+        (arrays.coordinates(start), own.coordinates(start)),
+        (arrays.operators(ids), own.operators(ids)),
         (arrays.hop(start, path[:, 0]), own.hop(start, path[:, 0])),
         (arrays.hop_back(start, path[:, 0]), own.hop_back(start, path[:, 0])),
         (arrays.walk(start, path, length), own.walk(start, path, length)),

@@ -9,19 +9,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from blockhole.models.analogy import ANALOGY
 from blockhole.models.blockhole import BlockHolE
-from blockhole.models.circulant import block_circulant, circular_correlation
+from blockhole.models.circulant import (
+    Scaling,
+    block_circulant,
+    circular_correlation,
+    entity_to_fourier,
+    entity_to_spatial,
+    relation_to_fourier,
+    relation_to_spatial,
+)
 from blockhole.models.complex import ComplEx
 from blockhole.models.contract import Model
 from blockhole.models.forms import (
-    Scaling,
     complex_form,
-    entity_to_fourier,
-    entity_to_spatial,
     fourier_form,
     holographic_form,
-    relation_to_fourier,
-    relation_to_spatial,
     spatial_form,
     widened_form,
 )
@@ -127,6 +131,14 @@ def test_any_fourier_model_has_a_wider_spatial_one(blocks: int, size: int, hops:
     spatial = widened_form(fourier)
     assert spatial.block_size == 2 * size + 1
     torch.testing.assert_close(scores(spatial, hops), scores(fourier, hops))
+
+
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("hops", [1, 2, 4])
+@pytest.mark.parametrize("dim", [1, 3, 4, 5, 8])
+def test_an_analogy_is_a_complex(dim: int, hops: int, tied: bool) -> None:
+    analogy = ANALOGY(E, R, dim=dim, tied=tied).double()
+    torch.testing.assert_close(scores(complex_form(analogy), hops), scores(analogy, hops))
 
 
 @pytest.mark.parametrize("tied", [False, True])

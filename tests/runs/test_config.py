@@ -176,7 +176,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"model.name": "transe", "model.dim": 4, "penalty.rules": 0.1},
-        "penalty.rules needs one of the models blockhole, complex, distmult, rescal, not transe.",
+        "penalty.rules needs one of the models analogy, blockhole, blockhole-spatial, complex, distmult, hole, rescal, "
+        "not transe.",
     ),
     (
         {"model.name": "distmult", "model.dim": 4, "penalty.l1_product": 0.1},

@@ -251,7 +251,7 @@ def test_what_cannot_be_made_is_said_without_telling_where_a_run_lies(own_run: P
     with serving(tmp_path / "log", own_run, without_matrices, "--port", 0) as server, server.client() as client:
         made = _when_made(client, "rules?run=turned&name=r0")
         assert made["state"] == "missing"
-        assert "this is a run of transe" in made["message"]
+        assert "relation matrices, which transe does not have; train one of" in made["message"]
         (own_run / "config.json").write_text("{", encoding="utf-8")
         said = [client.get("/api/v1/run"), client.post("/api/v1/runs/own/reload")]
         assert [each.status_code for each in said] == [422, 422]

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from blockhole.errors import BlockholeWarning, ConfigError
 from blockhole.models.bilinear import BlockBilinear
+from blockhole.models.catalogue import find_model, known_models
 from blockhole.models.contract import Model
 from blockhole.models.merging import merge_models
 from blockhole.queries.exact import answers
@@ -186,7 +187,7 @@ def test_every_penalty_equals_brute_force(penalty: str, name: str, inverses: str
 
 
 @pytest.mark.parametrize("inverses", ["own", "tied"])
-@pytest.mark.parametrize("name", ["blockhole", "complex", "distmult", "rescal"])
+@pytest.mark.parametrize("name", [name for name in known_models() if find_model(name).has_matrices])
 def test_rules_draw_a_head_towards_the_product_of_its_body(name: str, inverses: str) -> None:
     """The distance and its gradient, against matrices read off the hops of unit vectors."""
     model = tiny_model(SPLIT, name, inverses)

@@ -69,7 +69,7 @@ def tiny_model(
     split: SplitGraph, name: str = "blockhole", inverses: str = "own", seed: int = 0, shape: tuple[int, int] = (2, 3)
 ) -> Model:
     """A model of a few numbers per entity, in float64; BlockHolE has blocks and a block size of `shape`."""
-    size = {"blocks": shape[0], "block_size": shape[1]} if name == "blockhole" else {"dim": 4}
+    size = {"blocks": shape[0], "block_size": shape[1]} if name.startswith("blockhole") else {"dim": 4}
     settings = ModelSettings.model_validate({"name": name, "inverses": inverses, "entity_scale": 0.7, **size})
     model = build_model(settings, len(split.entities), len(split.relations), seed)
     return model.double()

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from blockhole.answering.vectors import Vectors
 from blockhole.errors import ConfigError, RunError, grouped
 from blockhole.machine import memory_bytes
-from blockhole.models.blocks import BLOCK_MODELS
+from blockhole.models.catalogue import models_with
 from blockhole.queries.bodies import LONGEST, Bodies, Body, Counts
 
 Progress = Callable[[int, int], None]
@@ -264,22 +264,19 @@ class Matrices:
 
     @classmethod
     def of(cls, vectors: Vectors) -> Matrices:
-        """Those of a model whose relations are matrices of blocks; others are refused."""
-        geometry = vectors.settings.block_geometry
-        stored = vectors.model.operators(np.arange(2 * vectors.num_relations))
-        if geometry is None or stored is None:
-            names = ", ".join(sorted(BLOCK_MODELS))
+        """Those of a model whose relations are matrices; others are refused."""
+        if not vectors.settings.nature.has_matrices:
             raise RunError(
-                f"rules are proposed by the relation matrices of {names}, and this is a run of "
-                f"{vectors.settings.name}; train one of these models."
+                f"rules are proposed by products of relation matrices, which {vectors.settings.name} does not have; "
+                f"train one of {models_with('has_matrices')}."
             )
-        plain = _complex(stored, geometry.parts).transpose(0, 3, 1, 2)
-        rows = vectors.entity.reshape(-1, *geometry.entity_shape)
-        moment = np.zeros((geometry.freqs, geometry.blocks, geometry.blocks), dtype=plain.dtype)
-        for first in range(0, len(rows), _ROWS):
-            some = _complex(rows[first : first + _ROWS], geometry.parts).transpose(2, 0, 1)
+        plain = _complex(vectors.model.operators(np.arange(2 * vectors.num_relations))).transpose(0, 3, 1, 2)
+        moment = np.zeros(plain.shape[1:], dtype=plain.dtype)
+        for first in range(0, vectors.num_entities, _ROWS):
+            rows = vectors.rows(np.arange(first, min(first + _ROWS, vectors.num_entities)))
+            some = _complex(vectors.model.coordinates(rows)).transpose(2, 0, 1)
             moment += some.conj().transpose(0, 2, 1) @ some
-        value, vector = np.linalg.eigh(moment / max(len(rows), 1))
+        value, vector = np.linalg.eigh(moment / max(vectors.num_entities, 1))
         root = (vector * np.sqrt(np.maximum(value, 0))[:, None, :]) @ vector.conj().transpose(0, 2, 1)
         return cls(np.ascontiguousarray(plain), root.astype(plain.dtype))
 
@@ -315,8 +312,8 @@ class Matrices:
         return np.asarray(rows / norm, dtype=np.float32)
 
 
-def _complex(stored: NDArray[np.floating], parts: int) -> NDArray[np.inexact]:
+def _complex(stored: NDArray[np.floating]) -> NDArray[np.inexact]:
     """[N, part, …] → [N, …], in single precision."""
-    if parts == 1:
+    if stored.shape[1] == 1:
         return stored[:, 0].astype(np.float32)
     return (stored[:, 0] + 1j * stored[:, 1]).astype(np.complex64)

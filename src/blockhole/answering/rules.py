@@ -188,7 +188,7 @@ class RuleReasons:
 
     @cached_property
     def _matrices(self) -> Matrices | None:
-        return None if self._vectors.settings.block_geometry is None else Matrices.of(self._vectors)
+        return Matrices.of(self._vectors) if self._vectors.settings.nature.has_matrices else None
 
     def find(self, source: int, relation: int, target: int) -> RuleReason | None:
         """The rule that tells most, by PCA confidence, of few cases less, whose body leads from source to target; None

@@ -176,7 +176,14 @@ def merge(
         print_json(report)
         return
     typer.echo(f"{out}: {report['model']} with n = {report['dim']}, {counted(report['parameters'], 'parameter')}")
-    typer.echo(f"fit its probabilities with: blockhole calibrate {quote(str(out))}", err=True)
+    _say_not_calibrated(merged)
+
+
+def _say_not_calibrated(run: Run) -> None:
+    """A run made of others has no probabilities yet; what to do depends on its data."""
+    from blockhole.answering.engine import not_calibrated
+
+    typer.echo(f"{not_calibrated(run)}.", err=True)
 
 
 def _numbers(text: str) -> list[float]:
@@ -209,7 +216,7 @@ def compress(
         print_json(report)
         return
     typer.echo(f"{out}: {report['kept']:,} of {report['relation_parameters']:,} numbers of relations kept")
-    typer.echo(f"fit its probabilities with: blockhole calibrate {quote(str(out))}", err=True)
+    _say_not_calibrated(made)
 
 
 @app.command(short_help="Describe a run, with its training curves.")

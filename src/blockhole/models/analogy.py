@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import final
+from math import sqrt
+from typing import ClassVar, final
 
 import torch
 from torch import Tensor
@@ -22,6 +23,8 @@ class ANALOGY(Model):
     many imaginary parts (tied: [R, n], B_{r⁻¹} = B_rᵀ: imaginary parts negated).
     """
 
+    has_matrices: ClassVar[bool] = True
+
     @classmethod
     def layout(cls, dim: int, blocks: int) -> Widths:
         """n real numbers each."""
@@ -29,12 +32,34 @@ class ANALOGY(Model):
 
     def hop(self, vector: Tensor, relation: Tensor) -> Tensor:
         """q B_r: scalars multiply, pairs multiply as complex numbers."""
-        rotations = self.dim // 4
-        widths = (self.dim - 2 * rotations, rotations, rotations)
-        scalar, re, im = vector.split_with_sizes(widths, dim=1)
-        weight, weight_re, weight_im = self.relation_rows(relation).split_with_sizes(widths, dim=1)
-        if self.tied:
-            weight_im = torch.where(self.is_inverse(relation), -weight_im, weight_im)
+        scalar, re, im = self._split(vector)
+        weight, weight_re, weight_im = self._weights(relation)
         rotated_re = re * weight_re - im * weight_im
         rotated_im = re * weight_im + im * weight_re
         return torch.cat((scalar * weight, rotated_re, rotated_im), dim=1)
+
+    def coordinates(self, vector: Tensor) -> Tensor:
+        """The scalars, and (x ± iy)/√2 of each pair, in which B_r is diagonal: one block of n complex numbers."""
+        scalar, re, im = self._split(vector)
+        return _conjugates(scalar, re / sqrt(2), im / sqrt(2))[:, :, None]
+
+    def operator(self, relation: Tensor) -> Tensor:
+        """The eigenvalues of B_r: the scalars, and x ± iy of each pair."""
+        return _conjugates(*self._weights(relation))[:, :, None, None]
+
+    def _weights(self, relation: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Scalars, x and y of each id, tied inverses included."""
+        scalar, re, im = self._split(self.relation_rows(relation))
+        return scalar, re, torch.where(self.is_inverse(relation), -im, im) if self.tied else im
+
+    def _split(self, row: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Scalars, real parts and imaginary parts: [batch, n] → three of [batch, …]."""
+        pairs = self.dim // 4
+        scalar, re, im = row.split_with_sizes((self.dim - 2 * pairs, pairs, pairs), dim=1)
+        return scalar, re, im
+
+
+def _conjugates(scalar: Tensor, re: Tensor, im: Tensor) -> Tensor:
+    """Scalars, pairs and their conjugates as complex numbers: → [batch, part, n]."""
+    parts = torch.cat((scalar, re, re), dim=1), torch.cat((torch.zeros_like(scalar), im, -im), dim=1)
+    return torch.stack(parts, dim=1)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from blockhole.compiled import numba_installed, triton_installed
 from blockhole.models.blocks import BlockGeometry
-from blockhole.models.circulant import adjoint, compose, fourier_hop
+from blockhole.models.circulant import adjoint, fourier_hop
 from blockhole.models.contract import Model, rows
 
 
@@ -21,6 +21,7 @@ class BlockBilinear(Model, ABC):
     part·b²·m] as [part, block i, block j, freq]. A tied inverse is the conjugate transpose.
     """
 
+    has_matrices: ClassVar[bool] = True
     linear_in_relations: ClassVar[bool] = True
     geometry: BlockGeometry
 
@@ -31,11 +32,15 @@ class BlockBilinear(Model, ABC):
 
     def entity_blocks(self) -> Tensor:
         """The entities: [E, part, block, freq]."""
-        return self.entity.view(len(self.entity), *self.geometry.entity_shape)
+        return self.coordinates(self.entity)
 
     def relation_blocks(self) -> Tensor:
         """The relations that have parameters: [2R or R, part, block i, block j, freq]."""
         return self.relation.view(len(self.relation), *self.geometry.relation_shape)
+
+    def coordinates(self, vector: Tensor) -> Tensor:
+        """The blocks that are stored: [batch, width] → [batch, part, block, freq]."""
+        return vector.reshape(len(vector), *self.geometry.entity_shape)
 
     def operator(self, relation: Tensor) -> Tensor:
         """W_r of each id, tied inverses included: [batch] → [batch, part, block i, block j, freq]."""
@@ -43,13 +48,6 @@ class BlockBilinear(Model, ABC):
         if not self.tied:
             return matrix
         return torch.where(self.is_inverse(relation)[:, :, None, None, None], adjoint(matrix), matrix)
-
-    def path_operator(self, path: Tensor) -> Tensor:
-        """W_{r1} … W_{rk} by frequency: [batch, hop] → [batch, part, block i, block j, freq]."""
-        product = self.operator(path[:, 0])
-        for hop in range(1, path.shape[1]):
-            product = compose(product, self.operator(path[:, hop]))
-        return product
 
     def hop(self, vector: Tensor, relation: Tensor) -> Tensor:
         """q'[j, f] = Σ_i q[i, f] · W_r[i, j, f] for each row of the batch, O(b·n).
@@ -65,8 +63,7 @@ class BlockBilinear(Model, ABC):
             from blockhole.models.hop_compiled import compiled_hop
 
             return compiled_hop(vector, self.relation, relation, self.geometry)
-        blocks = vector.reshape(len(vector), *self.geometry.entity_shape)
-        return fourier_hop(blocks, self.operator(relation)).flatten(1)
+        return fourier_hop(self.coordinates(vector), self.operator(relation)).flatten(1)
 
     def score_relations(self, source: Tensor, target: Tensor, members: int = 1) -> Tensor:
         """φ = Re Σ W_r[i, j, f] · G[i, j, f] for every r, with G = s ō: outer products by frequency."""
@@ -79,7 +76,7 @@ class BlockBilinear(Model, ABC):
 
     def _outer(self, source: Tensor, target: Tensor) -> Tensor:
         """G, whose inner product with W_r is φ(s, r, o): [batch], [batch] → [batch, part, block i, block j, freq]."""
-        s, o = (rows(self.entity, ids).view(len(ids), *self.geometry.entity_shape) for ids in (source, target))
+        s, o = (self.coordinates(rows(self.entity, ids)) for ids in (source, target))
         s, o = s[:, :, :, None, :], o[:, :, None, :, :]
         # Plain products: torch.einsum makes a tiny matrix product of each row and frequency, and takes most of a step.
         if self.geometry.parts == 1:
@@ -102,8 +99,7 @@ class BlockBilinear(Model, ABC):
 
             adjoints = adjoint(self.relation_blocks()).flatten(1)
             return fused_hop(vector, adjoints.contiguous(), relation, self.geometry)
-        blocks = vector.reshape(len(vector), *self.geometry.entity_shape)
-        return fourier_hop(blocks, adjoint(self.operator(relation))).flatten(1)
+        return fourier_hop(self.coordinates(vector), adjoint(self.operator(relation))).flatten(1)
 
     def _compiles(self, vector: Tensor) -> bool:
         """Whether the loops of `models/hop_compiled.py` are to take the hop: where there is something to learn, since

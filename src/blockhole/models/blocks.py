@@ -72,6 +72,7 @@ class BlockGeometry:
 class BlockModel:
     """What a model of blocks says of itself, in the words of `contract.Model`, for those who do not load torch."""
 
+    has_matrices: ClassVar[bool] = True
     linear_in_relations: ClassVar[bool] = True
     distance: ClassVar[bool] = False
 
@@ -124,9 +125,13 @@ class ArrayModel(ABC):
     def finish_candidate(self, vector: Floats) -> Floats:
         """The vector that a query's is multiplied with, of an entity's row."""
 
-    def operators(self, relation: Ids) -> Floats | None:
-        """W_r of each id as blocks, [N] → [N, part, block i, block j, freq], where relations are such matrices."""
-        return None
+    @abstractmethod
+    def coordinates(self, vector: Floats) -> Floats:
+        """Vectors in which relations are blocks, where these are matrices: [N, width] → [N, part, block, freq]."""
+
+    @abstractmethod
+    def operators(self, relation: Ids) -> Floats:
+        """W_r of each id, where relations are matrices: [N] → [N, part, block i, block j, freq]."""
 
 
 @final
@@ -141,6 +146,10 @@ class BlockArrays(ArrayModel):
         self._geometry = geometry
         self.num_relations = num_relations
         self._matrices = relation.reshape(len(relation), *geometry.relation_shape)
+
+    def coordinates(self, vector: Floats) -> Floats:
+        """The blocks that are stored."""
+        return vector.reshape(len(vector), *self._geometry.entity_shape)
 
     def operators(self, relation: Ids) -> Floats:
         """W_r of each id, tied inverses included: [N] → [N, part, block i, block j, freq]; one for all that agree."""
@@ -165,7 +174,7 @@ class BlockArrays(ArrayModel):
         if self._geometry.freqs == 1 and self._geometry.parts == 1:
             moved = np.matmul(vector[:, None, :], np.ascontiguousarray(matrix[:, 0, :, :, 0]))[:, 0, :]
             return moved
-        q = vector.reshape(len(vector), *self._geometry.entity_shape)[:, :, :, None, :]
+        q = self.coordinates(vector)[:, :, :, None, :]
         if self._geometry.parts == 1:
             moved = (q * matrix).sum(axis=2)
             return moved.reshape(len(vector), -1)

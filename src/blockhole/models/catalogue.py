@@ -178,6 +178,11 @@ def known_models() -> tuple[str, ...]:
     return (*MODELS, *(name for name in own if name))
 
 
+def models_with(trait: str) -> str:
+    """The names of the models that say so of themselves by a class attribute, for a message."""
+    return ", ".join(sorted(name for name in MODELS if getattr(find_model(name), trait)))
+
+
 def name_of(model: type) -> str:
     """The name of a class: the dictionary's where it has one, else module:Class."""
     place = f"{model.__module__}:{model.__qualname__}"

@@ -19,6 +19,7 @@ from torch.nn import functional
 
 from blockhole.errors import UndefinedPath
 from blockhole.models.blocks import ArrayModel, BlockGeometry, Floats, Ids
+from blockhole.models.circulant import compose
 
 
 @final
@@ -52,6 +53,8 @@ class Model(nn.Module, ABC):
     """Why a path of several relations has no score, where it has none."""
     distance: ClassVar[bool] = False
     """Whether scores are distances, in which no coordinate of a query vector can be left out."""
+    has_matrices: ClassVar[bool] = False
+    """Whether relations are matrices, so that there are `coordinates` and `operator`, and with them rules."""
     linear_in_relations: ClassVar[bool] = False
     """Whether φ is linear in a relation's stored numbers, so that there are `score_relations` and `hop_back`."""
 
@@ -198,9 +201,26 @@ class Model(nn.Module, ABC):
         """
         raise NotImplementedError(f"the scores of {type(self).__name__} are not linear in relations")
 
-    def path_operator(self, path: Tensor) -> Tensor:
-        """The matrix of each path r1/…/rk, where relations are matrices: [batch, hop] → [batch, …]."""
+    def coordinates(self, vector: Tensor) -> Tensor:
+        """Stored or walked vectors as x, in which relations are blocks: [batch, width] → [batch, part, block, freq].
+
+        A change of basis that keeps inner products, Re(xᵀȳ), and makes every relation b×b diagonal blocks.
+        """
         raise NotImplementedError(f"the relations of {type(self).__name__} are not matrices")
+
+    def operator(self, relation: Tensor) -> Tensor:
+        """W_r of each id, tied inverses included, by which a hop multiplies x: x ↦ xᵀ W_r.
+
+        Shapes: [batch] → [batch, part, block i, block j, freq].
+        """
+        raise NotImplementedError(f"the relations of {type(self).__name__} are not matrices")
+
+    def path_operator(self, path: Tensor) -> Tensor:
+        """W_{r1} … W_{rk} by frequency: [batch, hop] → [batch, part, block i, block j, freq]."""
+        product = self.operator(path[:, 0])
+        for hop in range(1, path.shape[1]):
+            product = compose(product, self.operator(path[:, hop]))
+        return product
 
     def parameter_count(self) -> int:
         """How many real numbers the model learns."""
@@ -254,6 +274,14 @@ class TorchArrays(ArrayModel):
     def finish_candidate(self, vector: Floats) -> Floats:
         """As the model finishes candidates."""
         return _array(self._model.finish_candidate(*_tensors(vector)))
+
+    def coordinates(self, vector: Floats) -> Floats:
+        """As the model's."""
+        return _array(self._model.coordinates(*_tensors(vector)))
+
+    def operators(self, relation: Ids) -> Floats:
+        """As the model's."""
+        return _array(self._model.operator(torch.from_numpy(relation.astype(np.int64))))
 
 
 def _tensors(vector: Floats, *ids: Ids) -> list[Tensor]:

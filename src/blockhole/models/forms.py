@@ -1,27 +1,28 @@
-"""The same model in another form: spatial or Fourier BlockHolE, HolE or ComplEx; first models, then their parameters.
-
-Between the spatial parameters of Eq. block-hole1 and the Fourier parameters of Eq. block-hole the paper sets
-e' = conj(F e) and w' = F w / m, which gives equal scores for single relations; along a path of k relations its w'
-bring the factor 1/m k times where one is due. Only one choice of factors is right for every length:
-e' = conj(F e)/√m and w' = F w. It is the default, "paths"; the paper's own is "paper".
-"""
+"""The same model in another form: spatial or Fourier BlockHolE, HolE or ANALOGY and ComplEx."""
 
 from __future__ import annotations
 
-from math import sqrt
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
+from blockhole.models.analogy import ANALOGY
 from blockhole.models.blockhole import BlockHolE
-from blockhole.models.circulant import reverse
+from blockhole.models.circulant import (
+    Scaling,
+    entity_to_fourier,
+    entity_to_spatial,
+    relation_to_fourier,
+    relation_to_spatial,
+    reverse,
+    widen_entity,
+    widen_relation,
+)
 from blockhole.models.complex import ComplEx
 from blockhole.models.contract import Model
 from blockhole.models.hole import HolE
 from blockhole.models.spatial import BlockHolESpatial
-
-Scaling = Literal["paths", "paper"]
 
 AnyModel = TypeVar("AnyModel", bound=Model)
 
@@ -64,14 +65,11 @@ def widened_form(model: BlockHolE) -> BlockHolESpatial:
 
 
 @torch.no_grad()
-def complex_form(model: HolE) -> ComplEx:
-    """ComplEx of the same n with the scores of a HolE, along paths too."""
-    size = model.dim
-    entity = entity_to_fourier(model.entity.view(-1, 1, size))
-    # HolE's matrix is circ(w)ᵀ, BlockHolE's circ(w): hence the reversal.
-    relation = relation_to_fourier(reverse(model.relation).view(-1, 1, 1, size))
-    form = ComplEx(model.num_entities, model.num_relations, dim=size, tied=model.tied)
-    return _with_parameters(form, entity, relation)
+def complex_form(model: HolE | ANALOGY) -> ComplEx:
+    """ComplEx of the same n with the scores of a model whose relations are diagonal, along paths too."""
+    own = torch.arange(len(model.relation), device=model.relation.device)
+    form = ComplEx(model.num_entities, model.num_relations, dim=model.dim, tied=model.tied)
+    return _with_parameters(form, model.coordinates(model.entity), model.operator(own))
 
 
 @torch.no_grad()
@@ -88,75 +86,3 @@ def _with_parameters(form: AnyModel, entity: Tensor, relation: Tensor) -> AnyMod
     form.entity.copy_(entity.reshape(form.entity.shape))
     form.relation.copy_(relation.reshape(form.relation.shape))
     return form
-
-
-def entity_to_fourier(entity: Tensor, scaling: Scaling = "paths") -> Tensor:
-    """e' = conj(F e), over √m for paths: real […, block, position] → stored […, part, block, freq]."""
-    spectrum = torch.fft.fft(entity).conj()
-    return _store(spectrum * _entity_factor(entity.shape[-1], scaling), part_axis=-3)
-
-
-def relation_to_fourier(relation: Tensor, scaling: Scaling = "paths") -> Tensor:
-    """w' = F w, over m as in the paper: real […, i, j, position] → stored […, part, i, j, freq]."""
-    spectrum = torch.fft.fft(relation)
-    return _store(spectrum * _relation_factor(relation.shape[-1], scaling), part_axis=-4)
-
-
-def entity_to_spatial(entity: Tensor, scaling: Scaling = "paths") -> Tensor:
-    """The inverse of entity_to_fourier; ValueError if no real vector has these Fourier parameters."""
-    spectrum = _load(entity, part_axis=-3).conj()
-    return _real(torch.fft.ifft(spectrum / _entity_factor(entity.shape[-1], scaling)))
-
-
-def relation_to_spatial(relation: Tensor, scaling: Scaling = "paths") -> Tensor:
-    """The inverse of relation_to_fourier; ValueError if no real vector has these Fourier parameters."""
-    spectrum = _load(relation, part_axis=-4)
-    return _real(torch.fft.ifft(spectrum / _relation_factor(relation.shape[-1], scaling)))
-
-
-def widen_entity(entity: Tensor) -> Tensor:
-    """A real vector of size M = 2m + 1 that scores as e' does: stored […, part, block, m] → […, block, M].
-
-    Any m complex numbers are half of a conjugate-symmetric spectrum of size M whose zeroth entry is 0; both
-    halves contribute the same score, hence 1/√2. With "paths" scaling on both sides, every path keeps its
-    score.
-    """
-    size = 2 * entity.shape[-1] + 1
-    return _mirror(_load(entity, part_axis=-3).conj()) * sqrt(size / 2)
-
-
-def widen_relation(relation: Tensor) -> Tensor:
-    """The w of size M = 2m + 1 beside `widen_entity`: stored […, part, i, j, m] → […, i, j, M]."""
-    return _mirror(_load(relation, part_axis=-4))
-
-
-def _entity_factor(size: int, scaling: Scaling) -> float:
-    return 1 / sqrt(size) if scaling == "paths" else 1.0
-
-
-def _relation_factor(size: int, scaling: Scaling) -> float:
-    return 1.0 if scaling == "paths" else 1 / size
-
-
-def _store(numbers: Tensor, part_axis: int) -> Tensor:
-    return torch.stack((numbers.real, numbers.imag), dim=part_axis)
-
-
-def _load(stored: Tensor, part_axis: int) -> Tensor:
-    return torch.complex(*stored.unbind(dim=part_axis))
-
-
-def _mirror(half: Tensor) -> Tensor:
-    spectrum = torch.cat((torch.zeros_like(half[..., :1]), half), dim=-1)
-    widened: Tensor = torch.fft.irfft(spectrum, n=2 * half.shape[-1] + 1)
-    return widened
-
-
-def _real(numbers: Tensor) -> Tensor:
-    tolerance = 64 * torch.finfo(numbers.dtype).eps
-    if numbers.numel() and numbers.imag.abs().max() > tolerance * numbers.abs().max():
-        raise ValueError(
-            "these Fourier parameters are not conjugate-symmetric, so they come from no real vectors of the same "
-            "size (the Fourier form has twice as many degrees of freedom); widen them to size 2m + 1 instead"
-        )
-    return numbers.real.contiguous()

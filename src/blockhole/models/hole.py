@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from math import sqrt
-from typing import final
+from typing import ClassVar, final
 
 import torch
 from torch import Tensor
 
-from blockhole.models.circulant import circular_convolution, reverse
+from blockhole.models.circulant import circular_convolution, entity_to_fourier, relation_to_fourier, reverse
 from blockhole.models.contract import Model, Widths
 
 
@@ -25,14 +25,26 @@ class HolE(Model):
     circ(w_r)). `relation_scale` defaults to 1/√n, which keeps the expected norm of a vector.
     """
 
+    has_matrices: ClassVar[bool] = True
+
     @classmethod
     def layout(cls, dim: int, blocks: int) -> Widths:
         """n real numbers each."""
         return Widths(dim, dim, relation_scale=1 / sqrt(dim))
 
+    def weights(self, relation: Tensor) -> Tensor:
+        """The w_r of each id, tied inverses included: [batch] → [batch, position]."""
+        weights = self.relation_rows(relation)
+        return torch.where(self.is_inverse(relation), reverse(weights), weights) if self.tied else weights
+
     def hop(self, vector: Tensor, relation: Tensor) -> Tensor:
         """w_r * q by FFT (Eq. cconv-fourier), O(n log n)."""
-        weights = self.relation_rows(relation)
-        if self.tied:
-            weights = torch.where(self.is_inverse(relation), reverse(weights), weights)
-        return circular_convolution(weights, vector)
+        return circular_convolution(self.weights(relation), vector)
+
+    def coordinates(self, vector: Tensor) -> Tensor:
+        """Fourier coordinates, in which circ(w_r)ᵀ is diagonal: one block of n complex numbers."""
+        return entity_to_fourier(vector[:, None])
+
+    def operator(self, relation: Tensor) -> Tensor:
+        """circ(w_r)ᵀ in these coordinates; BlockHolE's is circ(w), hence the reversal."""
+        return relation_to_fourier(reverse(self.weights(relation))[:, None, None])

@@ -8,7 +8,7 @@ from typing import ClassVar, final
 import torch
 from torch import Tensor
 
-from blockhole.models.circulant import reverse
+from blockhole.models.circulant import entity_to_fourier, relation_to_fourier, reverse
 from blockhole.models.contract import Model, Widths
 
 
@@ -26,13 +26,14 @@ class BlockHolESpatial(Model):
     """
 
     sized_by_blocks: ClassVar[bool] = True
+    has_matrices: ClassVar[bool] = True
 
     @classmethod
     def layout(cls, dim: int, blocks: int) -> Widths:
         """b blocks of m real numbers, and b×b of them."""
         return Widths(dim, blocks * dim, relation_scale=1 / sqrt(dim))
 
-    def operator(self, relation: Tensor) -> Tensor:
+    def weights(self, relation: Tensor) -> Tensor:
         """The w_r^(ij) of each id, tied inverses included: [batch] → [batch, block i, block j, position]."""
         shape = (len(relation), self.blocks, self.blocks, self.block_size)
         weights = self.relation_rows(relation).view(shape)
@@ -44,6 +45,14 @@ class BlockHolESpatial(Model):
     def hop(self, vector: Tensor, relation: Tensor) -> Tensor:
         """q R_r: q'^(j) = Σ_i w_r^(ij) ⋆ q^(i), summed in the Fourier domain (Eq. ccorr-fourier)."""
         blocks = vector.reshape(len(vector), self.blocks, 1, self.block_size)
-        spectrum = torch.fft.rfft(self.operator(relation)).conj() * torch.fft.rfft(blocks)
+        spectrum = torch.fft.rfft(self.weights(relation)).conj() * torch.fft.rfft(blocks)
         moved: Tensor = torch.fft.irfft(spectrum.sum(dim=1), n=self.block_size)
         return moved.flatten(1)
+
+    def coordinates(self, vector: Tensor) -> Tensor:
+        """Those of the Fourier form."""
+        return entity_to_fourier(vector.reshape(len(vector), self.blocks, self.block_size))
+
+    def operator(self, relation: Tensor) -> Tensor:
+        """R_r in the Fourier form."""
+        return relation_to_fourier(self.weights(relation))

@@ -104,7 +104,11 @@ class Bodies:
     def shared(self) -> NDArray[np.bool_]:
         """Whether some entity has edges of both of two relations: [2R, 2R]."""
         leaves = self.degrees.astype(bool)
-        return np.asarray((leaves.T @ leaves).toarray())
+        of_relation = leaves.T.tocsr()
+        shared = np.empty((len(self.inverses), len(self.inverses)), dtype=np.bool_)
+        for first in range(0, len(shared), _TOGETHER):  # a sparse product takes up to nine bytes for each of these
+            shared[first : first + _TOGETHER] = (of_relation[first : first + _TOGETHER] @ leaves).toarray()
+        return shared
 
     @cached_property
     def _reach(self) -> csr_array:

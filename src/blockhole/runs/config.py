@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from blockhole.compiled import MAX_THREADS
 from blockhole.errors import MANY_DIGITS, ConfigError, ought_to_be, quoted
 from blockhole.models.blocks import BLOCK_MODELS
-from blockhole.models.catalogue import MODELS, ModelSettings, find_model
+from blockhole.models.catalogue import ModelSettings, models_with
 from blockhole.saving import SEAL, parse_json
 
 LossKind = Literal["logistic", "softmax", "sampled_softmax"]
@@ -149,7 +149,7 @@ class PenaltyConfig(Section):
     rules: Weight = Field(
         default=0.0,
         description="weight of the squared distance between a head's matrix and the product of its body's, over the "
-        "best rules that the train facts follow (blockhole, complex, distmult, rescal)",
+        "best rules that the train facts follow (all models but transe and simple)",
     )
     dura_per_entity: Weight = Field(
         default=0.0, description="sets dura, if absent, to this / mean positives per entity, at most 0.02"
@@ -288,21 +288,22 @@ class TrainConfig(Section):
 
     @model_validator(mode="after")
     def _check(self) -> TrainConfig:
-        linear = {"loss.relation_weight": self.loss.relation_weight, "penalty.dura_back": self.penalty.dura_back}
-        for key, weight in linear.items():
-            if weight and not self.model.nature.linear_in_relations:
-                names = ", ".join(sorted(name for name in MODELS if find_model(name).linear_in_relations))
-                raise ValueError(f"{key} needs one of the models {names}, not {self.model.name}")
+        for key, weight, trait in (
+            ("loss.relation_weight", self.loss.relation_weight, "linear_in_relations"),
+            ("penalty.dura_back", self.penalty.dura_back, "linear_in_relations"),
+            ("penalty.rules", self.penalty.rules, "has_matrices"),
+        ):
+            if weight and not getattr(self.model.nature, trait):
+                raise ValueError(f"{key} needs one of the models {models_with(trait)}, not {self.model.name}")
         self._check_members()
         geometry = self.model.block_geometry
         if self.penalty.l1_product and (geometry is None or geometry.parts == 1):
             raise ValueError(
                 f"penalty.l1_product needs imaginary parts, those of blockhole or complex, not {self.model.name}"
             )
-        for key in ("l1_blocks", "rules"):
-            if getattr(self.penalty, key) and geometry is None:
-                names = ", ".join(sorted(BLOCK_MODELS))
-                raise ValueError(f"penalty.{key} needs one of the models {names}, not {self.model.name}")
+        if self.penalty.l1_blocks and geometry is None:
+            names = ", ".join(sorted(BLOCK_MODELS))
+            raise ValueError(f"penalty.l1_blocks needs one of the models {names}, not {self.model.name}")
         if self.loss.query_dropout and self.model.nature.distance:
             raise ValueError(
                 f"loss.query_dropout needs scores that are inner products; {self.model.name}'s are distances"
