@@ -374,7 +374,7 @@ def _fitted(settings: Settings, asked: Settings) -> Settings:
         if "block_size" in wanted or wanted["dim"] % model["blocks"]:
             del model["blocks"]
     fitted = {**settings, "model": model}
-    if not nature.linear_in_relations:
+    if not nature.has_matrices:
         fitted["loss"] = {**settings["loss"], "relation_weight": 0.0}
     if nature.distance:
         fitted["loss"] = {**fitted["loss"], "query_dropout": 0.0}

@@ -28,7 +28,7 @@ from tests.answering.toys import SIZES, make_engine
 from tests.sweep import draws
 
 
-@pytest.mark.parametrize("name", ["blockhole", "rescal", "transe", "hole", "simple"])
+@pytest.mark.parametrize("name", ["blockhole", "rescal", "transe", "hole", "analogy", "blockhole-spatial", "simple"])
 def test_shares_are_those_of_the_formula(name: str) -> None:
     engine, model = make_engine(name, E=15, facts=60, calibrated=False)
     oracle = Oracle(engine, model, "all")
@@ -39,7 +39,7 @@ def test_shares_are_those_of_the_formula(name: str) -> None:
 
 
 @pytest.mark.parametrize("calibrated", [True, False])
-@pytest.mark.parametrize("name", ["blockhole", "rescal"])
+@pytest.mark.parametrize("name", ["blockhole", "rescal", "hole"])
 @pytest.mark.parametrize("count", [3, 80])
 def test_no_hop_passes_its_limit(name: str, count: int, calibrated: bool) -> None:
     """Whichever side is walked: that of three entities, or that of fewer objects."""

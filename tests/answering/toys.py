@@ -21,6 +21,7 @@ SIZES = {
     "blockhole": ModelSettings(name="blockhole", entity_scale=0.8, blocks=3, block_size=4),
     "blockhole-spatial": ModelSettings(name="blockhole-spatial", entity_scale=0.8, blocks=2, block_size=7),
     "hole": ModelSettings(name="hole", entity_scale=0.8, dim=33),
+    "analogy": ModelSettings(name="analogy", entity_scale=0.8, dim=13),
     "rescal": ModelSettings(name="rescal", entity_scale=0.8, dim=5),
     "transe": ModelSettings(name="transe", entity_scale=0.8, dim=6),
     "simple": ModelSettings(name="simple", entity_scale=0.8, dim=6),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from inspect import isabstract
 from typing import Literal
 
@@ -222,14 +223,40 @@ def test_matrices_are_the_hops_in_other_coordinates(name: str, inverses: Inverse
     """Re(xᵀȳ) is the inner product, and x of a walked vector is x_sᵀ W_{r1} … W_{rk}, inverses included."""
     model = build(name, inverses, size=size).double()
     if not model.has_matrices:
-        with pytest.raises(NotImplementedError, match="are not matrices"):
-            model.path_operator(torch.tensor([[0]]))
+        one = torch.tensor([0])
+        for asked in (
+            model.path_operator,
+            lambda path: model.retrace(one, path),
+            lambda _: model.score_relations(one, one),
+        ):
+            with pytest.raises(NotImplementedError, match="are not matrices"):
+                asked(torch.tensor([[0]]))
         return
     source, path, _, _ = draw_queries(model)
     entity = model.coordinates(model.entity)
     torch.testing.assert_close(entity.flatten(1) @ entity.flatten(1).T, model.entity @ model.entity.T)
     walked = fourier_hop(entity[source], model.path_operator(path))
     torch.testing.assert_close(walked, model.coordinates(model.embed_paths(source, path)))
+
+
+@pytest.mark.parametrize("inverses", ["own", "tied"])
+@pytest.mark.parametrize("name", [name for name in known_models() if find_model(name).has_matrices])
+@given(size=st.integers(1, 9))
+def test_backwards_and_from_both_ends_scores_are_the_same(name: str, inverses: Inverses, size: int) -> None:
+    """⟨e_s, target moved back⟩ and the scores of all relations at once are φ; over arrays as in torch."""
+    model = build(name, inverses, size=size).double().requires_grad_(False)
+    source, path, _, target = draw_queries(model)
+    length = torch.full((BATCH,), HOPS)
+    close = partial(torch.testing.assert_close, rtol=1e-9, atol=1e-9)
+    close((model.entity[source] * model.retrace(target, path)).sum(dim=1), model.score(source, path, length, target))
+    units, arrays = torch.eye(model.entity.shape[1], dtype=torch.float64), TorchArrays(model)
+    for relation in range(2 * R):
+        ids = torch.full((len(units),), relation)
+        back = model.hop_back(units, ids)
+        close(back, model.hop(units, ids).T)
+        np.testing.assert_array_equal(arrays.hop_back(units.numpy(), ids.numpy()), back)
+        scores = model.score(source, torch.full((BATCH, 1), relation), length // HOPS, target)
+        close(model.score_relations(source, target)[0, :, relation], scores)
 
 
 def test_all_models_but_two_have_matrices() -> None:
@@ -259,7 +286,6 @@ def test_what_is_known_without_torch_is_what_the_classes_say() -> None:
             known = BLOCK_MODELS[name]
             assert known.sized_by_blocks == kind.sized_by_blocks
             assert known.has_matrices == kind.has_matrices
-            assert known.linear_in_relations == kind.linear_in_relations
             assert known.distance == kind.distance
             assert kind.why_no_paths is None
 

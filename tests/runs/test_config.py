@@ -172,7 +172,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"model.name": "transe", "model.dim": 4, "penalty.dura_back": 0.1},
-        "penalty.dura_back needs one of the models blockhole, complex, distmult, rescal, not transe.",
+        "penalty.dura_back needs one of the models analogy, blockhole, blockhole-spatial, complex, distmult, hole, "
+        "rescal, not transe.",
     ),
     (
         {"model.name": "transe", "model.dim": 4, "penalty.rules": 0.1},

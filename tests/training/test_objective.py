@@ -27,7 +27,7 @@ from .worlds import config, random_queries, random_split, tiny_model
 
 SPLIT = random_split()
 GRAPH = SPLIT.graph("train")
-MODELS = ["blockhole", "rescal", "distmult", "complex", "hole", "transe", "analogy"]
+MODELS = ["blockhole", "rescal", "distmult", "complex", "hole", "transe", "analogy", "blockhole-spatial"]
 
 LOSSES: dict[str, dict[str, Any]] = {
     "logistic": {"loss__kind": "logistic"},
@@ -139,8 +139,9 @@ def brute_force_penalty(model: Model, batch: Batch, settings: TrainConfig) -> Te
         total = total + weights.l2 * sum(x.square().sum() for x in [*ends, *relations])
         total = total + weights.n3 * sum(cubed(x) for x in [*ends, *relations])
         total = total + (weights.dura or 0.0) * sum(x.square().sum() for x in [*ends, query])
-        if isinstance(model, BlockBilinear):
+        if model.has_matrices:
             total = total + weights.dura_back * brute_force_back(model, batch, row).square().sum()
+        if isinstance(model, BlockBilinear):
             b, m = model.geometry.blocks, model.geometry.freqs
             for relation in relations:
                 blocks = relation.view(model.geometry.parts, b, b, m)
@@ -150,7 +151,7 @@ def brute_force_penalty(model: Model, batch: Batch, settings: TrainConfig) -> Te
     return total / len(batch.source)
 
 
-def brute_force_back(model: BlockBilinear, batch: Batch, row: int) -> Tensor:
+def brute_force_back(model: Model, batch: Batch, row: int) -> Tensor:
     """The vector whose product with the row of any source is its score, read off the scores of unit vectors."""
     answer = model.entity[batch.target[row]]
     units = torch.eye(len(answer), dtype=answer.dtype)

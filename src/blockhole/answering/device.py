@@ -165,7 +165,7 @@ class DeviceSweep:
         """
         relations, count = torch.unique_consecutive(relation, return_counts=True)
         operators, known = self._operators, self._engine.known
-        mixes = operators.tied or operators.linear_in_relations
+        mixes = operators.tied or operators.has_matrices
         own = [
             each
             if not mixes or (self._candidates == "typed" and rows * (self._size - len(known.candidates(each))) > _APART)
@@ -266,7 +266,7 @@ class DeviceSweep:
             forward = ahead.float() @ columns.table.T
             if operators.tied:
                 return forward, forward.clone()
-            if operators.linear_in_relations:
+            if operators.has_matrices:
                 behind = scale * operators.hop_back(start, columns.inverse)
                 return forward, behind.float() @ columns.table.T
             # Every target asks for the sources, along the one relation that these have.

@@ -400,7 +400,7 @@ class Hops:
     def has_limits(self) -> bool:
         """Whether hops can be bounded: the model walks back, and is asked with the rows of entities as they are."""
         model = self._vectors.model
-        return model.linear_in_relations and model.plain_candidates
+        return model.has_matrices and model.plain_candidates
 
     def limits(self, relation: int) -> Table:
         """What p of a hop from s to any object in T(r), known ones apart, cannot pass, by s; 1 if not looked at: [E].
@@ -647,7 +647,7 @@ class Hops:
         """What `_lane` gives for each eight of the sources; many are walked together, as far as no bit changes."""
         model = self._vectors.model
         together = WALKED // self._vectors.entity.shape[1] // LANES * LANES or LANES
-        if not (model.tied or model.linear_in_relations):
+        if not (model.tied or model.has_matrices):
             together = LANES  # scores behind are products too, whose last bits depend on how wide they are
         for first in range(0, len(sources), together):
             part = sources[first : first + together]
@@ -667,7 +667,7 @@ class Hops:
         forward = self.scale * self._vectors.walk(start, [columns.relation])
         if model.tied:
             return _upright(forward), None
-        if model.linear_in_relations:
+        if model.has_matrices:
             backward = self.scale * model.hop_back(start, np.full(len(sources), columns.inverse))
             return _upright(np.concatenate([forward, backward])), None
         # Every target asks for the sources.

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from blockhole.answering.vectors import Vectors
 from blockhole.errors import ConfigError, RunError, grouped
 from blockhole.machine import memory_bytes
-from blockhole.models.catalogue import models_with
+from blockhole.models.catalogue import models_with_matrices
 from blockhole.queries.bodies import LONGEST, Bodies, Body, Counts
 
 Progress = Callable[[int, int], None]
@@ -268,7 +268,7 @@ class Matrices:
         if not vectors.settings.nature.has_matrices:
             raise RunError(
                 f"rules are proposed by products of relation matrices, which {vectors.settings.name} does not have; "
-                f"train one of {models_with('has_matrices')}."
+                f"train one of {models_with_matrices()}."
             )
         plain = _complex(vectors.model.operators(np.arange(2 * vectors.num_relations))).transpose(0, 3, 1, 2)
         moment = np.zeros(plain.shape[1:], dtype=plain.dtype)

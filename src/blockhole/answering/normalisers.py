@@ -101,7 +101,7 @@ class Normalisers:
         One side has to be walked. Where the model can walk back, it is the smaller one.
         """
         table = self._candidates if len(chosen) == len(self._candidates) else self._candidates[chosen]
-        if self._vectors.model.linear_in_relations and len(chosen) < rows:
+        if self._vectors.model.has_matrices and len(chosen) < rows:
             entity, hops = self._vectors.entity, np.full(len(chosen), relation)
             back = (self._scale * self._vectors.model.hop_back(table.astype(np.float64), hops)).astype(np.float32)
 

@@ -32,8 +32,15 @@ class ANALOGY(Model):
 
     def hop(self, vector: Tensor, relation: Tensor) -> Tensor:
         """q B_r: scalars multiply, pairs multiply as complex numbers."""
-        scalar, re, im = self._split(vector)
+        return self._moved(vector, *self._weights(relation))
+
+    def hop_back(self, vector: Tensor, relation: Tensor) -> Tensor:
+        """q B_rᵀ: pairs multiply by conjugates."""
         weight, weight_re, weight_im = self._weights(relation)
+        return self._moved(vector, weight, weight_re, -weight_im)
+
+    def _moved(self, vector: Tensor, weight: Tensor, weight_re: Tensor, weight_im: Tensor) -> Tensor:
+        scalar, re, im = self._split(vector)
         rotated_re = re * weight_re - im * weight_im
         rotated_im = re * weight_im + im * weight_re
         return torch.cat((scalar * weight, rotated_re, rotated_im), dim=1)

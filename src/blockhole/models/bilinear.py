@@ -11,7 +11,7 @@ from torch import Tensor
 from blockhole.compiled import numba_installed, triton_installed
 from blockhole.models.blocks import BlockGeometry
 from blockhole.models.circulant import adjoint, fourier_hop
-from blockhole.models.contract import Model, rows
+from blockhole.models.contract import Model
 
 
 class BlockBilinear(Model, ABC):
@@ -22,7 +22,6 @@ class BlockBilinear(Model, ABC):
     """
 
     has_matrices: ClassVar[bool] = True
-    linear_in_relations: ClassVar[bool] = True
     geometry: BlockGeometry
 
     @classmethod
@@ -64,33 +63,6 @@ class BlockBilinear(Model, ABC):
 
             return compiled_hop(vector, self.relation, relation, self.geometry)
         return fourier_hop(self.coordinates(vector), self.operator(relation)).flatten(1)
-
-    def score_relations(self, source: Tensor, target: Tensor, members: int = 1) -> Tensor:
-        """φ = Re Σ W_r[i, j, f] · G[i, j, f] for every r, with G = s ō: outer products by frequency."""
-        ids = torch.arange(2 * self.num_relations, device=self.entity.device)
-        outer, operator = self._outer(source, target), self.operator(ids)
-        if members == 1:
-            return (outer.flatten(1) @ operator.flatten(1).T)[None]
-        shares = zip(outer.chunk(members, dim=-1), operator.chunk(members, dim=-1), strict=True)
-        return torch.stack([own.flatten(1) @ matrix.flatten(1).T for own, matrix in shares])
-
-    def _outer(self, source: Tensor, target: Tensor) -> Tensor:
-        """G, whose inner product with W_r is φ(s, r, o): [batch], [batch] → [batch, part, block i, block j, freq]."""
-        s, o = (self.coordinates(rows(self.entity, ids)) for ids in (source, target))
-        s, o = s[:, :, :, None, :], o[:, :, None, :, :]
-        # Plain products: torch.einsum makes a tiny matrix product of each row and frequency, and takes most of a step.
-        if self.geometry.parts == 1:
-            return s * o
-        # s ō = (s.re o.re + s.im o.im) + i (s.im o.re - s.re o.im); Re(W·G) takes the imaginary part negative.
-        (s_re, s_im), (o_re, o_im) = s.unbind(dim=1), o.unbind(dim=1)
-        return torch.stack((s_re * o_re + s_im * o_im, s_re * o_im - s_im * o_re), dim=1)
-
-    def retrace(self, target: Tensor, path: Tensor) -> Tensor:
-        """W_{r1} … W_{rk} ē_o, conjugated: target [batch], path [batch, hop] → [batch, width]."""
-        vector = rows(self.entity, target)
-        for step in reversed(range(path.shape[1])):
-            vector = self.hop_back(vector, path[:, step])
-        return vector
 
     def hop_back(self, vector: Tensor, relation: Tensor) -> Tensor:
         """W_r ē, conjugated: the hop with the conjugate transpose of W_r."""

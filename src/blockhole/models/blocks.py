@@ -73,7 +73,6 @@ class BlockModel:
     """What a model of blocks says of itself, in the words of `contract.Model`, for those who do not load torch."""
 
     has_matrices: ClassVar[bool] = True
-    linear_in_relations: ClassVar[bool] = True
     distance: ClassVar[bool] = False
 
     parts: Literal[1, 2]
@@ -101,7 +100,8 @@ class ArrayModel(ABC):
     """A trained model as answers need it: hops over NumPy arrays in float64, each row on its own."""
 
     tied: bool
-    linear_in_relations: bool
+    has_matrices: bool
+    """Whether relations are matrices, so that there are `hop_back`, `coordinates` and `operators`."""
     plain_candidates: bool
     """Whether an entity's row is its candidate vector."""
 
@@ -111,7 +111,7 @@ class ArrayModel(ABC):
 
     @abstractmethod
     def hop_back(self, vector: Floats, relation: Ids) -> Floats:
-        """The vector whose inner product with e is that of `vector` with e W_r, where φ is linear in relations."""
+        """The vector whose inner product with e is that of `vector` with e W_r."""
 
     @abstractmethod
     def walk(self, vector: Floats, path: Ids, length: Ids) -> Floats:
@@ -127,18 +127,18 @@ class ArrayModel(ABC):
 
     @abstractmethod
     def coordinates(self, vector: Floats) -> Floats:
-        """Vectors in which relations are blocks, where these are matrices: [N, width] → [N, part, block, freq]."""
+        """Vectors in which relations are blocks: [N, width] → [N, part, block, freq]."""
 
     @abstractmethod
     def operators(self, relation: Ids) -> Floats:
-        """W_r of each id, where relations are matrices: [N] → [N, part, block i, block j, freq]."""
+        """W_r of each id: [N] → [N, part, block i, block j, freq]."""
 
 
 @final
 class BlockArrays(ArrayModel):
     """A model of blocks, without torch; `relation` is [2R or R, part·b²·m] as in `BlockBilinear`."""
 
-    linear_in_relations = True
+    has_matrices = True
     plain_candidates = True
 
     def __init__(self, geometry: BlockGeometry, relation: NDArray[np.floating], num_relations: int, tied: bool) -> None:

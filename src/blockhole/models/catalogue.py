@@ -178,9 +178,9 @@ def known_models() -> tuple[str, ...]:
     return (*MODELS, *(name for name in own if name))
 
 
-def models_with(trait: str) -> str:
-    """The names of the models that say so of themselves by a class attribute, for a message."""
-    return ", ".join(sorted(name for name in MODELS if getattr(find_model(name), trait)))
+def models_with_matrices() -> str:
+    """The names of the models whose relations are matrices, for a message."""
+    return ", ".join(sorted(name for name in MODELS if find_model(name).has_matrices))
 
 
 def name_of(model: type) -> str:

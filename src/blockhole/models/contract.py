@@ -7,7 +7,7 @@ a relation moves a vector by `hop`; the constructor is the one written here.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
@@ -54,9 +54,7 @@ class Model(nn.Module, ABC):
     distance: ClassVar[bool] = False
     """Whether scores are distances, in which no coordinate of a query vector can be left out."""
     has_matrices: ClassVar[bool] = False
-    """Whether relations are matrices, so that there are `coordinates` and `operator`, and with them rules."""
-    linear_in_relations: ClassVar[bool] = False
-    """Whether φ is linear in a relation's stored numbers, so that there are `score_relations` and `hop_back`."""
+    """Whether relations are matrices, given by `coordinates` and `operator`, along which `hop_back` goes back."""
 
     dim: int
     """n, the dimension of the (real or complex) space of entities."""
@@ -181,25 +179,42 @@ class Model(nn.Module, ABC):
         return (self.embed_query(source, path, length) * self.candidates(target)).sum(dim=1)
 
     def score_relations(self, source: Tensor, target: Tensor, members: int = 1) -> Tensor:
-        """φ(s, r, o) for every id r, where φ is linear in relations: [batch], [batch] → [member, batch, 2R].
+        """φ(s, r, o) = Re Σ W_r[i, j, f] · G[i, j, f] for every id r, with G = s ō: outer products by frequency.
 
-        φ is the sum of its `members`, equal shares of the frequencies.
+        Shapes: source [batch], target [batch] → [member, batch, 2R]. φ is the sum of its `members`, equal shares of the
+        frequencies.
         """
-        raise NotImplementedError(f"the scores of {type(self).__name__} are not linear in relations")
+        ids = torch.arange(2 * self.num_relations, device=self.entity.device)
+        outer, operator = self._outer(source, target), self.operator(ids)
+        if members == 1:
+            return (outer.flatten(1) @ operator.flatten(1).T)[None]
+        shares = zip(outer.chunk(members, dim=-1), operator.chunk(members, dim=-1), strict=True)
+        return torch.stack([own.flatten(1) @ matrix.flatten(1).T for own, matrix in shares])
+
+    def _outer(self, source: Tensor, target: Tensor) -> Tensor:
+        """G, whose inner product with W_r is φ(s, r, o): [batch], [batch] → [batch, part, block i, block j, freq]."""
+        s, o = (self.coordinates(rows(self.entity, ids)) for ids in (source, target))
+        s, o = s[:, :, :, None, :], o[:, :, None, :, :]
+        # Plain products: torch.einsum makes a tiny matrix product of each row and frequency, and takes most of a step.
+        if s.shape[1] == 1:
+            return s * o
+        # s ō = (s.re o.re + s.im o.im) + i (s.im o.re - s.re o.im); Re(W·G) takes the imaginary part negative.
+        (s_re, s_im), (o_re, o_im) = s.unbind(dim=1), o.unbind(dim=1)
+        return torch.stack((s_re * o_re + s_im * o_im, s_re * o_im - s_im * o_re), dim=1)
 
     def retrace(self, target: Tensor, path: Tensor) -> Tensor:
-        """The vector whose inner product with e_s is φ(s, r1/…/rk, o), where φ is linear in relations.
+        """W_{r1} … W_{rk} ē_o, conjugated, whose inner product with e_s is φ(s, r1/…/rk, o).
 
         Shapes: target [batch], path [batch, hop] → [batch, width].
         """
-        raise NotImplementedError(f"the scores of {type(self).__name__} are not linear in relations")
+        vector = rows(self.entity, target)
+        for step in reversed(range(path.shape[1])):
+            vector = self.hop_back(vector, path[:, step])
+        return vector
 
     def hop_back(self, vector: Tensor, relation: Tensor) -> Tensor:
-        """The vector whose inner product with e is that of `vector` with e W_r, where φ is linear in relations.
-
-        Shapes as of `hop`.
-        """
-        raise NotImplementedError(f"the scores of {type(self).__name__} are not linear in relations")
+        """W_r q̄, conjugated, whose inner product with e is that of q with e W_r; shapes as of `hop`."""
+        raise NotImplementedError(f"the relations of {type(self).__name__} are not matrices")
 
     def coordinates(self, vector: Tensor) -> Tensor:
         """Stored or walked vectors as x, in which relations are blocks: [batch, width] → [batch, part, block, freq].
@@ -252,44 +267,42 @@ class TorchArrays(ArrayModel):
     def __init__(self, model: Model) -> None:
         self._model = model
         self.tied = model.tied
-        self.linear_in_relations = model.linear_in_relations
+        self.has_matrices = model.has_matrices
         self.plain_candidates = type(model).finish_candidate is Model.finish_candidate
 
     def hop(self, vector: Floats, relation: Ids) -> Floats:
         """As the model hops."""
-        return _array(self._model.hop(*_tensors(vector, relation)))
+        return _asked(self._model.hop, vector, relation)
 
     def hop_back(self, vector: Floats, relation: Ids) -> Floats:
         """As the model hops back."""
-        return _array(self._model.hop_back(*_tensors(vector, relation)))
+        return _asked(self._model.hop_back, vector, relation)
 
     def walk(self, vector: Floats, path: Ids, length: Ids) -> Floats:
         """As the model walks; one whose paths have no score refuses them."""
-        return _array(self._model.walk(*_tensors(vector, path, length)))
+        return _asked(self._model.walk, vector, path, length)
 
     def finish_query(self, vector: Floats) -> Floats:
         """As the model finishes queries."""
-        return _array(self._model.finish_query(*_tensors(vector)))
+        return _asked(self._model.finish_query, vector)
 
     def finish_candidate(self, vector: Floats) -> Floats:
         """As the model finishes candidates."""
-        return _array(self._model.finish_candidate(*_tensors(vector)))
+        return _asked(self._model.finish_candidate, vector)
 
     def coordinates(self, vector: Floats) -> Floats:
         """As the model's."""
-        return _array(self._model.coordinates(*_tensors(vector)))
+        return _asked(self._model.coordinates, vector)
 
     def operators(self, relation: Ids) -> Floats:
         """As the model's."""
-        return _array(self._model.operator(torch.from_numpy(relation.astype(np.int64))))
+        return _asked(self._model.operator, relation)
 
 
-def _tensors(vector: Floats, *ids: Ids) -> list[Tensor]:
-    return [torch.from_numpy(vector), *(torch.from_numpy(each.astype(np.int64)) for each in ids)]
-
-
-def _array(tensor: Tensor) -> Floats:
-    array: Floats = tensor.numpy()
+def _asked(ask: Callable[..., Tensor], *arrays: Floats | Ids) -> Floats:
+    """What a method says of vectors and ids."""
+    tensors = (torch.from_numpy(each if each.dtype.kind == "f" else each.astype(np.int64)) for each in arrays)
+    array: Floats = ask(*tensors).numpy()
     return array
 
 

@@ -8,7 +8,13 @@ from typing import ClassVar, final
 import torch
 from torch import Tensor
 
-from blockhole.models.circulant import circular_convolution, entity_to_fourier, relation_to_fourier, reverse
+from blockhole.models.circulant import (
+    circular_convolution,
+    circular_correlation,
+    entity_to_fourier,
+    relation_to_fourier,
+    reverse,
+)
 from blockhole.models.contract import Model, Widths
 
 
@@ -40,6 +46,10 @@ class HolE(Model):
     def hop(self, vector: Tensor, relation: Tensor) -> Tensor:
         """w_r * q by FFT (Eq. cconv-fourier), O(n log n)."""
         return circular_convolution(self.weights(relation), vector)
+
+    def hop_back(self, vector: Tensor, relation: Tensor) -> Tensor:
+        """w_r ⋆ q by FFT (Eq. ccorr-fourier), O(n log n)."""
+        return circular_correlation(self.weights(relation), vector)
 
     def coordinates(self, vector: Tensor) -> Tensor:
         """Fourier coordinates, in which circ(w_r)ᵀ is diagonal: one block of n complex numbers."""

@@ -44,8 +44,16 @@ class BlockHolESpatial(Model):
 
     def hop(self, vector: Tensor, relation: Tensor) -> Tensor:
         """q R_r: q'^(j) = Σ_i w_r^(ij) ⋆ q^(i), summed in the Fourier domain (Eq. ccorr-fourier)."""
+        return self._moved(vector, torch.fft.rfft(self.weights(relation)).conj())
+
+    def hop_back(self, vector: Tensor, relation: Tensor) -> Tensor:
+        """R_r q: q'^(i) = Σ_j w_r^(ij) * q^(j), summed in the Fourier domain (Eq. cconv-fourier)."""
+        return self._moved(vector, torch.fft.rfft(self.weights(relation)).transpose(1, 2))
+
+    def _moved(self, vector: Tensor, matrix: Tensor) -> Tensor:
+        """q'[j, f] = Σ_i q[i, f] · M[i, j, f] of spectra: [batch, width], [batch, i, j, freq] → [batch, width]."""
         blocks = vector.reshape(len(vector), self.blocks, 1, self.block_size)
-        spectrum = torch.fft.rfft(self.weights(relation)).conj() * torch.fft.rfft(blocks)
+        spectrum = matrix * torch.fft.rfft(blocks)
         moved: Tensor = torch.fft.irfft(spectrum.sum(dim=1), n=self.block_size)
         return moved.flatten(1)
 

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from blockhole.compiled import MAX_THREADS
 from blockhole.errors import MANY_DIGITS, ConfigError, ought_to_be, quoted
 from blockhole.models.blocks import BLOCK_MODELS
-from blockhole.models.catalogue import ModelSettings, models_with
+from blockhole.models.catalogue import ModelSettings, models_with_matrices
 from blockhole.saving import SEAL, parse_json
 
 LossKind = Literal["logistic", "softmax", "sampled_softmax"]
@@ -90,7 +90,8 @@ class LossConfig(Section):
     )
     relation_weight: Weight = Field(
         default=0.0,
-        description="weight of the auxiliary loss that predicts the relation of an edge from its ends",
+        description="weight of the auxiliary loss that predicts the relation of an edge from its ends (all models but "
+        "transe and simple)",
     )
     rare_weight: float = Field(
         default=1.0,
@@ -134,7 +135,7 @@ class PenaltyConfig(Section):
     n3: Weight = Field(default=0.0, description="weight of the nuclear 3-norm of a positive's parameters")
     dura: Weight | None = Field(default=None, description="weight of ‖e_s‖² + ‖query vector‖² + ‖e_o‖²")
     dura_back: Weight = Field(
-        default=0.0, description="weight of ‖target moved back along the path‖² (blockhole, complex, distmult, rescal)"
+        default=0.0, description="weight of ‖target moved back along the path‖² (all models but transe and simple)"
     )
     l1_product: Weight = Field(
         default=0.0,
@@ -288,13 +289,13 @@ class TrainConfig(Section):
 
     @model_validator(mode="after")
     def _check(self) -> TrainConfig:
-        for key, weight, trait in (
-            ("loss.relation_weight", self.loss.relation_weight, "linear_in_relations"),
-            ("penalty.dura_back", self.penalty.dura_back, "linear_in_relations"),
-            ("penalty.rules", self.penalty.rules, "has_matrices"),
+        for key, weight in (
+            ("loss.relation_weight", self.loss.relation_weight),
+            ("penalty.dura_back", self.penalty.dura_back),
+            ("penalty.rules", self.penalty.rules),
         ):
-            if weight and not getattr(self.model.nature, trait):
-                raise ValueError(f"{key} needs one of the models {models_with(trait)}, not {self.model.name}")
+            if weight and not self.model.nature.has_matrices:
+                raise ValueError(f"{key} needs one of the models {models_with_matrices()}, not {self.model.name}")
         self._check_members()
         geometry = self.model.block_geometry
         if self.penalty.l1_product and (geometry is None or geometry.parts == 1):

@@ -78,7 +78,7 @@ class Objective(nn.Module):
             query = self.model.embed_paths(source, path)
             asked = query if kept is None else query * kept
             loss = self._contrasted(source, target, asked, negatives, contrast or self._whole, weight)
-        if self._loss.relation_weight and path.shape[1] == 1 and self.model.linear_in_relations:
+        if self._loss.relation_weight and path.shape[1] == 1 and self.model.has_matrices:
             found = relation_loss(self.model, source, path[:, 0], target, self._members)
             loss = loss + self._loss.relation_weight * found
         penalty = self._penalties(source, path, target, query)
@@ -188,7 +188,7 @@ class Objective(nn.Module):
         ids = torch.cat((source, target))
         if weights.dura:
             penalty = penalty + weights.dura * (squared_norm(rows(self.model.entity, ids)) + squared_norm(query))
-        if weights.dura_back and self.model.linear_in_relations:
+        if weights.dura_back and self.model.has_matrices:
             penalty = penalty + weights.dura_back * squared_norm(self.model.retrace(target, path))
         if weights.l2:
             relations = path.flatten() % len(self.model.relation)  # of r for r⁻¹ when tied
