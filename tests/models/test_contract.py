@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from blockhole.errors import UndefinedPath
+from blockhole.machine import torch_threads
 from blockhole.models.bilinear import BlockBilinear
 from blockhole.models.blocks import BLOCK_MODELS, BlockArrays
 from blockhole.models.catalogue import MODELS, ModelSettings, build_model, find_model, known_models
 from blockhole.models.circulant import fourier_hop
 from blockhole.models.contract import Model, TorchArrays
+from blockhole.models.hole import HolE
 
 E, R, BATCH, HOPS = 11, 3, 24, 4
 
@@ -257,6 +259,20 @@ def test_backwards_and_from_both_ends_scores_are_the_same(name: str, inverses: I
         np.testing.assert_array_equal(arrays.hop_back(units.numpy(), ids.numpy()), back)
         scores = model.score(source, torch.full((BATCH, 1), relation), length // HOPS, target)
         close(model.score_relations(source, target)[0, :, relation], scores)
+
+
+def test_answers_are_computed_in_one_thread_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several would wait for each other at every transform."""
+    model, hop, threads = build("hole", "own").double().requires_grad_(False), HolE.hop, []
+
+    def watched(model: HolE, vector: Tensor, relation: Tensor) -> Tensor:
+        threads.append(torch.get_num_threads())
+        return hop(model, vector, relation)
+
+    monkeypatch.setattr(HolE, "hop", watched)
+    with torch_threads(2):
+        TorchArrays(model).hop(model.entity.numpy(), np.zeros(E, dtype=np.int64))
+        assert (threads, torch.get_num_threads()) == ([1], 2)
 
 
 def test_all_models_but_two_have_matrices() -> None:

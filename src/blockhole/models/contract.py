@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from blockhole.errors import UndefinedPath
+from blockhole.machine import torch_threads
 from blockhole.models.blocks import ArrayModel, BlockGeometry, Floats, Ids
 from blockhole.models.circulant import compose
 
@@ -300,9 +301,14 @@ class TorchArrays(ArrayModel):
 
 
 def _asked(ask: Callable[..., Tensor], *arrays: Floats | Ids) -> Floats:
-    """What a method says of vectors and ids."""
+    """What a method says of vectors and ids, in one thread.
+
+    MKL shares a transform of a few rows out among threads, which wait for each other: where other programs keep the
+    processors busy, milliseconds in place of microseconds.
+    """
     tensors = (torch.from_numpy(each if each.dtype.kind == "f" else each.astype(np.int64)) for each in arrays)
-    array: Floats = ask(*tensors).numpy()
+    with torch_threads(1):
+        array: Floats = ask(*tensors).numpy()
     return array
 
 
