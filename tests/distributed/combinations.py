@@ -70,6 +70,12 @@ def _options() -> dict[str, dict[str, Any]]:
         "members, sampled": {"training__members": 2, "model__block_size": 4, **sampled},
         "penalties": {"penalty__l2": 0.01, "penalty__n3": 0.01, "penalty__dura": 0.01, **sampled},
         "penalty of moving back": {"penalty__dura": 0.01, "penalty__dura_back": 0.01, **full},
+        "HolE, relation prediction, moving back": {
+            **_sized("hole"),
+            "loss__relation_weight": 0.5,
+            "penalty__dura_back": 0.01,
+            **full,
+        },
         "penalties of relations": {
             "penalty__l1_product": 0.01,
             "penalty__l1_blocks": 0.01,
