@@ -15,6 +15,7 @@ queries together with that of all, which counts as so many more queries of its o
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from time import perf_counter
@@ -197,26 +198,30 @@ def rank_by_rules(
         logits = (model.embed_paths(*ids) @ model.candidates().T).float()
         odds = torch.from_numpy(probabilities(source, own)).to(device).logit()
         target = torch.from_numpy(queries.target[part].astype(np.int64)).to(device)[:, None]
-        rivals = torch.ones_like(logits, dtype=torch.bool)
+        known = torch.zeros_like(logits, dtype=torch.bool)
         for row, each in enumerate(source.tolist()):
-            known = truth.graph.adjacency.neighbours(each, own)
-            rivals[row, torch.from_numpy(known.astype(np.int64)).to(device)] = False
+            answers = truth.graph.adjacency.neighbours(each, own)
+            known[row, torch.from_numpy(answers.astype(np.int64)).to(device)] = True
         found = {name: torch.from_numpy(each).to(device) for name, each in scores.items()}
-        for (way, beside), (place, setting) in product(enumerate((logits, odds)), enumerate(SETTINGS)):
-            score = _combined(beside, found, setting)
-            true = score.gather(1, target)
-            above = ((score > true) & rivals).sum(dim=1) + 0.5 * ((score == true) & rivals).sum(dim=1)
-            rank[way, part, place] = 1 + above.double().cpu().numpy()
+        for way, beside in enumerate((logits, odds)):
+            for place, score in enumerate(_combined(beside, found)):
+                true = score.gather(1, target)
+                rivals = score.masked_fill_(known, -torch.inf)
+                above = (rivals > true).sum(dim=1) + 0.5 * (rivals == true).sum(dim=1)
+                rank[way, part, place] = 1 + above.double().cpu().numpy()
     return Ranked(relation, rank[0]), Ranked(relation, rank[1])
 
 
-def _combined(logits: torch.Tensor, said: dict[Aggregation, torch.Tensor], setting: Setting) -> torch.Tensor:
-    """The scores of all entities under a setting: [S, E]."""
-    if setting.aggregation is None:
-        return logits
-    if np.isinf(setting.weight):
-        return said[setting.aggregation]
-    return logits + setting.weight * torch.log1p(said[setting.aggregation] / setting.smallest)
+def _combined(beside: torch.Tensor, said: dict[Aggregation, torch.Tensor]) -> Iterator[torch.Tensor]:
+    """The scores of all entities under every setting, one after the other: [S, E] each, which may be written over."""
+    rising = {(name, least): torch.log1p(said[name] / least) for name, least in product(AGGREGATIONS, SMALLEST)}
+    for setting in SETTINGS:
+        if setting.aggregation is None:
+            yield beside.clone()
+        elif np.isinf(setting.weight):
+            yield said[setting.aggregation].clone()
+        else:
+            yield torch.add(beside, rising[setting.aggregation, setting.smallest], alpha=setting.weight)
 
 
 def choose(valid: Ranked, own: float) -> dict[int, int]:

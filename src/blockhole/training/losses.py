@@ -14,7 +14,7 @@ All are means over the positives of a batch.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, Protocol, final
@@ -204,10 +204,9 @@ def shared_softmax(own: Tensor, query: Tensor, rivals: Rivals, weight: Tensor | 
     vectors, log_weight = rivals.vectors, rivals.log_weight
     log_weight = query.new_zeros(len(vectors)) if log_weight is None else log_weight.to(query)
     rows = rivals.rows or max(1, (CUDA_CHUNK_LOGITS if query.is_cuda else CHUNK_LOGITS) // max(1, len(vectors)))
-    with nullcontext() if query.is_cuda else _products(_on_processors()):
-        loss: Tensor = _SharedSoftmax.apply(  # type: ignore[no-untyped-call]
-            own, query, vectors, log_weight, rivals.excluded, weight, rivals.across, min(rows, len(query))
-        )
+    loss: Tensor = _SharedSoftmax.apply(  # type: ignore[no-untyped-call]
+        own, query, vectors, log_weight, rivals.excluded, weight, rivals.across, min(rows, len(query))
+    )
     return loss
 
 
@@ -305,15 +304,16 @@ def softmax_gradients(
     asked: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Loss [], its gradient for the queries [count, width] and for the candidates [E, width]."""
-    if query.is_cuda and query.dtype == torch.float32 and triton_installed() and asked is None:
+    if not query.is_cuda or query.dtype != torch.float32:
+        return chunked_softmax(query, candidates, target, weight, asked)
+    if triton_installed() and asked is None:
         from blockhole.training.kernels.triton_kernels import WIDE, WIDEST, fused_softmax, wide_softmax
 
         if query.shape[1] <= WIDEST:
             return fused_softmax(query, candidates, target, weight)
         if WIDE:
             return wide_softmax(query, candidates, target, weight, at_once=CUDA_CHUNK_LOGITS)
-    # TF32 on CUDA: its mantissa is that of the fused kernels.
-    with _products("high" if query.is_cuda else _on_processors()):
+    with _products("high"):  # TF32, whose mantissa is that of the fused kernels
         return chunked_softmax(query, candidates, target, weight, asked)
 
 
@@ -357,7 +357,7 @@ def chunked_softmax(
     else:
         query_gradient.index_add_(0, asked, answers, alpha=-1)
     candidate_gradient.index_add_(0, target, own, alpha=-1)
-    return loss / batch, query_gradient / batch, candidate_gradient / batch
+    return loss / batch, query_gradient.div_(batch), candidate_gradient.div_(batch)
 
 
 def _shares(weight: Tensor | None, asked: Tensor | None, query: Tensor) -> Tensor:
@@ -379,13 +379,16 @@ def _products(precision: str) -> Iterator[None]:
         torch.set_float32_matmul_precision(before)
 
 
-@cache
-def _on_processors() -> str:
-    """The precision under which a processor is quickest without rounding more than float32 does.
+def quick_products(device: torch.device) -> AbstractContextManager[None]:
+    """Products of float32 at their quickest on a processor, rounded no more than float32 is.
 
-    "medium" hands products to oneDNN, which may round them to bfloat16, and does so where there is AMX. Where there is
-    AVX-512 alone it computes in float32, on AMD's processors twice as fast as MKL, which takes them otherwise.
+    "medium" hands them to oneDNN, which may round to bfloat16, and does so where there is AMX. Where there is AVX-512
+    alone it computes in float32, on AMD's processors up to twice as fast as MKL, which takes them otherwise.
     """
+    return _products("medium") if device.type == "cpu" and _onednn_rounds_as_float32() else nullcontext()
+
+
+@cache
+def _onednn_rounds_as_float32() -> bool:
     found = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
-    exact = found.get("avx512_f") and not (found.get("amx_bf16") or found.get("amx_tile"))
-    return "medium" if exact else "highest"
+    return bool(found.get("avx512_f")) and not (found.get("amx_bf16") or found.get("amx_tile"))

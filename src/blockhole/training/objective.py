@@ -72,12 +72,13 @@ class Objective(nn.Module):
         `kept` [batch, width], if given, is multiplied with the query vectors before they meet candidates (dropout);
         `weight` [batch], if given, with the losses of the objects.
         """
-        if self._shares and negatives is ALL_ENTITIES and contrast is None and kept is None and path.shape[1] == 1:
-            loss, query = self._shared(source, path, target, weight)
+        contrast = contrast or self._whole
+        if self._shares and negatives is ALL_ENTITIES and kept is None and path.shape[1] == 1:
+            loss, query = self._shared(source, path, contrast.rivals(negatives, target), weight)
         else:
             query = self.model.embed_paths(source, path)
             asked = query if kept is None else query * kept
-            loss = self._contrasted(source, target, asked, negatives, contrast or self._whole, weight)
+            loss = self._contrasted(source, target, asked, negatives, contrast, weight)
         if self._loss.relation_weight and path.shape[1] == 1 and self.model.has_matrices:
             found = relation_loss(self.model, source, path[:, 0], target, self._members)
             loss = loss + self._loss.relation_weight * found
@@ -103,18 +104,17 @@ class Objective(nn.Module):
         loss: Tensor = functional_call(self, {"model.entity": entity}, arguments, strict=False)
         return loss
 
-    def _shared(self, source: Tensor, path: Tensor, target: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor]:
+    def _shared(self, source: Tensor, path: Tensor, rivals: Rivals, weight: Tensor | None) -> tuple[Tensor, Tensor]:
         """The loss of edges over all entities, each run of equal (s, r, ?) scored once; and queries [batch, width].
 
         Σ_o (logsumexp - φ(s, r, o)) over the answers of a run is count · logsumexp - Σ_o φ: the same loss.
         """
-        assert not isinstance(self._kind, ScoreLoss)
         pair = source * 2 * self.model.num_relations + path[:, 0]
         _, asked, count = torch.unique_consecutive(pair, return_inverse=True, return_counts=True)
         first = count.cumsum(0) - count
         query = self.model.embed_paths(source[first], path[first])
-        rivals = Rivals(self.model.candidates(), ALL_ENTITIES.excluded, answers=target, asked=asked)
-        return self._rivalled(query.new_zeros(0, query.shape[1]), query, rivals, weight), query.index_select(0, asked)
+        loss = self._rivalled(query.new_zeros(0, query.shape[1]), query, replace(rivals, asked=asked), weight)
+        return loss, query.index_select(0, asked)
 
     def _contrasted(
         self,

@@ -23,7 +23,7 @@ from blockhole.runs.config import TrainConfig
 from blockhole.runs.writer import Optimizing
 from blockhole.training.batches import Batch
 from blockhole.training.draws import Purpose, draw_key, shift, splitmix64
-from blockhole.training.losses import Pairs
+from blockhole.training.losses import Pairs, quick_products
 from blockhole.training.negatives import ALL_ENTITIES, NegativeSampler
 from blockhole.training.objective import AllRows, build_objective, target_weights
 from blockhole.training.optimizers import build_optimizer
@@ -60,7 +60,7 @@ def build_stepper(
         graph,
         seen,
         whole_table=record and model.num_entities <= FEW_ENTITIES,
-        ends_apart=model.entity.is_cuda and model.geometry is not None,
+        ends_apart=model.geometry is not None,
     )
     return CapturedStepper(stepper) if record and stepper.recordable else stepper
 
@@ -154,14 +154,19 @@ class AutogradStepper:
         weight = None if self._target_weight is None else self._target_weight[batch.target]
         given, contrast, ends = entity, None, None
         if self._ends_apart and negatives is ALL_ENTITIES:
-            contrast, ends = AllRows(entity, target), torch.cat((source, target))
+            contrast = AllRows(entity, target)
+            if source.is_cuda:  # which would have to wait until its host knows how many are distinct
+                ends = torch.cat((source, target))
+                source, target = torch.arange(len(ends), device=ends.device).chunk(2)
+            else:
+                ends, (source, target) = _renumber(source, target)
             given = entity.detach().index_select(0, ends).requires_grad_()
-            source, target = torch.arange(len(ends), device=ends.device).chunk(2)
-        loss = self._objective.on_rows(
-            given, source, batch.path, target, negatives, contrast=contrast, kept=kept, weight=weight
-        )
         wanted = {"entity": entity, **self._dense} | ({} if ends is None else {"ends": given})
-        gradients = dict(zip(wanted, torch.autograd.grad(loss, list(wanted.values())), strict=True))
+        with quick_products(entity.device):
+            loss = self._objective.on_rows(
+                given, source, batch.path, target, negatives, contrast=contrast, kept=kept, weight=weight
+            )
+            gradients = dict(zip(wanted, torch.autograd.grad(loss, list(wanted.values())), strict=True))
         if ends is not None:
             gradients["entity"].index_add_(0, ends, gradients.pop("ends"))
         self._optimizer.begin_step()
