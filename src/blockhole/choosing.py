@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import sqrt
 from typing import Any, Final, final
 
 import numpy as np
@@ -20,6 +21,8 @@ from blockhole.data.catalogue import catalogue
 from blockhole.data.dataset import DataSet
 from blockhole.data.edge_split import split_edges
 from blockhole.errors import counted, note
+from blockhole.models.blocks import BlockGeometry
+from blockhole.models.catalogue import ModelSettings
 from blockhole.runs.config import Settings, TrainConfig, overlay, read_preset, validate
 from blockhole.training.batches import TOGETHER
 
@@ -148,6 +151,7 @@ def as_preset(preset: str, asked: Settings) -> TrainConfig:
     settings = read_preset(preset)
     if asked.get("model", {}) not in ({}, {"name": "blockhole"}):
         settings.pop("model", None)
+        settings["optimizer"] = _steadied(settings["optimizer"], validate({"model": asked["model"]}).model)
     return validate(overlay(settings, asked))
 
 
@@ -373,7 +377,8 @@ def _fitted(settings: Settings, asked: Settings) -> Settings:
         del model["block_size"]
         if "block_size" in wanted or wanted["dim"] % model["blocks"]:
             del model["blocks"]
-    fitted = {**settings, "model": model}
+    whole = validate({"model": overlay(model, wanted)}).model
+    fitted = {**settings, "model": model, "optimizer": _steadied(settings["optimizer"], whole)}
     if not nature.has_matrices:
         fitted["loss"] = {**settings["loss"], "relation_weight": 0.0}
     if nature.distance:
@@ -386,6 +391,20 @@ def _fitted(settings: Settings, asked: Settings) -> Settings:
         # Adagrad's steps shrink with time, Adam's do not.
         fitted["optimizer"] = {**settings["optimizer"], "learning_rate": ADAM_RATE}
     return overlay(fitted, asked)
+
+
+def _steadied(optimizer: Settings, model: ModelSettings) -> Settings:
+    """The optimizer with a rate of at most the modulus that a relation's numbers have at first.
+
+    Adagrad's first step moves each number by the rate. A hop of RESCAL, HolE or spatial BlockHolE adds up as many as a
+    vector has, which start small for that: at 0.5 these models never come back from the first step.
+    """
+    blocks = model.block_shape[0] if model.nature.sized_by_blocks else 1
+    layout = model.nature.layout(model.dimension, blocks)
+    if layout.relation_scale is None:
+        return optimizer
+    modulus = layout.relation_scale * sqrt(layout.parts if isinstance(layout, BlockGeometry) else 1)
+    return {**optimizer, "learning_rate": min(optimizer["learning_rate"], modulus)}
 
 
 def held_out(data: DataSet) -> DataSet:

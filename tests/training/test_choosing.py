@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from blockhole import choosing
-from blockhole.choosing import WAYS, Judged, can_look, look, without_look
+from blockhole.choosing import WAYS, Judged, as_preset, can_look, look, without_look
 from blockhole.data.dataset import DataSet, load
 from blockhole.errors import NOTES
 from blockhole.evaluation.completion import both_sides, inverted, log_likelihood
@@ -21,7 +21,7 @@ from blockhole.graph.knowledge_graph import KnowledgeGraph, SplitGraph
 from blockhole.graph.vocabulary import Vocabulary
 from blockhole.models.catalogue import ModelSettings, build_model
 from blockhole.queries.path_sets import build_paths
-from blockhole.runs.config import TrainConfig, flatten, gather, validate
+from blockhole.runs.config import Settings, TrainConfig, flatten, gather, overlay, validate
 from experiments.graphs import generate
 
 EDGES = next(way for way in WAYS if way.name == "edges")
@@ -82,6 +82,29 @@ def test_a_learning_rate_for_adagrad_is_not_given_to_adam(dense: DataSet) -> Non
     assert look(dense, adam, Judge({})).optimizer.learning_rate == 0.01
     fast = gather(overrides={"optimizer.kind": "adam", "optimizer.learning_rate": 0.3})
     assert look(dense, fast, Judge({})).optimizer.learning_rate == 0.3
+
+
+@pytest.mark.parametrize(
+    ("model", "preset", "own"),
+    [
+        ({}, 0.5, 0.2),
+        ({"name": "transe"}, 0.5, 0.2),
+        ({"name": "complex", "dim": 400}, 0.5, 0.2),
+        ({"name": "rescal", "dim": 25}, 0.2, 0.2),
+        ({"name": "rescal", "dim": 400}, 0.05, 0.05),
+        ({"name": "hole", "dim": 100}, 0.1, 0.1),
+        ({"name": "blockhole-spatial", "blocks": 2, "block_size": 50}, 0.1, 0.1),
+    ],
+)
+def test_a_rate_is_not_larger_than_the_numbers_of_relations_that_a_hop_adds_up(
+    dense: DataSet, model: dict[str, object], preset: float, own: float
+) -> None:
+    asked: Settings = {"model": model}
+    assert as_preset("small", asked).optimizer.learning_rate == pytest.approx(preset)
+    assert without_look(dense, asked).optimizer.learning_rate == pytest.approx(own)
+    named = overlay(asked, {"optimizer": {"learning_rate": 0.4}})
+    assert as_preset("small", named).optimizer.learning_rate == 0.4
+    assert without_look(dense, named).optimizer.learning_rate == 0.4
 
 
 def test_graphs_that_a_look_cannot_serve(dense: DataSet) -> None:
