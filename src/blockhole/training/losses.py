@@ -14,9 +14,8 @@ All are means over the positives of a batch.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Literal, Protocol, final
 
 import torch
@@ -313,7 +312,7 @@ def softmax_gradients(
             return fused_softmax(query, candidates, target, weight)
         if WIDE:
             return wide_softmax(query, candidates, target, weight, at_once=CUDA_CHUNK_LOGITS)
-    with _products("high"):  # TF32, whose mantissa is that of the fused kernels
+    with _tensor_cores():
         return chunked_softmax(query, candidates, target, weight, asked)
 
 
@@ -369,26 +368,11 @@ def _shares(weight: Tensor | None, asked: Tensor | None, query: Tensor) -> Tenso
 
 
 @contextmanager
-def _products(precision: str) -> Iterator[None]:
-    """What torch may do with products of float32, as `torch.set_float32_matmul_precision` names it."""
+def _tensor_cores() -> Iterator[None]:
+    """Let products of float32 take TF32 where the device has it: its mantissa is that of the fused kernels."""
     before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision(precision)
+    torch.set_float32_matmul_precision("high")
     try:
         yield
     finally:
         torch.set_float32_matmul_precision(before)
-
-
-def quick_products(device: torch.device) -> AbstractContextManager[None]:
-    """Products of float32 at their quickest on a processor, rounded no more than float32 is.
-
-    "medium" hands them to oneDNN, which may round to bfloat16, and does so where there is AMX. Where there is AVX-512
-    alone it computes in float32, on AMD's processors up to twice as fast as MKL, which takes them otherwise.
-    """
-    return _products("medium") if device.type == "cpu" and _onednn_rounds_as_float32() else nullcontext()
-
-
-@cache
-def _onednn_rounds_as_float32() -> bool:
-    found = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
-    return bool(found.get("avx512_f")) and not (found.get("amx_bf16") or found.get("amx_tile"))

@@ -23,7 +23,7 @@ from blockhole.runs.config import TrainConfig
 from blockhole.runs.writer import Optimizing
 from blockhole.training.batches import Batch
 from blockhole.training.draws import Purpose, draw_key, shift, splitmix64
-from blockhole.training.losses import Pairs, quick_products
+from blockhole.training.losses import Pairs
 from blockhole.training.negatives import ALL_ENTITIES, NegativeSampler
 from blockhole.training.objective import AllRows, build_objective, target_weights
 from blockhole.training.optimizers import build_optimizer
@@ -161,12 +161,11 @@ class AutogradStepper:
             else:
                 ends, (source, target) = _renumber(source, target)
             given = entity.detach().index_select(0, ends).requires_grad_()
+        loss = self._objective.on_rows(
+            given, source, batch.path, target, negatives, contrast=contrast, kept=kept, weight=weight
+        )
         wanted = {"entity": entity, **self._dense} | ({} if ends is None else {"ends": given})
-        with quick_products(entity.device):
-            loss = self._objective.on_rows(
-                given, source, batch.path, target, negatives, contrast=contrast, kept=kept, weight=weight
-            )
-            gradients = dict(zip(wanted, torch.autograd.grad(loss, list(wanted.values())), strict=True))
+        gradients = dict(zip(wanted, torch.autograd.grad(loss, list(wanted.values())), strict=True))
         if ends is not None:
             gradients["entity"].index_add_(0, ends, gradients.pop("ends"))
         self._optimizer.begin_step()

@@ -18,7 +18,7 @@ from blockhole.models.contract import Model
 from blockhole.runs.config import TrainConfig
 from blockhole.training.batches import Batch
 from blockhole.training.distributed.mesh import EntityMesh, inside
-from blockhole.training.losses import CHUNK_LOGITS, Pairs, Rivals, quick_products
+from blockhole.training.losses import CHUNK_LOGITS, Pairs, Rivals
 from blockhole.training.negatives import ALL_ENTITIES, Negatives, NegativeSampler
 from blockhole.training.objective import build_objective, target_weights
 from blockhole.training.optimizers import build_optimizer
@@ -119,14 +119,11 @@ class ShardedStepper:
         rivals = ShardTable.of(self._model, self._mesh, self._shard, batch.target[part], negatives, self._counted)
         kept = self._kept(batch, part)
         weight = None if self._target_weight is None else self._target_weight[batch.target[part]]
-        with quick_products(self._model.relation.device):
-            loss = share * self._objective.on_rows(
-                fetched, source, batch.path[part], target, negatives, contrast=rivals, kept=kept, weight=weight
-            )
-            leaves = [fetched, rivals.rows, *self._dense.values()]
-            of_fetched, of_rivals, *of_dense = torch.autograd.grad(
-                loss, leaves, allow_unused=True, materialize_grads=True
-            )
+        loss = share * self._objective.on_rows(
+            fetched, source, batch.path[part], target, negatives, contrast=rivals, kept=kept, weight=weight
+        )
+        leaves = [fetched, rivals.rows, *self._dense.values()]
+        of_fetched, of_rivals, *of_dense = torch.autograd.grad(loss, leaves, allow_unused=True, materialize_grads=True)
         self._optimizer.begin_step()
         touched = self._touched(batch, drawn)
         gradient = self._in_shard(touched, ends, of_fetched, rivals.ids, of_rivals)
