@@ -45,7 +45,12 @@ def test_tsv_is_what_stands_between_tabs(
     path = tmp_path_factory.mktemp("tsv") / "facts.tsv"
     path.write_bytes(b"\xef\xbb\xbf" + text.encode())  # a byte order mark belongs to the file, not to a name
     with small_blocks(size):
-        assert read_graph(path) == graph_of(facts)
+        try:
+            found = read_graph(path)
+        except DataError as refused:  # words above rows that share nothing with them, which may be a header
+            assume("looks like names of columns" not in str(refused))
+            raise
+        assert found == graph_of(facts)
 
 
 @given(facts=fact_lists(any_name), end=st.sampled_from(["\n", "\r\n"]), size=block_sizes, quoting=st.booleans())
