@@ -147,7 +147,7 @@ def own_preset(data: DataSet) -> str | None:
 
 
 def as_preset(preset: str, asked: Settings) -> TrainConfig:
-    """What was `asked` over a preset, whose size gives way to any setting of the model that is asked for."""
+    """What was `asked` over a preset, whose size, and rate if too high, give way to a model that is asked for."""
     settings = read_preset(preset)
     if asked.get("model", {}) not in ({}, {"name": "blockhole"}):
         settings.pop("model", None)
